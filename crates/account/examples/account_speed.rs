@@ -8,6 +8,7 @@ use std::sync::Arc;
 use futures::StreamExt;
 use sealpost_account::{Account, Accounts, Delivery, Event, FlagAction, Flags, SystemFlags};
 use sealpost_base::{AccountId, Budget, Clock, Random, SystemClock, SystemRandom};
+use sealpost_vault::entry::LogKey;
 use sealpost_vault::{AccountKeys, RootKey, Store};
 
 const MESSAGES: usize = 10_000;
@@ -36,7 +37,15 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let root = RootKey::generate(&*random);
     let public = AccountKeys::derive(&root, ID).public();
     let store = Store::local(std::path::Path::new(&dir)).await?;
-    let accounts = || Accounts::new(store.clone(), clock.clone(), random.clone(), Budget::new(256 << 20));
+    let accounts = || {
+        Accounts::new(
+            store.clone(),
+            LogKey::for_tests(),
+            clock.clone(),
+            random.clone(),
+            Budget::new(256 << 20),
+        )
+    };
 
     let delivering = accounts();
     let start = clock.monotonic();

@@ -10,6 +10,7 @@ use sealpost_account::{Account, Accounts, Flags, NewMessage, Parts, ReadOrder};
 use sealpost_base::{
     AccountId, Budget, Clock, Random, Result, SystemClock, SystemRandom, Timestamp, Uid, UidSet,
 };
+use sealpost_vault::entry::LogKey;
 use sealpost_vault::{RootKey, Store};
 
 const ID: AccountId = AccountId([1; 16]);
@@ -64,7 +65,15 @@ async fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
     let random: Arc<dyn Random> = Arc::new(SystemRandom);
     let root = RootKey::generate(&*random);
     let store = Store::local(std::path::Path::new(&dir)).await?;
-    let accounts = || Accounts::new(store.clone(), clock.clone(), random.clone(), Budget::new(256 << 20));
+    let accounts = || {
+        Accounts::new(
+            store.clone(),
+            LogKey::for_tests(),
+            clock.clone(),
+            random.clone(),
+            Budget::new(256 << 20),
+        )
+    };
     let milliseconds = |start| (clock.monotonic() - start).as_secs_f64() * 1000.0;
 
     let filling = accounts();

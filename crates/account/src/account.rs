@@ -22,7 +22,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::stream::BoxStream;
 use sealpost_base::{AccountId, Budget, Error, MailboxId, Position, Random, Result, Uid, UidValidity};
-use sealpost_journal::{Append, Seal, Tail};
+use sealpost_journal::{Append, Replay, Seal, Tail};
 use sealpost_mime::{Layer, Structure, Text};
 use sealpost_vault::entry::Origin;
 use sealpost_vault::message::MessageReader;
@@ -92,12 +92,19 @@ const NOT_COLLECTED: usize = usize::MAX;
 
 /// What whoever changes the state holds.
 struct Work {
-    /// The entry that the state goes up to.
-    tail: Tail,
+    /// The entries that the state has, as far as they are compared with the store's.
+    replay: Replay,
     /// Events since the last checkpoint; an entry that could not be read counts as one.
     since_checkpoint: usize,
     /// Events since all objects were looked through, [`NOT_COLLECTED`] if that was not done since the account was loaded.
     since_collection: usize,
+}
+
+impl Work {
+    /// The entry that the state goes up to.
+    fn tail(&self) -> Tail {
+        self.replay.tail()
+    }
 }
 
 /// The state is being changed, in many rows, for as long as this lives.
@@ -323,7 +330,7 @@ impl Account {
         let mut work = self.work.lock().await;
         let mut known = self.head.tail.lock().await;
         loop {
-            if *self.head.bell.borrow() > work.tail.position {
+            if *self.head.bell.borrow() > work.tail().position {
                 self.follow(&mut work).await?;
             }
             let decision = || -> Result<_> {
@@ -343,9 +350,13 @@ impl Account {
             };
             let appended = match batch.events.iter().all(Event::frees_room) {
                 true => {
-                    self.head.journal.freeing().append(&work.tail, Seal::Owner(&self.keys), &plaintext).await
+                    self.head
+                        .journal
+                        .freeing()
+                        .append(&work.tail(), Seal::Owner(&self.keys), &plaintext)
+                        .await
                 }
-                false => self.head.journal.append(&work.tail, Seal::Owner(&self.keys), &plaintext).await,
+                false => self.head.journal.append(&work.tail(), Seal::Owner(&self.keys), &plaintext).await,
             };
             match appended {
                 Ok(Append::Done(tail)) => {
@@ -363,7 +374,7 @@ impl Account {
                     return Err(e);
                 }
             }
-            self.head.advance(&mut known, work.tail);
+            self.head.advance(&mut known, work.tail());
         }
     }
 
@@ -378,7 +389,7 @@ impl Account {
             return Ok(());
         }
         let mut work = self.work.lock().await;
-        if *self.head.bell.borrow() > work.tail.position {
+        if *self.head.bell.borrow() > work.tail().position {
             self.follow(&mut work).await?;
             self.checkpoint_if_due(&work);
         }
@@ -393,7 +404,7 @@ impl Account {
         let mut work = self.work.lock().await;
         self.follow(&mut work).await?;
         let mut known = self.head.tail.lock().await;
-        self.head.advance(&mut known, work.tail);
+        self.head.advance(&mut known, work.tail());
         self.checkpoint_if_due(&work);
         Ok(())
     }
@@ -556,12 +567,12 @@ impl Account {
         let rows = self.state().rows_of(&batch.events);
         let change = |state: &mut AccountState| state.apply(tail.position, Origin::Owner, batch);
         let applied = self.change_state(rows, change).await;
+        work.replay.appended(tail);
         self.applied_up_to(work, tail, batch.events.len());
         applied
     }
 
     fn applied_up_to(&self, work: &mut Work, tail: Tail, events: usize) {
-        work.tail = tail;
         work.since_checkpoint += events.max(1);
         work.since_collection = work.since_collection.saturating_add(events.max(1));
         self.head.ring(tail.position);

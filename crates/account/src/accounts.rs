@@ -22,6 +22,7 @@ use sealpost_base::{
 };
 use sealpost_journal::Journal;
 use sealpost_mime::Structure;
+use sealpost_vault::entry::LogKey;
 use sealpost_vault::{PublicKey, RootKey, Store};
 use tokio::sync::broadcast;
 use tokio::time::timeout;
@@ -61,6 +62,7 @@ pub struct Accounts(Arc<Shared>);
 
 struct Shared {
     store: Store,
+    log_key: LogKey,
     clock: Arc<dyn Clock>,
     random: Arc<dyn Random>,
     budget: Budget,
@@ -137,14 +139,26 @@ pub struct Offer {
 }
 
 impl Accounts {
-    /// The accounts in `store`, with the default grace period and division of memory. Starts a task that listens to the
-    /// store, so it must be called inside a tokio runtime.
-    pub fn new(store: Store, clock: Arc<dyn Clock>, random: Arc<dyn Random>, budget: Budget) -> Self {
-        Self::with(store, clock, random, Options { budget, ..Options::default() })
+    /// The accounts in `store`, whose logs `key` authenticates, with the default grace period and division of memory. Starts a
+    /// task that listens to the store, so it must be called inside a tokio runtime.
+    pub fn new(
+        store: Store,
+        key: LogKey,
+        clock: Arc<dyn Clock>,
+        random: Arc<dyn Random>,
+        budget: Budget,
+    ) -> Self {
+        Self::with(store, key, clock, random, Options { budget, ..Options::default() })
     }
 
     /// As [`Accounts::new`], with what the operator decided.
-    pub fn with(store: Store, clock: Arc<dyn Clock>, random: Arc<dyn Random>, options: Options) -> Self {
+    pub fn with(
+        store: Store,
+        key: LogKey,
+        clock: Arc<dyn Clock>,
+        random: Arc<dyn Random>,
+        options: Options,
+    ) -> Self {
         let Options { budget, memory, grace } = options;
         let delivered = if store.wants_packs() { memory.delivered() } else { 0 };
         let accounts = Accounts(Arc::new(Shared {
@@ -155,6 +169,7 @@ impl Accounts {
             turns: Turns::default(),
             long_steps: LongSteps::default(),
             store,
+            log_key: key,
             clock,
             random,
             storing: budget.share(budget.common() / 4 * 3),
@@ -530,7 +545,7 @@ impl Accounts {
             *most = HEADS.max(by_account.len() * 2);
         }
         let journal = || {
-            let journal = Journal::new(self.0.store.clone(), id, self.0.random.clone());
+            let journal = Journal::new(self.0.store.clone(), id, &self.0.log_key, self.0.random.clone());
             journal.timed(self.0.clock.clone()).counted(self.0.metrics.journal.clone())
         };
         let head = || Arc::new(Head::new(journal(), self.0.appended.clone()));

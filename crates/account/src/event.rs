@@ -281,6 +281,14 @@ pub enum Event {
         #[n(1)]
         mailbox: Option<MailboxId>,
     },
+    /// A share is this account's, and which of its mailboxes became that cannot be told: it gets a name. No writer makes this; it
+    /// is what replay takes of a [`Event::Linked`] from before a renumbering.
+    #[n(28)]
+    Found {
+        /// The share.
+        #[n(0)]
+        link: Link,
+    },
 }
 
 /// A stored message: where its object is and how to open it. Immutable; placements point to it.

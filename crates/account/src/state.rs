@@ -31,6 +31,7 @@ pub use graveyard::Buried;
 pub use mailbox::{Mailbox, Row};
 pub use messages::MessageNumber;
 use sealpost_base::{AccountId, MailboxId, ObjectId, Position, Timestamp, UidValidity};
+use sealpost_vault::entry::Generation;
 
 use crate::event::{Event, FlagAction, Flags, Message, SpecialUse};
 use crate::metadata::Change;
@@ -77,6 +78,7 @@ fn to_signed(number: u64) -> i64 {
 #[derive(Clone)]
 pub struct AccountState {
     position: Position,
+    generation: Generation,
     last_uid_validity: u32,
     next_mailbox: u32,
     mailboxes: BTreeMap<MailboxId, Mailbox>,
@@ -97,6 +99,7 @@ impl AccountState {
         let [a, b, c, d, ..] = account.0;
         let mut state = AccountState {
             position: Position::ZERO,
+            generation: Generation::default(),
             last_uid_validity: u32::from_be_bytes([a, b, c, d]) >> 2,
             next_mailbox: 1,
             mailboxes: BTreeMap::new(),
@@ -118,6 +121,11 @@ impl AccountState {
     /// The last log position this state includes.
     pub fn position(&self) -> Position {
         self.position
+    }
+
+    /// How often UIDs were given a new meaning because the log was damaged.
+    pub fn generation(&self) -> Generation {
+        self.generation
     }
 
     /// The mailboxes, by name.

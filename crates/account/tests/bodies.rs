@@ -13,6 +13,7 @@ use object_store::path::Path;
 use sealpost_account::bodies::Bodies;
 use sealpost_account::{Account, Accounts, Event, Flags, Message, NewMessage};
 use sealpost_base::{AccountId, Budget, FakeClock, Kind, Random, Result, SeededRandom, Timestamp, UidSet};
+use sealpost_vault::entry::LogKey;
 use sealpost_vault::message::{self, Wanted};
 use sealpost_vault::spool::{SpoolWriter, Spooled};
 use sealpost_vault::{RootKey, Store};
@@ -34,7 +35,8 @@ impl World {
         let clock = Arc::new(FakeClock::new(Timestamp(1_700_000_000_000)));
         let backend = Arc::new(InMemory::new());
         let (store, random) = (Store::over(backend.clone()), random as Arc<dyn Random>);
-        let accounts = Accounts::new(store.clone(), clock.clone(), random, Budget::new(64 << 20));
+        let accounts =
+            Accounts::new(store.clone(), LogKey::for_tests(), clock.clone(), random, Budget::new(64 << 20));
         let account = accounts.open(ID, &root).await.unwrap();
         World { backend, store, clock, accounts, account }
     }

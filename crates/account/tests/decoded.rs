@@ -8,6 +8,7 @@ use sealpost_account::decoded::Span;
 use sealpost_account::{Account, Accounts, Flags, Message, NewMessage};
 use sealpost_base::{AccountId, Budget, FakeClock, Random, SeededRandom, Timestamp};
 use sealpost_mime::encode::base64_text;
+use sealpost_vault::entry::LogKey;
 use sealpost_vault::{RootKey, Store};
 
 async fn stored(mail: &[u8]) -> (Arc<Account>, Message) {
@@ -15,7 +16,8 @@ async fn stored(mail: &[u8]) -> (Arc<Account>, Message) {
     let root = RootKey::generate(&*random);
     let clock = Arc::new(FakeClock::new(Timestamp(1_700_000_000_000)));
     let store = Store::over(Arc::new(InMemory::new()));
-    let accounts = Accounts::new(store, clock, random as Arc<dyn Random>, Budget::new(64 << 20));
+    let accounts =
+        Accounts::new(store, LogKey::for_tests(), clock, random as Arc<dyn Random>, Budget::new(64 << 20));
     let account = accounts.open(AccountId([3; 16]), &root).await.unwrap();
     let mut ingest = account.ingest().await.unwrap();
     ingest.write(mail).await.unwrap();

@@ -8,6 +8,7 @@ use sealpost_account::{
     Account, AccountState, Accounts, Delivery, FlagAction, Flags, NewMessage, Options, Stored, SystemFlags,
 };
 use sealpost_base::{AccountId, FakeClock, Kind, MemoryDivision, SeededRandom, Timestamp};
+use sealpost_vault::entry::LogKey;
 use sealpost_vault::{AccountKeys, RootKey, Store};
 use tokio::time::sleep;
 
@@ -27,7 +28,7 @@ impl World {
         let memory = MemoryDivision { accounts: room, ..MemoryDivision::default() };
         let root = RootKey::generate(&SeededRandom::new(7));
         let options = Options { memory, ..Options::default() };
-        World { accounts: Accounts::with(store, clock, random, options), root }
+        World { accounts: Accounts::with(store, LogKey::for_tests(), clock, random, options), root }
     }
 
     async fn open(&self, n: u8) -> Arc<Account> {

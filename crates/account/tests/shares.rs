@@ -16,6 +16,7 @@ use sealpost_base::{
     AccountId, Budget, FakeClock, Kind, Position, Random, Result, SeededRandom, Timestamp, Uid, UidSet,
     limits,
 };
+use sealpost_vault::entry::LogKey;
 use sealpost_vault::faulty::{Faulty, Plan};
 use sealpost_vault::{AccountKeys, RootKey, Store, entry, message};
 
@@ -40,7 +41,13 @@ impl World {
 
     fn accounts(&self) -> Accounts {
         let random: Arc<dyn Random> = self.random.clone();
-        Accounts::new(self.store.clone(), self.clock.clone(), random, Budget::new(64 << 20))
+        Accounts::new(
+            self.store.clone(),
+            LogKey::for_tests(),
+            self.clock.clone(),
+            random,
+            Budget::new(64 << 20),
+        )
     }
 
     fn link(&self, owner: Option<&str>) -> Link {

@@ -11,6 +11,7 @@ use sealpost_account::directory::{AccountName, AccountRecord, Directory, NewAcco
 use sealpost_account::share::Link;
 use sealpost_account::{Account, Accounts, Flags, NewMessage, usage};
 use sealpost_base::{AccountId, Budget, FakeClock, Random, SeededRandom, Timestamp};
+use sealpost_vault::entry::LogKey;
 use sealpost_vault::record::ServerKey;
 use sealpost_vault::{RootKey, Store};
 
@@ -30,7 +31,8 @@ impl World {
         let clock = Arc::new(FakeClock::new(Timestamp(1_700_000_000_000)));
         let (store, key) = (Store::memory(), ServerKey::generate(&*random));
         let shared: Arc<dyn Random> = random.clone();
-        let accounts = Accounts::new(store.clone(), clock.clone(), shared, Budget::new(64 << 20));
+        let accounts =
+            Accounts::new(store.clone(), LogKey::of(&key), clock.clone(), shared, Budget::new(64 << 20));
         let directory = Directory::new(store, key.clone(), clock.clone(), random.clone());
         let new = NewAccount::with_password(Secret::new(b"secret").unwrap());
         let (record, root) =

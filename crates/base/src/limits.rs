@@ -205,6 +205,14 @@ pub const FLAG_SETS_KEYWORDS: usize = 524_288;
 
 /// Records that one log entry may carry when several requests are appended together.
 pub const ENTRY_RECORDS: usize = 128;
+/// Positions behind the last entry of a log at which the next one may be, where something that is no entry has the ones before it.
+/// What is further is damage: it is not read one by one, and nothing is appended to it.
+pub const LOG_GAP: u64 = 64;
+/// Objects at the paths of log entries that are none, and are remembered for one log, so that they are neither read again each time
+/// nor reported again.
+pub const LOG_NOISE: usize = 1024;
+/// Log entries whose hashes are kept with a loaded account, to find out whether another node counts others.
+pub const ENTRIES_COMPARED: usize = 4096;
 /// Bytes of one log entry.
 pub const ENTRY_BYTES: usize = 8 * 1024 * 1024;
 /// Keywords of one message.

@@ -13,6 +13,7 @@ use sealpost_account::{Accounts, Options};
 use sealpost_base::{AccountId, Budget, Clock, Error, Random, SystemClock, SystemRandom};
 use sealpost_server::Settings;
 use sealpost_server::bus::Telling;
+use sealpost_vault::entry::LogKey;
 use sealpost_vault::record::ServerKey;
 use sealpost_vault::{Store, owner};
 
@@ -195,7 +196,7 @@ impl Place {
         let (clock, random) = (self.clock.clone(), self.random.clone());
         let (memory, grace) = (self.settings.memory, self.settings.retention);
         let options = Options { budget: self.budget.clone(), memory, grace };
-        Accounts::with(self.store.clone(), clock, random, options)
+        Accounts::with(self.store.clone(), LogKey::of(&self.key), clock, random, options)
     }
 }
 

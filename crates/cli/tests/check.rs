@@ -200,6 +200,71 @@ fn log_entries_that_were_changed_or_removed() {
     assert_eq!(home.status(&["check"]), 1);
 }
 
+/// Puts something that is no entry at a position of the only log.
+fn plant(home: &Home, position: u64, like: Option<&str>) -> String {
+    let entry = object(home, "acct/%/log/%");
+    let path = format!("{}/{position:016x}", entry.rsplit_once('/').unwrap().0);
+    match like {
+        None => database(home).execute(
+            "INSERT INTO objects (path, size, modified, head) VALUES (?1, 5, 0, ?2)",
+            (&path, b"noise"),
+        ),
+        Some(like) => database(home).execute(
+            "INSERT INTO objects (path, size, modified, file, head, rest)
+             SELECT ?1, size, modified, file, head, rest FROM objects WHERE path = ?2",
+            (&path, like),
+        ),
+    }
+    .unwrap();
+    path
+}
+
+#[test]
+fn what_is_no_log_entry_is_named_and_nothing_waits_for_it() {
+    let home = home();
+    let first = object(&home, "acct/%/log/%");
+    let entries: u64 = home.check().0["checked"]["log_entries"].as_u64().unwrap();
+    let next = plant(&home, entries + 1, None);
+    assert_eq!(problem(&home)["path"], next.as_str());
+    assert!(problem(&home)["problem"].as_str().unwrap().contains("the log goes on behind it"));
+    let far = [plant(&home, 0x8000_0000_0001, None), plant(&home, 1 << 30, Some(&first))];
+    let (report, status) = home.check();
+    assert_eq!((status, &report["problem_count"]), (1, &3.into()), "{report}");
+    for path in far {
+        let found =
+            report["problems"].as_array().unwrap().iter().find(|found| found["path"] == path.as_str());
+        assert!(found.unwrap()["problem"].as_str().unwrap().contains("far beyond the end"), "{report}");
+    }
+    // It is found without the key, and everything goes on.
+    assert_eq!(home.json(&["check"]).0["problem_count"], 3);
+    let server = home.serve();
+    assert!(server.logs_in("one and two"));
+    home.file("more.mbox", "From a Thu Jan  1 01:00:00 2015\nSubject: more\n\nx\n");
+    assert_eq!(home.import("more.mbox").0["imported"], 1);
+    assert!(server.logs_in("one and two"));
+    drop(server);
+    let (report, _) = home.check();
+    assert_eq!(
+        (&report["checked"]["messages"], &report["problem_count"]),
+        (&5.into(), &3.into()),
+        "{report}"
+    );
+}
+
+#[test]
+fn an_account_with_a_lost_entry_is_repaired_by_a_command() {
+    let home = home();
+    let entry = object(&home, "acct/%/log/%2");
+    let (said, status) = home.json(&["account", "repair", ACCOUNT]);
+    assert_eq!((status, said["logs"].as_array().map(Vec::len)), (0, Some(0)), "{said}");
+    remove(&home, &entry);
+    assert_ne!(home.export("mbox", "refused").1, 0, "the account is not opened");
+    let (said, status) = home.json(&["account", "repair", ACCOUNT]);
+    assert_eq!((status, said["logs"].as_array().map(Vec::len)), (0, Some(1)), "{said}");
+    assert_eq!(home.check().1, 0);
+    assert_eq!(home.export("mbox", "out").1, 0);
+}
+
 #[test]
 fn checkpoints_are_held_against_the_log() {
     let home = Home::with_account();

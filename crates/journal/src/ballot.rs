@@ -62,7 +62,7 @@ impl std::fmt::LowerHex for Ballot {
 }
 
 /// Where an entry is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
     /// Its position in the log.
     pub position: Position,

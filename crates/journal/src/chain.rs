@@ -21,11 +21,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::TryStreamExt;
 use sealpost_base::{Error, Kind, Position, Random, Result, limits};
+use sealpost_vault::entry::Generation;
 use sealpost_vault::{Hash, Sealed, Store};
 use tokio::sync::Mutex as AsyncMutex;
 use tokio::time::Instant;
 
 use crate::ballot::{Ballot, Place};
+use crate::noise::{Judge, damaged_end, too_noisy};
 use crate::{Append, Tail, position_in};
 use order::{last_of, leading_to};
 use turn::Turn;
@@ -58,6 +60,8 @@ pub struct Chain {
     ballots: String,
     random: Arc<dyn Random>,
     known: Arc<Known>,
+    /// Tells what is an entry; without it, everything is that has the name of one.
+    judge: Option<Judge>,
 }
 
 /// What this process knows of a chain.
@@ -98,6 +102,26 @@ pub(crate) struct Marks {
     pub next: Position,
 }
 
+/// The last entry, as far as it can be seen.
+enum End {
+    /// There is none behind the known one.
+    Known,
+    /// This one, and everybody sees it.
+    Whole(Place),
+    /// It is listed, and cannot be seen.
+    Unseen,
+}
+
+/// What became of writing an entry once more.
+enum Again {
+    /// It was written.
+    Written(Bytes, Generation),
+    /// It cannot be seen.
+    Unseen,
+    /// It is no entry, and was not written.
+    Unfit,
+}
+
 /// What is found of the chain.
 pub(crate) enum Found {
     /// The entries behind the known end, in order; they count.
@@ -109,7 +133,12 @@ pub(crate) enum Found {
 impl Chain {
     /// The chain with its entries in one folder and its ballots in another, which may be the same.
     pub fn new(store: Store, entries: String, ballots: String, random: Arc<dyn Random>) -> Self {
-        Chain { store, entries, ballots, random, known: Arc::default() }
+        Chain { store, entries, ballots, random, known: Arc::default(), judge: None }
+    }
+
+    /// The same, in which only what is authentic counts.
+    pub(crate) fn judged_by(self, judge: Judge) -> Self {
+        Chain { judge: Some(judge), ..self }
     }
 
     /// The path of an entry.
@@ -144,6 +173,16 @@ impl Chain {
     /// What the store says.
     pub async fn listed_last(&self) -> Result<Option<Place>> {
         Ok(last_of(&self.list(Position::ZERO).await?, &Tail::EMPTY))
+    }
+
+    /// All entries, as far as a listing tells by their names: the last one may not count yet, or never, and any may be none.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub async fn listed(&self) -> Result<Vec<Place>> {
+        let places = self.list(Position::ZERO).await?;
+        let last = last_of(&places, &Tail::EMPTY);
+        Ok(last.map_or_else(Vec::new, |last| leading_to(&places, last, Position::ZERO)))
     }
 
     /// Appends `object` behind the entry at `position`, if that is the end of the chain.
@@ -194,19 +233,20 @@ impl Chain {
 
     /// Writes the entry after the lead's end, and finds out whether it counts.
     async fn follow_up(&self, lead: Lead, object: Sealed, marks: Option<&Marks>) -> Result<Append> {
+        let generation = self.generation_of(object.as_ref());
         let parent = lead.tail.ballot.unwrap_or(Ballot::NONE);
         let place = Place { position: lead.tail.position.next(), ballot: lead.ballot, parent };
         let hash = Hash::of(object.as_ref());
         self.write(&self.path(&place), object).await?;
         let begun = self.begun(marks).await?;
-        let tail = Tail { position: place.position, hash, ballot: Some(place.ballot) };
+        let tail = Tail { position: place.position, hash, ballot: Some(place.ballot), generation };
         if begun.greatest <= place.ballot {
             self.settle(place);
             self.known.turn.appended();
             self.keep(Lead { ballot: lead.ballot, tail, lacks_end: false }).await;
             return Ok(Append::Done(tail));
         }
-        self.fate(lead, (place, hash), marks).await
+        self.fate(lead, (place, tail), marks).await
     }
 
     /// The entries behind `known` that count. Makes sure that everybody else will find the same.
@@ -226,17 +266,18 @@ impl Chain {
         // The first position that the last listing left out, and how many listings in a row did.
         let mut missing = (Position::ZERO, 0);
         for round in 0..ROUNDS {
-            let places = match listed.take() {
+            let mut places = match listed.take() {
                 Some(listed) => listed,
                 None => self.list(known.position).await?,
             };
-            let last = last_of(&places, known);
-            if let Some(last) = last
-                && !self.make_whole(&last).await?
-            {
-                self.wait(round).await;
-                continue;
-            }
+            let last = match self.end_of(&mut places, known).await? {
+                End::Known => None,
+                End::Whole(last) => Some(last),
+                End::Unseen => {
+                    self.wait(round).await;
+                    continue;
+                }
+            };
             // Asked after the listing: a ballot that was not begun by now will find what was found.
             let begun = self.begun(marks).await?;
             if begun.is_trimmed() {
@@ -301,53 +342,98 @@ impl Chain {
             // The end of a log is never removed.
             let end = last.map_or(known.position, |last| last.position);
             let lacks_end = begun.checkpoints.iter().any(|at| *at > end);
+            if let Some(damaged) = self.judge.as_ref().and_then(|judge| judge.damaged_after(end)) {
+                return Err(damaged_end(damaged));
+            }
             let Some(last) = last else { return Ok(Some(Lead { ballot, tail: *known, lacks_end })) };
             let mine = if last.is_plain() { last } else { Place { ballot, ..last } };
-            let Some(object) = self.write_again(&last, &mine).await? else {
-                self.wait(round).await;
-                continue;
+            let (object, generation) = match self.write_again(&last, &mine).await? {
+                Again::Written(object, generation) => (object, generation),
+                Again::Unseen => {
+                    self.wait(round).await;
+                    continue;
+                }
+                // It is not listed any more.
+                Again::Unfit => continue,
             };
             self.settle(mine);
             let tail_ballot = (!mine.is_plain()).then_some(ballot);
-            let tail = Tail { position: last.position, hash: Hash::of(&object), ballot: tail_ballot };
+            let hash = Hash::of(&object);
+            let tail = Tail { position: last.position, hash, ballot: tail_ballot, generation };
             return Ok(Some(Lead { ballot, tail, lacks_end }));
         }
         Err(busy())
     }
 
-    /// Makes sure that everybody sees that entry; `false` if it cannot be seen.
-    async fn make_whole(&self, place: &Place) -> Result<bool> {
-        if place.is_plain() || *self.settled() == Some(*place) {
-            return Ok(true);
+    /// The end of the chain among `places`, as [`last_of`] finds it, without what is no entry.
+    async fn end_of(&self, places: &mut Vec<Place>, known: &Tail) -> Result<End> {
+        for _ in 0..=limits::LOG_GAP {
+            let Some(last) = last_of(places, known) else { return Ok(End::Known) };
+            match self.make_whole(&last).await? {
+                Again::Written(..) => return Ok(End::Whole(last)),
+                Again::Unseen => return Ok(End::Unseen),
+                Again::Unfit => places.retain(|place| *place != last),
+            }
         }
-        let whole = self.write_again(place, place).await?.is_some();
-        if whole {
-            self.settle(*place);
-        }
-        Ok(whole)
+        Err(too_noisy())
     }
 
-    /// Writes the object at one place to another, which may be the same; `None` if it cannot be seen.
-    async fn write_again(&self, from: &Place, to: &Place) -> Result<Option<Bytes>> {
-        let (from, to) = (self.path(from), self.path(to));
+    /// Makes sure that everybody sees that entry.
+    async fn make_whole(&self, place: &Place) -> Result<Again> {
+        let is_settled = *self.settled() == Some(*place);
+        if is_settled || (place.is_plain() && self.judge.is_none()) {
+            return Ok(Again::Written(Bytes::new(), Generation::default()));
+        }
+        let again = self.write_again(place, place).await?;
+        if matches!(again, Again::Written(..)) {
+            self.settle(*place);
+        }
+        Ok(again)
+    }
+
+    /// Writes the object at one place to another, which may be the same, if it is an entry.
+    async fn write_again(&self, from: &Place, to: &Place) -> Result<Again> {
+        let mut generation = Generation::default();
+        let (from_path, to_path) = (self.path(from), self.path(to));
         let mut attempt = 1;
         loop {
-            match self.store.put_again(&from, &to).await {
-                Ok(object) => return Ok(Some(object)),
-                Err(e) if e.kind() == Kind::NotFound => return Ok(None),
+            let is_sound = |object: &Bytes| {
+                let Some(judge) = &self.judge else { return true };
+                match judge.entry(from, object) {
+                    Ok((_, header)) => {
+                        generation = header.generation;
+                        true
+                    }
+                    Err((unfit, why)) => {
+                        judge.note(*from, unfit, &why);
+                        false
+                    }
+                }
+            };
+            match self.store.put_again_if(&from_path, &to_path, is_sound).await {
+                Ok((object, true)) => return Ok(Again::Written(object, generation)),
+                Ok((_, false)) => return Ok(Again::Unfit),
+                Err(e) if e.kind() == Kind::NotFound => return Ok(Again::Unseen),
                 Err(e) if e.kind() == Kind::Retry && attempt < ATTEMPTS => attempt += 1,
-                Err(e) => return Err(e.context(format!("write {to}"))),
+                Err(e) => return Err(e.context(format!("write {to_path}"))),
             }
         }
     }
 
-    /// All entries from `position` on, its own siblings included.
+    fn generation_of(&self, object: &[u8]) -> Generation {
+        let header = self.judge.as_ref().and_then(|_| sealpost_vault::entry::header(object).ok());
+        header.map_or(Generation::default(), |(_, header)| header.generation)
+    }
+
+    /// All entries from `position` on, its own siblings included, without what is known to be none.
     pub(crate) async fn list(&self, position: Position) -> Result<Vec<Place>> {
         let after = self.path(&Place::plain(position));
         let mut listed = self.store.list(&self.entries, Some(&after));
         let mut places = Vec::new();
         while let Some(object) = listed.try_next().await? {
-            places.extend(object.path.rsplit('/').next().and_then(Place::parse));
+            let place = object.path.rsplit('/').next().and_then(Place::parse);
+            let may_count = |place: &Place| self.judge.as_ref().is_none_or(|judge| judge.may_be_entry(place));
+            places.extend(place.filter(may_count));
         }
         places.sort_by_key(|place| place.position);
         Ok(places)

@@ -11,7 +11,7 @@ use sealpost_base::{Error, Kind, Position, Result, Timestamp};
 use sealpost_vault::{AccountKeys, Appends, Hash, Put, checkpoint};
 use zeroize::Zeroizing;
 
-use crate::{Content, Entry, Journal, Place, Tail, position_in};
+use crate::{Journal, PASSED_OVER, Place, Tail, position_in};
 
 /// The name that a manifest is sealed under.
 const MANIFEST: &str = "manifest";
@@ -40,6 +40,15 @@ pub struct ChunkRef {
     pub digest: Hash,
 }
 
+/// What the folder of manifests says of positions.
+#[derive(Default)]
+pub(crate) struct Marked {
+    /// They have checkpoints; newest first.
+    pub checkpoints: Vec<Position>,
+    /// They are passed over: what is written there does not count.
+    pub passed_over: Vec<Position>,
+}
+
 impl Journal {
     /// The positions that have a checkpoint, newest first.
     ///
@@ -50,15 +59,30 @@ impl Journal {
     }
 
     /// The positions above `after` that have a checkpoint, newest first.
-    pub(crate) async fn checkpoints_after(&self, after: Option<Position>) -> Result<Vec<Position>> {
+    async fn checkpoints_after(&self, after: Option<Position>) -> Result<Vec<Position>> {
+        Ok(self.marked(after).await?.checkpoints)
+    }
+
+    /// The positions above `after` that have a checkpoint, and those that are passed over.
+    pub(crate) async fn marked_after(&self, after: Position) -> Result<Marked> {
+        let mut marked = self.marked(Some(after)).await?;
+        marked.passed_over.retain(|position| *position > after);
+        Ok(marked)
+    }
+
+    async fn marked(&self, after: Option<Position>) -> Result<Marked> {
         let after = after.map(|position| self.manifest_path(position));
-        let mut positions = Vec::new();
+        let mut marked = Marked::default();
         let mut listed = self.store.list(&self.manifest_prefix(), after.as_deref());
         while let Some(object) = listed.try_next().await? {
-            positions.extend(object.path.rsplit('/').next().and_then(position_in));
+            let Some(name) = object.path.rsplit('/').next() else { continue };
+            match name.strip_prefix(PASSED_OVER) {
+                Some(passed_over) => marked.passed_over.extend(position_in(passed_over)),
+                None => marked.checkpoints.extend(position_in(name)),
+            }
         }
-        positions.sort_unstable_by(|a, b| b.cmp(a));
-        Ok(positions)
+        marked.checkpoints.sort_unstable_by(|a, b| b.cmp(a));
+        Ok(marked)
     }
 
     /// When a checkpoint was written last, by the store's clock.
@@ -115,18 +139,6 @@ impl Journal {
             Ok(plain)
         };
         self.store.read_opened(&self.snap_path(position, &chunk.name), open).await
-    }
-
-    /// Whether `entry` could not be read only because it was trimmed since it was listed: then it is no damage, and the
-    /// account is to be loaded anew.
-    ///
-    /// # Errors
-    /// What the store says.
-    pub async fn was_trimmed(&self, entry: &Entry) -> Result<bool> {
-        match entry.content {
-            Content::Damaged(_) => self.is_trimmed(entry.position).await,
-            Content::Plain(..) => Ok(false),
-        }
     }
 
     /// Writes a checkpoint of the state at `tail`; durable when it returns. `chunk` makes the bytes of a chunk, and is
@@ -192,6 +204,11 @@ impl Journal {
         self.store.delete_in_order(entries).await?;
         self.metrics.trimmed.add(trimmed);
         self.store.delete_in_order(self.below(&self.manifest_prefix(), 0, end).await?).await?;
+        if self.store.appends() == Appends::Conditional {
+            let passed_over = self.marked_after(Position::ZERO).await?.passed_over;
+            let old = passed_over.into_iter().filter(|position| *position < end);
+            self.store.delete_in_order(old.map(|position| self.mark_path(position)).collect()).await?;
+        }
         self.store.delete_in_order(self.below(&self.snap_prefix(), 1, end).await?).await
     }
 

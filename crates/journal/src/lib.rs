@@ -4,7 +4,8 @@
 //!
 //! - An entry is durable when [`Journal::append`] says `Done`; at most one entry ever counts at a position. Where the store
 //!   creates conditionally there is only one; elsewhere its writers agree on one ([`Chain`]).
-//! - Each entry carries the hash of the one before, so none can be swapped, reordered or dropped unseen.
+//! - Each entry carries the hash of the one before, so none can be swapped, reordered or dropped unseen, and a MAC, so that
+//!   nothing else passes for one. What has none is reported, skipped, and never appended to. [`Replay`] says which entries count.
 //! - Whoever is behind finds out: [`Append::Lost`] when others appended, [`Append::Trimmed`] when what it would
 //!   have followed was folded into a checkpoint and removed. Neither leaves anything that replay would count.
 //! - An entry is removed only when two checkpoints exist at or above the position after it, and the newest two checkpoints
@@ -20,7 +21,13 @@ mod lost;
 mod metrics;
 #[cfg(test)]
 mod misled;
+mod noise;
+mod read;
+mod repair;
+mod replay;
 mod seen;
+mod skip;
+mod survey;
 #[cfg(test)]
 mod tests;
 
@@ -30,12 +37,18 @@ pub use ballot::{Ballot, Place};
 pub use chain::Chain;
 use chain::Marks;
 pub use checkpoint::{Checkpoint, ChunkRef};
-pub use log::{Append, Content, Entry, Seal};
+pub use log::{Append, Seal};
 use lost::Lost;
 pub use metrics::JournalMetrics;
+use noise::Judge;
+pub use read::{Content, Entry, Read};
+pub use repair::{Break, Repaired};
+pub use replay::{Cover, Replay, Step};
 use sealpost_base::{AccountId, Clock, Position, Random};
+use sealpost_vault::entry::{Generation, LogKey};
 use sealpost_vault::{Hash, Store};
 use seen::Seen;
+pub use survey::{Survey, Unfit as UnfitObject};
 
 /// The end of a log as somebody knows it: the last position and the hash of what is there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, minicbor::Encode, minicbor::Decode)]
@@ -49,11 +62,15 @@ pub struct Tail {
     /// The ballot that the last entry was written in, on a store without conditional create.
     #[n(2)]
     pub ballot: Option<Ballot>,
+    /// What UIDs mean behind it.
+    #[n(3)]
+    pub generation: Generation,
 }
 
 impl Tail {
     /// The end of an empty log.
-    pub const EMPTY: Tail = Tail { position: Position::ZERO, hash: Hash::ZERO, ballot: None };
+    pub const EMPTY: Tail =
+        Tail { position: Position::ZERO, hash: Hash::ZERO, ballot: None, generation: Generation(0) };
 }
 
 /// The log of one account. Cheap to clone; holds no keys.
@@ -64,6 +81,8 @@ pub struct Journal {
     random: Arc<dyn Random>,
     /// The entries, and who may append.
     chain: Chain,
+    /// Tells what is an entry.
+    judge: Judge,
     /// Up to where nothing was trimmed when it was looked last.
     seen: Arc<Seen>,
     /// Where an append lost last, and how often in a row.
@@ -72,13 +91,12 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// The log of `account` in `store`.
-    pub fn new(store: Store, account: AccountId, random: Arc<dyn Random>) -> Self {
-        // Ballots are where the manifests are: one listing tells of both.
-        let folder = |name: &str| format!("acct/{account}/{name}");
-        let chain = Chain::new(store.clone(), folder("log"), folder("manifest"), random.clone());
+    /// The log of `account` in `store`, whose entries `key` authenticates.
+    pub fn new(store: Store, account: AccountId, key: &LogKey, random: Arc<dyn Random>) -> Self {
+        let judge = Judge::new(key.clone(), account);
+        let chain = entries_of(store.clone(), account, random.clone()).judged_by(judge.clone());
         let (seen, lost, metrics) = (Arc::default(), Arc::default(), Arc::default());
-        Journal { store, account, random, chain, seen, lost, metrics }
+        Journal { store, account, random, chain, judge, seen, lost, metrics }
     }
 
     /// The same, for whoever appends often: it is not asked before an entry whether the log was trimmed there if it was
@@ -113,6 +131,11 @@ impl Journal {
         self.chain.path(&Place::plain(position))
     }
 
+    /// The name of the mark that a position is passed over: behind those of all checkpoints, before those of ballots.
+    fn mark_path(&self, position: Position) -> String {
+        format!("acct/{}/manifest/{PASSED_OVER}{:016x}", self.account, position.0)
+    }
+
     /// What the manifests say of what follows `known`.
     fn marks(&self, known: Position) -> Marks {
         Marks { after: self.manifest_path(known), next: known.next() }
@@ -133,6 +156,16 @@ impl Journal {
     fn snap_path(&self, position: Position, name: &str) -> String {
         format!("acct/{}/snap/{:016x}/{name}", self.account, position.0)
     }
+}
+
+/// What the name of a mark begins with that says that a position of the log is passed over.
+const PASSED_OVER: char = 's';
+
+/// The entries of the log of `account`, for those who only look which there are: no key tells whether they are authentic.
+pub fn entries_of(store: Store, account: AccountId, random: Arc<dyn Random>) -> Chain {
+    // Ballots are where the manifests are: one listing tells of both.
+    let folder = |name: &str| format!("acct/{account}/{name}");
+    Chain::new(store, folder("log"), folder("manifest"), random)
 }
 
 /// Which account's log entry has that path, and where in the log it is.

@@ -2,8 +2,10 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use futures::StreamExt;
+use object_store::ObjectStore;
 use object_store::memory::InMemory;
-use sealpost_base::{AccountId, FakeClock, Kind, Position, SeededRandom, Timestamp};
+use sealpost_base::{AccountId, FakeClock, Kind, Position, SeededRandom, Timestamp, limits};
+use sealpost_vault::entry::LogKey;
 use sealpost_vault::faulty::{Faulty, Plan};
 use sealpost_vault::{AccountKeys, Appends, Backend, RootKey, Store};
 
@@ -12,6 +14,7 @@ use super::*;
 const ACCOUNT: AccountId = AccountId([7; 16]);
 
 struct World {
+    objects: Arc<InMemory>,
     store: Store,
     journal: Journal,
     keys: AccountKeys,
@@ -24,8 +27,14 @@ fn world() -> World {
 fn world_of(appends: Appends) -> World {
     let random = Arc::new(SeededRandom::new(1));
     let keys = AccountKeys::derive(&RootKey::generate(&*random), ACCOUNT);
-    let store = Store::with(Arc::new(InMemory::new()), Backend { appends });
-    World { journal: Journal::new(store.clone(), ACCOUNT, random), store, keys }
+    let objects = Arc::new(InMemory::new());
+    let store = Store::with(objects.clone(), Backend { appends });
+    World {
+        objects,
+        journal: Journal::new(store.clone(), ACCOUNT, &LogKey::for_tests(), random),
+        store,
+        keys,
+    }
 }
 
 impl World {
@@ -33,7 +42,12 @@ impl World {
     fn again(&self) -> World {
         let keys = AccountKeys::derive(&RootKey::generate(&SeededRandom::new(1)), ACCOUNT);
         let (store, random) = (self.store.clone(), Arc::new(SeededRandom::new(2)));
-        World { journal: Journal::new(store.clone(), ACCOUNT, random), store, keys }
+        World {
+            objects: self.objects.clone(),
+            journal: Journal::new(store.clone(), ACCOUNT, &LogKey::for_tests(), random),
+            store,
+            keys,
+        }
     }
 
     async fn append(&self, after: &Tail, text: &str) -> Append {
@@ -54,16 +68,64 @@ impl World {
     async fn read(&self, known: Tail) -> Vec<String> {
         let places = self.journal.places_after(&known).await.unwrap().unwrap();
         let mut entries = pin!(self.journal.entries(&self.keys, known, &places));
-        let mut out = Vec::new();
-        while let Some(entry) = entries.next().await {
-            let entry = entry.unwrap();
-            let chained = if entry.chained { "" } else { "!" };
-            out.push(match entry.content {
-                Content::Plain(_, text) => format!("{chained}{}", String::from_utf8_lossy(&text)),
-                Content::Damaged(_) => format!("{chained}damaged"),
+        let (mut out, mut replay) = (Vec::new(), Replay::after(known));
+        while let Some(read) = entries.next().await {
+            let entry = match read.unwrap() {
+                Read::Entry(entry) => entry,
+                Read::Noise(_) => continue,
+                Read::Damaged(_) => {
+                    out.push("damaged".to_owned());
+                    continue;
+                }
+                Read::Gone(_) => {
+                    out.push("gone".to_owned());
+                    continue;
+                }
+            };
+            let mut step = replay.next(&entry);
+            if step != Step::Counts
+                && let Some(cover) = self.journal.cover_of(entry.position, &places).await.unwrap()
+            {
+                out.push("repaired".to_owned());
+                replay.go_on_by(cover);
+                step = replay.next(&entry);
+            }
+            let broken = if step == Step::Counts { "" } else { "!" };
+            out.push(match &entry.content {
+                Content::Plain(_, text) => format!("{broken}{}", String::from_utf8_lossy(text)),
+                Content::Renumbering(_) => format!("{broken}renumbered {}", entry.generation),
+                Content::Sealed(_) => format!("{broken}sealed"),
             });
         }
         out
+    }
+
+    fn path(&self, position: u64) -> String {
+        format!("acct/{ACCOUNT}/log/{position:016x}")
+    }
+
+    /// Something that the store's user wrote, or a flipped bit.
+    async fn plant(&self, position: u64, bytes: &[u8]) {
+        let path = object_store::path::Path::parse(self.path(position)).unwrap();
+        let payload = object_store::PutPayload::from(bytes.to_vec());
+        self.objects.put(&path, payload).await.unwrap();
+    }
+
+    async fn object(&self, position: u64) -> Vec<u8> {
+        self.store.read(&self.path(position)).await.unwrap().to_vec()
+    }
+
+    /// Appends at the end, as a delivery does it that knows nothing.
+    async fn deliver(&self, text: &str) {
+        let public = self.keys.public();
+        for _ in 0..4 {
+            let tail = self.journal.tail(Tail::EMPTY).await.unwrap();
+            let done = self.journal.append(&tail, Seal::Delivery(&public), text.as_bytes()).await.unwrap();
+            if let Append::Done(_) = done {
+                return;
+            }
+        }
+        panic!("{text} was not delivered");
     }
 
     async fn checkpoint(&self, tail: Tail, chunks: &[(&str, &str)]) -> Checkpoint {
@@ -97,7 +159,7 @@ async fn an_append_that_loses_to_an_entry_no_listing_shows_ends() {
     let plan = Plan { late: 1000, ..Plan::default() };
     let (sound, hiding) = (Store::over(inner.clone()), Store::over(Arc::new(Faulty::new(inner, plan, 1))));
     let w = world();
-    let on = |store| Journal::new(store, ACCOUNT, Arc::new(SeededRandom::new(3)));
+    let on = |store| Journal::new(store, ACCOUNT, &LogKey::for_tests(), Arc::new(SeededRandom::new(3)));
     let (writer, blind) = (on(sound), on(hiding));
     let seal = || Seal::Owner(&w.keys);
     assert!(matches!(writer.append(&Tail::EMPTY, seal(), b"one").await.unwrap(), Append::Done(_)));
@@ -141,11 +203,11 @@ async fn of_two_that_append_at_once_one_loses_and_finds_the_other() {
 }
 
 #[tokio::test]
-async fn a_missing_entry_is_told_and_the_rest_is_read() {
+async fn nothing_counts_behind_a_missing_entry() {
     let w = world();
     w.fill(Tail::EMPTY, &["one", "two", "three", "four"]).await;
     w.store.delete(&format!("acct/{ACCOUNT}/log/{:016x}", 2)).await.unwrap();
-    assert_eq!(w.read(Tail::EMPTY).await, ["one", "!damaged", "!three", "four"]);
+    assert_eq!(w.read(Tail::EMPTY).await, ["one", "!three", "!four"]);
 }
 
 #[tokio::test]
@@ -268,7 +330,9 @@ async fn whoever_slept_through_a_trim_finds_out_and_loses_nothing() {
 async fn whoever_slept_with_its_clock_hears_that_the_outcome_is_unknown_and_is_never_followed() {
     let w = world();
     let clock = Arc::new(FakeClock::new(Timestamp(0)));
-    let sleeper = Journal::new(w.store.clone(), ACCOUNT, Arc::new(SeededRandom::new(2))).timed(clock.clone());
+    let sleeper =
+        Journal::new(w.store.clone(), ACCOUNT, &LogKey::for_tests(), Arc::new(SeededRandom::new(2)))
+            .timed(clock.clone());
     let appended = sleeper.append(&Tail::EMPTY, Seal::Owner(&w.keys), b"one").await.unwrap();
     let Append::Done(old) = appended else { panic!("{appended:?}") };
     let two = w.fill(old, &["two", "two and a half"]).await;
@@ -283,8 +347,9 @@ async fn whoever_slept_with_its_clock_hears_that_the_outcome_is_unknown_and_is_n
     assert_eq!(error.kind(), sealpost_base::Kind::Retry);
     // What it left chains and opens, and is not believed.
     let read: Vec<_> = w.journal.entries(&w.keys, old, &places).collect().await;
-    let first = read.into_iter().next().unwrap().unwrap();
-    assert!(first.chained && matches!(&first.content, Content::Plain(_, text) if &text[..] == b"stale"));
+    let Read::Entry(first) = read.into_iter().next().unwrap().unwrap() else { panic!("an entry") };
+    assert_eq!(Replay::after(old).next(&first), Step::Counts);
+    assert!(matches!(&first.content, Content::Plain(_, text) if &text[..] == b"stale"));
     assert!(!w.journal.reaches_back(&old).await.unwrap());
     for journal in [&sleeper, &w.journal] {
         assert_eq!(journal.tail(old).await.unwrap(), three);
@@ -304,7 +369,8 @@ async fn an_entry_after_ones_own_takes_two_requests() {
     let keys = AccountKeys::derive(&RootKey::generate(&*random), ACCOUNT);
     let calls = Faulty::new(Arc::new(InMemory::new()), Plan::default(), 1);
     let clock = Arc::new(FakeClock::new(Timestamp(0)));
-    let journal = Journal::new(Store::over(Arc::new(calls.clone())), ACCOUNT, random).timed(clock.clone());
+    let journal = Journal::new(Store::over(Arc::new(calls.clone())), ACCOUNT, &LogKey::for_tests(), random)
+        .timed(clock.clone());
     let mut tail = Tail::EMPTY;
     for requests in [3, 2, 2] {
         let before = calls.calls();
@@ -321,7 +387,7 @@ async fn an_entry_that_is_told_of_before_it_is_given_out_is_waited_for() {
     let late = Faulty::new(Arc::new(InMemory::new()), Plan::default(), 1);
     let random = Arc::new(SeededRandom::new(1));
     let keys = AccountKeys::derive(&RootKey::generate(&*random), ACCOUNT);
-    let there = Journal::new(Store::over(Arc::new(late.clone())), ACCOUNT, random);
+    let there = Journal::new(Store::over(Arc::new(late.clone())), ACCOUNT, &LogKey::for_tests(), random);
     let one = there.append(&Tail::EMPTY, Seal::Owner(&keys), b"one").await.unwrap();
     let Append::Done(one) = one else { panic!("{one:?}") };
     late.give_out_late(3);
@@ -332,7 +398,8 @@ async fn an_entry_that_is_told_of_before_it_is_given_out_is_waited_for() {
     late.give_out_late(3);
     let places = there.places_after(&Tail::EMPTY).await.unwrap().unwrap();
     let read: Vec<_> = there.entries(&keys, Tail::EMPTY, &places).collect().await;
-    assert!(matches!(&read[0].as_ref().unwrap().content, Content::Plain(_, text) if &text[..] == b"one"));
+    let Read::Entry(first) = read[0].as_ref().unwrap() else { panic!("an entry") };
+    assert!(matches!(&first.content, Content::Plain(_, text) if &text[..] == b"one"));
 }
 
 /// A store, or a proxy before it, that lists an entry and says that it is not there: nobody goes on as if it was lost.
@@ -343,7 +410,7 @@ async fn an_entry_that_is_listed_and_not_given_out_is_not_missing() {
         let random = Arc::new(SeededRandom::new(1));
         let keys = AccountKeys::derive(&RootKey::generate(&*random), ACCOUNT);
         let store = Store::with(Arc::new(hiding.clone()), Backend { appends });
-        let there = Journal::new(store, ACCOUNT, random);
+        let there = Journal::new(store, ACCOUNT, &LogKey::for_tests(), random);
         let one = there.append(&Tail::EMPTY, Seal::Owner(&keys), b"one").await.unwrap();
         let Append::Done(one) = one else { panic!("{one:?}") };
         let places = there.places_after(&Tail::EMPTY).await.unwrap().unwrap();
@@ -355,4 +422,167 @@ async fn an_entry_that_is_listed_and_not_given_out_is_not_missing() {
         hiding.give_out_late(0);
         assert_eq!(there.tail(Tail::EMPTY).await.unwrap(), one);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn noise_at_the_next_position_costs_that_position_and_nothing_else() {
+    for appends in [Appends::Conditional, Appends::Siblings] {
+        let w = world_of(appends);
+        w.fill(Tail::EMPTY, &["one", "two"]).await;
+        w.plant(3, b"noise").await;
+        let begun = w.again();
+        begun.deliver("three").await;
+        w.again().deliver("four").await;
+        let read = w.again().read(Tail::EMPTY).await;
+        let expected: &[&str] = match appends {
+            Appends::Conditional => &["one", "two", "renumbered 1", "three", "four"],
+            Appends::Siblings => &["one", "two", "three", "four"],
+        };
+        assert_eq!(read, expected, "{appends:?}");
+        let survey = w.again().journal.survey(Position(1)).await.unwrap();
+        assert_eq!(survey.unfit.len(), 1);
+        assert!(!survey.unfit[0].is_damaged && survey.unfit[0].position == Position(3));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_appended_behind_a_far_position() {
+    for appends in [Appends::Conditional, Appends::Siblings] {
+        for begin in [&[][..], &["one", "two"]] {
+            let w = world_of(appends);
+            w.fill(Tail::EMPTY, begin).await;
+            for far in [0x8000_0000_0001, 0x0100_0000, u64::MAX, limits::LOG_GAP + 9] {
+                w.plant(far, b"noise").await;
+            }
+            // An entry of the same log at a wrong position.
+            if !begin.is_empty() && appends == Appends::Conditional {
+                w.plant(1 << 40, &w.object(2).await).await;
+            }
+            w.again().deliver("three").await;
+            w.again().deliver("four").await;
+            let expected: Vec<_> = begin.iter().chain(&["three", "four"]).copied().collect();
+            assert_eq!(w.again().read(Tail::EMPTY).await, expected, "{appends:?}");
+            let survey = w.again().journal.survey(Position(1)).await.unwrap();
+            assert!(survey.unfit.iter().all(|unfit| survey.is_far(unfit.position)), "{survey:?}");
+        }
+    }
+}
+
+/// Noise that goes, while somebody knows no better than that its position is the next one.
+#[tokio::test(start_paused = true)]
+async fn a_position_that_was_passed_over_is_never_used() {
+    for knows_the_time in [false, true] {
+        let w = world();
+        let clock = Arc::new(FakeClock::new(Timestamp(0)));
+        let two = w.fill(Tail::EMPTY, &["one", "two"]).await;
+        let mut sleeper = w.again();
+        if knows_the_time {
+            // It appended a moment ago, and does not look before it writes.
+            sleeper.journal = sleeper.journal.timed(clock.clone());
+            sleeper.journal.reaches_back(&two).await.unwrap();
+        }
+        w.plant(3, b"noise").await;
+        w.again().deliver("three").await;
+        w.store.delete(&w.path(3)).await.unwrap();
+        assert_eq!(sleeper.append(&two, "stale").await, Append::Lost);
+        sleeper.deliver("four").await;
+        let read = w.again().read(Tail::EMPTY).await;
+        assert_eq!(read, ["one", "two", "renumbered 1", "three", "four"]);
+        assert_eq!(w.paths("log").await.len(), 5, "nothing is left of the stale one");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn as_many_positions_as_the_limit_says_are_passed_over() {
+    let w = world();
+    w.fill(Tail::EMPTY, &["one"]).await;
+    for position in 2..limits::LOG_GAP + 1 {
+        w.plant(position, b"noise").await;
+    }
+    w.again().deliver("two").await;
+    assert_eq!(w.again().read(Tail::EMPTY).await, ["one", "renumbered 1", "two"]);
+
+    let w = world();
+    let one = w.fill(Tail::EMPTY, &["one"]).await;
+    for position in 2..limits::LOG_GAP + 3 {
+        w.plant(position, b"noise").await;
+    }
+    let public = w.keys.public();
+    let refused = w.again().journal.append(&one, Seal::Delivery(&public), b"mail").await;
+    assert_eq!(refused.unwrap_err().kind(), Kind::Corrupt);
+    assert_eq!(w.again().read(Tail::EMPTY).await, ["one"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_damaged_last_entry_is_not_appended_to_before_a_repair() {
+    for appends in [Appends::Conditional, Appends::Siblings] {
+        let w = world_of(appends);
+        let two = w.fill(Tail::EMPTY, &["one", "two"]).await;
+        w.fill(two, &["three"]).await;
+        let log = w.paths("log/").await;
+        let (position, path) = (log[2].clone(), format!("acct/{ACCOUNT}/log/{}", log[2]));
+        let mut object = w.store.read(&path).await.unwrap().to_vec();
+        let last = object.len() - 1;
+        object[last] ^= 1;
+        let location = object_store::path::Path::parse(&path).unwrap();
+        w.objects.put(&location, object.into()).await.unwrap();
+        let begun = w.again();
+        let tail = begun.journal.tail(Tail::EMPTY).await.unwrap();
+        assert_eq!(tail.position, Position(2), "{appends:?} {position}");
+        let public = w.keys.public();
+        let refused = begun.journal.append(&tail, Seal::Delivery(&public), b"mail").await.unwrap_err();
+        assert_eq!(refused.kind(), Kind::Corrupt, "{appends:?}: {refused}");
+        let repaired = w.again().journal.repair(false).await.unwrap().unwrap();
+        assert_eq!(repaired.breaks, [Break::DamagedEnd(Position(3))]);
+        w.again().deliver("four").await;
+        let read: Vec<_> = w.again().read(Tail::EMPTY).await;
+        let read: Vec<_> = read.iter().filter(|said| *said != "damaged").collect();
+        assert_eq!(read, ["one", "two", "renumbered 1", "four"], "{appends:?}");
+        assert_eq!(w.again().journal.repair(false).await.unwrap(), None, "{appends:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_missing_entry_is_gone_on_without_after_a_repair() {
+    for appends in [Appends::Conditional, Appends::Siblings] {
+        let w = world_of(appends);
+        w.fill(Tail::EMPTY, &["one", "two", "three", "four"]).await;
+        let missing = w.paths("log/").await[1].clone();
+        let missing = format!("acct/{ACCOUNT}/log/{missing}");
+        let bytes = w.store.read(&missing).await.unwrap();
+        w.store.delete(&missing).await.unwrap();
+        assert_eq!(w.again().read(Tail::EMPTY).await, ["one", "!three", "!four"]);
+        // Mail goes on.
+        w.again().deliver("five").await;
+        let repaired = w.again().journal.repair(false).await.unwrap().unwrap();
+        assert_eq!(repaired.breaks, [Break::Unchained(Position(3))], "{appends:?}");
+        w.again().deliver("six").await;
+        let expected = ["one", "repaired", "three", "four", "five", "renumbered 1", "six"];
+        assert_eq!(w.again().read(Tail::EMPTY).await, expected, "{appends:?}");
+        assert_eq!(w.again().journal.repair(false).await.unwrap(), None);
+        // It comes back: who reads it sees that others do not count it, and that is said.
+        let location = object_store::path::Path::parse(&missing).unwrap();
+        w.objects.put(&location, bytes.into()).await.unwrap();
+        let read = w.again().read(Tail::EMPTY).await;
+        assert!(read.contains(&"!renumbered 1".to_owned()), "{appends:?}: {read:?}");
+        w.again().journal.repair(false).await.unwrap().unwrap();
+        let read = w.again().read(Tail::EMPTY).await;
+        assert!(
+            read.contains(&"two".to_owned()) && !read.iter().any(|said| said.starts_with('!')),
+            "{read:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn entries_under_another_server_key_are_neither_read_nor_followed() {
+    let w = world();
+    w.fill(Tail::EMPTY, &["one"]).await;
+    let key = LogKey::of(&sealpost_vault::record::ServerKey::generate(&SeededRandom::new(9)));
+    let other = Journal::new(w.store.clone(), ACCOUNT, &key, Arc::new(SeededRandom::new(3)));
+    let tail = other.tail(Tail::EMPTY).await.unwrap();
+    assert_eq!(tail, Tail::EMPTY);
+    let refused = other.append(&tail, Seal::Owner(&w.keys), b"two").await.unwrap_err();
+    assert_eq!(refused.kind(), Kind::Corrupt);
+    assert_eq!(w.paths("log").await.len(), 1);
 }

@@ -92,7 +92,7 @@ mod tests {
         let memory = MemoryDivision { accounts: room, ..MemoryDivision::default() };
         let options = Options { memory, ..Options::default() };
         let (clock, random) = (Arc::new(FakeClock::new(Timestamp(0))), Arc::new(SeededRandom::new(1)));
-        Accounts::with(Store::memory(), clock, random, options)
+        Accounts::with(Store::memory(), sealpost_vault::entry::LogKey::for_tests(), clock, random, options)
     }
 
     #[tokio::test(start_paused = true)]

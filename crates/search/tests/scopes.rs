@@ -32,7 +32,13 @@ impl Fixture {
         let random: Arc<dyn Random> = random;
         let budget = Budget::new(64 << 20);
         let clock = Arc::new(FakeClock::new(NOW));
-        let accounts = Accounts::new(Store::memory(), clock, random, budget.clone());
+        let accounts = Accounts::new(
+            Store::memory(),
+            sealpost_vault::entry::LogKey::for_tests(),
+            clock,
+            random,
+            budget.clone(),
+        );
         let own = accounts.open(OWN, &root).await.unwrap();
         let share = accounts.open(SHARE, &root).await.unwrap();
         let engine = Engine::new(accounts.clone(), &budget, MemoryDivision::default().orders());

@@ -9,6 +9,7 @@ use sealpost_base::{Budget, Clock, Random, Result, Timestamp};
 use sealpost_mailbox::usage_tracker::UsageTracker;
 use sealpost_search::Engine;
 use sealpost_vault::Store;
+use sealpost_vault::entry::LogKey;
 use sealpost_vault::record::ServerKey;
 
 use crate::auth::Authenticator;
@@ -103,7 +104,8 @@ impl Context {
         let budget = settings.memory.budget();
         let url_marks = UrlMarks::new(&key);
         let options = Options { budget: budget.clone(), memory: settings.memory, grace: settings.retention };
-        let accounts = Accounts::with(store.clone(), clock.clone(), random.clone(), options);
+        let accounts =
+            Accounts::with(store.clone(), LogKey::of(&key), clock.clone(), random.clone(), options);
         let directory = Directory::new(store.clone(), key, clock.clone(), random.clone()).on_host(
             &settings.hostname,
             settings.domain.as_deref(),

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use sealpost_account::{Account, Accounts, Options};
 use sealpost_base::{AccountId, Clock, Random, Result, Timestamp};
+use sealpost_vault::entry::LogKey;
 use sealpost_vault::{Backend, RootKey, Store};
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -122,6 +123,7 @@ impl Node {
     pub fn start(
         bucket: &Bucket,
         backend: Backend,
+        key: LogKey,
         began: Instant,
         skew: i64,
         random: Arc<dyn Random>,
@@ -129,7 +131,7 @@ impl Node {
         let gate = Gate::new();
         let store = Store::with(Arc::new(bucket.seen_by(gate.clone())), backend);
         let clock: Arc<dyn Clock> = Arc::new(Skewed { began, seconds: skew, gate: gate.clone() });
-        let accounts = Accounts::with(store.clone(), clock.clone(), random, Options::default());
+        let accounts = Accounts::with(store.clone(), key, clock.clone(), random, Options::default());
         Node { accounts, store, clock, gate }
     }
 

@@ -130,7 +130,7 @@ fn walk_back(bucket: &Bucket, id: AccountId, keys: &AccountKeys, end: Tail) -> R
         let (origin, plain) = entry::open(keys, id, position, object).map_err(|e| e.to_string())?;
         let batch = Batch::decode(&plain).map_err(|e| e.to_string())?;
         entries.push((position, origin, batch));
-        hash = entry::prev(object).map_err(|e| e.to_string())?;
+        hash = entry::header(object).map_err(|e| e.to_string())?.1.prev;
         position = Position(position.0 - 1);
     }
     if hash != Hash::ZERO {

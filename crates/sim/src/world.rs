@@ -6,6 +6,7 @@ use std::time::Duration;
 use sealpost_account::directory::{AccountName, Directory, NewAccount, Secret};
 use sealpost_base::{AccountId, Kind, Random, Result, SeededRandom};
 use sealpost_journal::{Journal, Tail};
+use sealpost_vault::entry::LogKey;
 use sealpost_vault::record::ServerKey;
 use sealpost_vault::{AccountKeys, Backend, RootKey};
 use tokio::time::{Instant, sleep};
@@ -155,7 +156,7 @@ impl World {
         let skew = self.below(2 * skew + 1) as i64 - skew as i64;
         let random: Arc<dyn Random> = self.random.clone();
         let backend = Backend { appends: self.plan.appends };
-        let node = Node::start(&self.bucket, backend, self.began, skew, random);
+        let node = Node::start(&self.bucket, backend, LogKey::of(&self.key), self.began, skew, random);
         self.started.lock().unwrap_or_else(PoisonError::into_inner).push(node.clone());
         node
     }
@@ -245,7 +246,7 @@ impl World {
         let account = judge.open(ID, &self.root).await.map_err(said)?;
         // It may have something to purge too.
         sleep(Duration::from_secs(3600)).await;
-        let journal = Journal::new(judge.store.clone(), ID, self.random.clone());
+        let journal = Journal::new(judge.store.clone(), ID, &LogKey::of(&self.key), self.random.clone());
         let end = journal.tail(Tail::EMPTY).await.map_err(said)?;
         let keys = AccountKeys::derive(&self.root, ID);
         let truth = Truth::find(&self.bucket, ID, &keys, end)?;

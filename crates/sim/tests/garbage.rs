@@ -11,6 +11,7 @@ use sealpost_sim::Plan;
 use sealpost_sim::bucket::Bucket;
 use sealpost_sim::node::Node;
 use sealpost_sim::world::ID;
+use sealpost_vault::entry::LogKey;
 use sealpost_vault::{AccountKeys, Appends, Backend, PublicKey, RootKey};
 use tokio::time::{Instant, sleep};
 
@@ -43,7 +44,7 @@ impl World {
 
     /// Starts a node whose clock is ahead by `skew`, in seconds.
     fn node(&self, backend: Backend, skew: i64) -> Node {
-        Node::start(&self.bucket, backend, Instant::now(), skew, self.random.clone())
+        Node::start(&self.bucket, backend, LogKey::for_tests(), Instant::now(), skew, self.random.clone())
     }
 
     /// Delivers a message at `node`.

@@ -1,35 +1,102 @@
-//! One log entry, sealed: by its owner, who has the account's keys, or as a delivery, to the public key alone.
+//! One log entry: sealed by its owner, who has the account's keys, or as a delivery, to the public key alone; and
+//! authenticated by the installation.
 //!
-//! The header (what sealed it, and the hash of the entry before) is readable without keys, so that anybody who
-//! holds the bucket can verify the chain. The body is bound to header, account and position: an entry that was
-//! moved, exchanged or rewritten does not open. Format: `docs/format/log-entry.md`.
+//! The header (where the entry is, what sealed it, what it follows, and the generation of UIDs that it was decided on) is
+//! readable without keys. A MAC under a key of `server.key` covers header and body, so that every process of the
+//! installation can tell an entry of the log from anything else at its path ([`judge`]); who can only write to the store
+//! makes none. The body is bound to the header as well: an entry that was moved, exchanged or rewritten does not open.
+//! Format: `docs/format/log-entry.md`.
+
+use std::fmt;
+use std::sync::Arc;
 
 use hpke::aead::AesGcm256;
 use hpke::kdf::HkdfSha256;
 use hpke::kem::X25519HkdfSha256;
 use hpke::rand_core::{CryptoRng, RngCore};
 use hpke::{Deserializable, Kem, OpModeR, OpModeS, Serializable, setup_receiver, setup_sender};
+use minicbor::{Decode, Encode};
 use sealpost_base::limits::ENTRY_BYTES;
 use sealpost_base::{AccountId, Error, Position, Random, Result};
 use zeroize::Zeroizing;
 
-use crate::cipher::{ObjectCipher, Secret, sha256};
+use crate::cipher::{ObjectCipher, Secret, equal, hmac_sha256, sha256};
 use crate::keys::{AccountKeys, PublicKey};
+use crate::record::ServerKey;
 use crate::{Hash, Sealed, chunk};
 
-/// "Sealpost log", version 1.
-const MAGIC: [u8; 4] = *b"SPL\x01";
+/// "Sealpost log".
+const MAGIC: [u8; 3] = *b"SPL";
+/// Version 1 had no MAC.
+const VERSION: u8 = 2;
 const OWNER: u8 = 1;
 const DELIVERY: u8 = 2;
-/// Magic, kind, hash of the entry before.
-const FIXED_BYTES: usize = 4 + 1 + 32;
+const RENUMBERING: u8 = 3;
+/// The only epoch of root keys that there is today.
+const EPOCH: u32 = 1;
+const KEY_ID_BYTES: usize = 4;
+/// Up to the hash of the entry before, which is the last of what the seal is bound to.
+const FIXED_BYTES: usize = 4 + 1 + 4 + 4 + KEY_ID_BYTES + 16 + 8 + 32;
 /// The salt of an owner's entry, or the encapsulated key of a delivery.
-const HEADER_BYTES: usize = FIXED_BYTES + 32;
+const KEY_BYTES: usize = 32;
+const MAC_BYTES: usize = 32;
+const HEADER_BYTES: usize = FIXED_BYTES + KEY_BYTES + MAC_BYTES;
 const SECTION: u8 = 0;
+/// Octets of a [`Renumbering`].
+const RENUMBERING_BYTES: usize = 8 + 8 + 32;
 
 /// Plaintext bytes of an entry that is opened: more than [`ENTRY_BYTES`], which whoever seals keeps to, so that the
 /// limit can be lowered without making old entries unreadable.
 const MAX_BYTES: usize = 4 * ENTRY_BYTES;
+
+/// Authenticates the entries of all logs of an installation. Cheap to clone.
+#[derive(Clone)]
+pub struct LogKey(Arc<KeyParts>);
+
+struct KeyParts {
+    mac: Secret,
+    id: [u8; KEY_ID_BYTES],
+}
+
+impl LogKey {
+    /// The installation's.
+    pub fn of(server: &ServerKey) -> Self {
+        let mac = Secret(*server.purpose("log entries"));
+        let mut id = [0; KEY_ID_BYTES];
+        id.copy_from_slice(&sha256(&[b"sealpost log key id v1", &mac.0])[..KEY_ID_BYTES]);
+        LogKey(Arc::new(KeyParts { mac, id }))
+    }
+
+    /// One that is always the same, for tests.
+    #[doc(hidden)]
+    pub fn for_tests() -> Self {
+        Self::of(&ServerKey::generate(&sealpost_base::SeededRandom::new(1)))
+    }
+
+    fn mac_of(&self, header: &[u8], body: &[u8]) -> [u8; MAC_BYTES] {
+        hmac_sha256(&self.0.mac, &[b"sealpost log entry v2", header, body])
+    }
+}
+
+/// How often the UIDs of an account were given a new meaning by a [`Renumbering`]. What a command says of UIDs is true in
+/// the generation that it was decided on.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Encode, Decode)]
+#[cbor(transparent)]
+pub struct Generation(#[n(0)] pub u32);
+
+impl Generation {
+    /// The one after it.
+    #[must_use]
+    pub fn next(self) -> Self {
+        Generation(self.0.saturating_add(1))
+    }
+}
+
+impl fmt::Display for Generation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
 
 /// Who sealed an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,27 +105,111 @@ pub enum Origin {
     Owner,
     /// Somebody who knows the public key: only deliveries may be in it.
     Delivery,
+    /// Somebody who found damage behind the end of the log, or in it: the entry says how the log goes on.
+    Renumbering,
+}
+
+/// Where an entry is, and what it follows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Header {
+    /// Whose log.
+    pub account: AccountId,
+    /// Where in it.
+    pub position: Position,
+    /// The [`hash`] of the entry before, [`Hash::ZERO`] for the first.
+    pub prev: Hash,
+    /// What the UIDs in it mean.
+    pub generation: Generation,
+}
+
+/// How a log goes on behind damage. Nothing in it is secret, so that every process can read it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Renumbering {
+    /// From this position on the entries that count are stated here: those that can be read.
+    pub from: Position,
+    /// How many entries from there up to this one count.
+    pub counted: u64,
+    /// What [`CountedEntries`] makes of them.
+    pub digest: Hash,
+}
+
+impl Renumbering {
+    /// From `from` on these count.
+    pub fn of(from: Position, counted: CountedEntries) -> Self {
+        Renumbering { from, counted: counted.count, digest: counted.digest }
+    }
+}
+
+/// The entries that a [`Renumbering`] counts, as a digest of their positions and hashes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CountedEntries {
+    /// How many.
+    pub count: u64,
+    /// Of all of them, in order.
+    pub digest: Hash,
+}
+
+impl CountedEntries {
+    /// None.
+    pub const NONE: CountedEntries = CountedEntries { count: 0, digest: Hash::ZERO };
+
+    /// One more.
+    #[must_use]
+    pub fn with(self, position: Position, hash: &Hash) -> Self {
+        let digest = sha256(&[&self.digest.0, &position.0.to_be_bytes(), &hash.0]);
+        CountedEntries { count: self.count + 1, digest: Hash(digest) }
+    }
+}
+
+/// What is at the path of a log entry.
+#[derive(Debug)]
+pub enum Verdict {
+    /// The entry of that position, as a process of this installation wrote it.
+    Authentic(Origin, Header),
+    /// It says that it is the entry of that position, and is not as it was written, or it was written under another key:
+    /// an entry may have been lost with it. Why, for the operator.
+    Damaged(String),
+    /// Nothing that was ever written as that entry. Why, for the operator.
+    Noise(String),
+}
+
+/// Whether `object` is the entry at `position` of `account`. Needs no key of the account.
+pub fn judge(key: &LogKey, account: AccountId, position: Position, object: &[u8]) -> Verdict {
+    let parsed = match Parsed::new(object) {
+        Ok(parsed) => parsed,
+        Err(e) => return Verdict::Noise(e.to_string()),
+    };
+    let Header { account: of, position: at, .. } = parsed.header;
+    if of != account || at != position {
+        return Verdict::Noise(format!("it says that it is entry {at} of account {of}"));
+    }
+    if parsed.key_id != key.0.id {
+        let why = "it was written under another server.key than this installation's";
+        return Verdict::Damaged(why.to_owned());
+    }
+    if !equal(&key.mac_of(&object[..FIXED_BYTES + KEY_BYTES], parsed.body), parsed.mac) {
+        return Verdict::Damaged("it is not what was written: its MAC is wrong".to_owned());
+    }
+    Verdict::Authentic(parsed.origin, parsed.header)
 }
 
 /// Seals an entry of at most [`ENTRY_BYTES`] with the account's log key.
-///
-/// `prev` is the [`hash`] of the entry before, [`Hash::ZERO`] for the first.
 pub fn seal_owner(
     keys: &AccountKeys,
-    account: AccountId,
-    position: Position,
-    prev: &Hash,
+    key: &LogKey,
+    header: &Header,
     plaintext: &[u8],
     random: &dyn Random,
 ) -> Sealed {
-    let mut salt = [0; 32];
+    let mut salt = [0; KEY_BYTES];
     random.fill(&mut salt);
-    let mut object = header(OWNER, prev);
-    let context = context(&object, account, position);
+    let mut object = begin(OWNER, key, header);
+    let context = context(&object);
     object.extend_from_slice(&salt);
     let cipher = ObjectCipher::new(&salt, &keys.log.0, context);
-    chunk::seal_section(&cipher, SECTION, plaintext, &mut object);
-    Sealed::new(object)
+    finish(key, object, |body| {
+        chunk::seal_section(&cipher, SECTION, plaintext, body);
+    })
 }
 
 /// Seals an entry to the account's public key: HPKE base mode (RFC 9180 §5.1.1), whose exported secret (§5.3) is
@@ -68,14 +219,13 @@ pub fn seal_owner(
 /// `Corrupt` if the public key is none (a point of small order).
 pub fn seal_delivery(
     to: &PublicKey,
-    account: AccountId,
-    position: Position,
-    prev: &Hash,
+    key: &LogKey,
+    header: &Header,
     plaintext: &[u8],
     random: &dyn Random,
 ) -> Result<Sealed> {
-    let mut object = header(DELIVERY, prev);
-    let context = context(&object, account, position);
+    let mut object = begin(DELIVERY, key, header);
+    let context = context(&object);
     let (encapsulated, sender) = setup_sender::<AesGcm256, HkdfSha256, X25519HkdfSha256, _>(
         &OpModeS::Base,
         &to.to_kem()?,
@@ -87,8 +237,20 @@ pub fn seal_delivery(
     sender.export(EXPORT, &mut secret.0).map_err(|_| Error::internal("HPKE export failed"))?;
     object.extend_from_slice(&encapsulated.to_bytes());
     let cipher = ObjectCipher::new(&[], &secret.0, context);
-    chunk::seal_section(&cipher, SECTION, plaintext, &mut object);
-    Ok(Sealed::new(object))
+    Ok(finish(key, object, |body| {
+        chunk::seal_section(&cipher, SECTION, plaintext, body);
+    }))
+}
+
+/// An entry that says how a log goes on behind damage. Needs no key of the account.
+pub fn seal_renumbering(key: &LogKey, header: &Header, renumbering: &Renumbering) -> Sealed {
+    let mut object = begin(RENUMBERING, key, header);
+    object.extend_from_slice(&[0; KEY_BYTES]);
+    finish(key, object, |body| {
+        body.extend_from_slice(&renumbering.from.0.to_be_bytes());
+        body.extend_from_slice(&renumbering.counted.to_be_bytes());
+        body.extend_from_slice(&renumbering.digest.0);
+    })
 }
 
 /// The hash of an entry as it is stored, which the next entry carries.
@@ -96,17 +258,33 @@ pub fn hash(object: &[u8]) -> Hash {
     Hash::of(object)
 }
 
-/// The hash of the entry before `object`, as its header has it. Needs no keys; [`open`] authenticates it.
-pub fn prev(object: &[u8]) -> Result<Hash> {
-    Ok(Header::parse(object)?.prev)
+/// What `object` says of itself, whether or not that is true: [`judge`] tells.
+///
+/// # Errors
+/// `Corrupt` if it has not the form of an entry.
+pub fn header(object: &[u8]) -> Result<(Origin, Header)> {
+    Parsed::new(object).map(|parsed| (parsed.origin, parsed.header))
 }
 
-/// Who sealed `object`, as its header has it. Needs no keys; [`open`] authenticates it.
-pub fn origin(object: &[u8]) -> Result<Origin> {
-    Ok(Header::parse(object)?.origin)
+/// What an entry says that is a [`Renumbering`].
+///
+/// # Errors
+/// `Corrupt` if it is not one.
+pub fn renumbering(object: &[u8]) -> Result<Renumbering> {
+    let parsed = Parsed::new(object)?;
+    let corrupt = || Error::corrupt("a log entry does not say how the log goes on");
+    let body: &[u8; RENUMBERING_BYTES] = parsed.body.try_into().map_err(|_| corrupt())?;
+    if parsed.origin != Origin::Renumbering {
+        return Err(corrupt());
+    }
+    Ok(Renumbering {
+        from: Position(u64::from_be_bytes(array(&body[..8]))),
+        counted: u64::from_be_bytes(array(&body[8..16])),
+        digest: Hash(array(&body[16..])),
+    })
 }
 
-/// Opens the entry at `position` of `account`.
+/// Opens the entry at `position` of `account`, which was [judged](judge) to be one; a [`Renumbering`] says nothing in it.
 ///
 /// # Errors
 /// `Corrupt` for anything that is not exactly what was sealed for this account and position.
@@ -116,15 +294,19 @@ pub fn open(
     position: Position,
     object: &[u8],
 ) -> Result<(Origin, Zeroizing<Vec<u8>>)> {
-    let header = Header::parse(object)?;
-    let context = context(&object[..FIXED_BYTES], account, position);
-    let cipher = match header.origin {
-        Origin::Owner => ObjectCipher::new(header.key, &keys.log.0, context),
-        Origin::Delivery => ObjectCipher::new(&[], &decapsulate(keys, header.key, &context)?.0, context),
+    let parsed = Parsed::new(object)?;
+    if parsed.header.account != account || parsed.header.position != position {
+        return Err(Error::corrupt(format!("log entry {position}: it is another one")));
+    }
+    let context = context(&object[..FIXED_BYTES]);
+    let cipher = match parsed.origin {
+        Origin::Owner => ObjectCipher::new(parsed.key, &keys.log.0, context),
+        Origin::Delivery => ObjectCipher::new(&[], &decapsulate(keys, parsed.key, &context)?.0, context),
+        Origin::Renumbering => return Err(Error::corrupt("a renumbering is not sealed")),
     };
-    let plaintext = chunk::open_section(&cipher, SECTION, header.body, MAX_BYTES)
+    let plaintext = chunk::open_section(&cipher, SECTION, parsed.body, MAX_BYTES)
         .map_err(|e| e.context(format!("log entry {position}")))?;
-    Ok((header.origin, plaintext))
+    Ok((parsed.origin, plaintext))
 }
 
 const EXPORT: &[u8] = b"sealpost delivery v1";
@@ -144,42 +326,81 @@ fn decapsulate(keys: &AccountKeys, encapsulated: &[u8], context: &[u8]) -> Resul
     Ok(secret)
 }
 
-fn header(kind: u8, prev: &Hash) -> Vec<u8> {
-    let mut header = Vec::with_capacity(512);
-    header.extend_from_slice(&MAGIC);
-    header.push(kind);
-    header.extend_from_slice(&prev.0);
-    header
+fn begin(kind: u8, key: &LogKey, header: &Header) -> Vec<u8> {
+    let mut object = Vec::with_capacity(512);
+    object.extend_from_slice(&MAGIC);
+    object.extend_from_slice(&[VERSION, kind]);
+    object.extend_from_slice(&EPOCH.to_be_bytes());
+    object.extend_from_slice(&header.generation.0.to_be_bytes());
+    object.extend_from_slice(&key.0.id);
+    object.extend_from_slice(&header.account.0);
+    object.extend_from_slice(&header.position.0.to_be_bytes());
+    object.extend_from_slice(&header.prev.0);
+    object
 }
 
-fn context(fixed: &[u8], account: AccountId, position: Position) -> [u8; 32] {
-    sha256(&[b"sealpost log entry v1", fixed, &account.0, &position.0.to_be_bytes()])
+/// The whole entry, of the header up to its MAC and what `seal` appends.
+fn finish(key: &LogKey, mut object: Vec<u8>, seal: impl FnOnce(&mut Vec<u8>)) -> Sealed {
+    object.extend_from_slice(&[0; MAC_BYTES]);
+    seal(&mut object);
+    let (header, rest) = object.split_at_mut(FIXED_BYTES + KEY_BYTES);
+    let (mac, body) = rest.split_at_mut(MAC_BYTES);
+    mac.copy_from_slice(&key.mac_of(header, body));
+    Sealed::new(object)
 }
 
-struct Header<'a> {
+fn context(fixed: &[u8]) -> [u8; 32] {
+    sha256(&[b"sealpost log entry v2", fixed])
+}
+
+struct Parsed<'a> {
     origin: Origin,
-    prev: Hash,
+    header: Header,
+    key_id: [u8; KEY_ID_BYTES],
     key: &'a [u8],
+    mac: &'a [u8; MAC_BYTES],
     body: &'a [u8],
 }
 
-impl<'a> Header<'a> {
-    fn parse(object: &'a [u8]) -> Result<Self> {
+impl<'a> Parsed<'a> {
+    fn new(object: &'a [u8]) -> Result<Self> {
         let Some((header, body)) = object.split_at_checked(HEADER_BYTES) else {
-            return Err(Error::corrupt("a log entry ends within its header"));
+            return Err(Error::corrupt("it ends within the header of a log entry"));
         };
-        if header[..4] != MAGIC {
-            return Err(Error::corrupt("not a log entry, or of a version this program does not know"));
+        if header[..3] != MAGIC {
+            return Err(Error::corrupt("it is no log entry"));
+        }
+        let epoch = u32::from_be_bytes(array(&header[5..9]));
+        if header[3] != VERSION || epoch != EPOCH {
+            return Err(Error::corrupt("it is a log entry of a version that this program does not know"));
         }
         let origin = match header[4] {
             OWNER => Origin::Owner,
             DELIVERY => Origin::Delivery,
-            _ => return Err(Error::corrupt("a log entry of a kind this program does not know")),
+            RENUMBERING => Origin::Renumbering,
+            _ => return Err(Error::corrupt("it is a log entry of a kind that this program does not know")),
         };
-        let mut prev = Hash::ZERO;
-        prev.0.copy_from_slice(&header[5..FIXED_BYTES]);
-        Ok(Header { origin, prev, key: &header[FIXED_BYTES..], body })
+        let (key, mac) = header[FIXED_BYTES..].split_last_chunk().ok_or_else(|| Error::internal("sizes"))?;
+        Ok(Parsed {
+            origin,
+            key_id: array(&header[13..17]),
+            header: Header {
+                generation: Generation(u32::from_be_bytes(array(&header[9..13]))),
+                account: AccountId(array(&header[17..33])),
+                position: Position(u64::from_be_bytes(array(&header[33..41]))),
+                prev: Hash(array(&header[41..FIXED_BYTES])),
+            },
+            key,
+            mac,
+            body,
+        })
     }
+}
+
+fn array<const N: usize>(bytes: &[u8]) -> [u8; N] {
+    let mut out = [0; N];
+    out.copy_from_slice(bytes);
+    out
 }
 
 /// Lends a [`Random`] to `hpke`.
@@ -210,46 +431,67 @@ mod tests {
     const ACCOUNT: AccountId = AccountId([3; 16]);
     const AT: Position = Position(9);
 
-    fn sealed(text: &[u8]) -> (AccountKeys, [Sealed; 2], Hash) {
+    fn header_of(prev: Hash) -> Header {
+        Header { account: ACCOUNT, position: AT, prev, generation: Generation(2) }
+    }
+
+    fn log_key(seed: u64) -> LogKey {
+        LogKey::of(&ServerKey::generate(&SeededRandom::new(seed)))
+    }
+
+    fn sealed(text: &[u8]) -> (AccountKeys, [Sealed; 2], Header) {
         let random = SeededRandom::new(1);
         let keys = AccountKeys::derive(&RootKey::generate(&random), ACCOUNT);
-        let prev = Hash::of(b"the entry before");
-        let owner = seal_owner(&keys, ACCOUNT, AT, &prev, text, &random);
-        let delivery = seal_delivery(&keys.public(), ACCOUNT, AT, &prev, text, &random).unwrap();
-        (keys, [owner, delivery], prev)
+        let header = header_of(Hash::of(b"the entry before"));
+        let owner = seal_owner(&keys, &log_key(1), &header, text, &random);
+        let delivery = seal_delivery(&keys.public(), &log_key(1), &header, text, &random).unwrap();
+        (keys, [owner, delivery], header)
+    }
+
+    fn is_authentic(object: &[u8]) -> bool {
+        matches!(judge(&log_key(1), ACCOUNT, AT, object), Verdict::Authentic(..))
     }
 
     #[test]
     fn both_kinds_open_and_carry_the_chain() {
         for size in [0u64, 1, 300, 65536, 65537, 1_000_000] {
             let text: Vec<u8> = (0..size).map(|i| ((i * i) >> 7) as u8).collect();
-            let (keys, objects, before) = sealed(&text);
+            let (keys, objects, header) = sealed(&text);
             for (object, expected) in objects.iter().zip([Origin::Owner, Origin::Delivery]) {
                 let (found, plain) = open(&keys, ACCOUNT, AT, object.as_ref()).unwrap();
                 assert_eq!((found, &plain[..]), (expected, &text[..]));
-                assert_eq!(prev(object.as_ref()).unwrap(), before);
-                assert_eq!(origin(object.as_ref()).unwrap(), expected);
+                let verdict = judge(&log_key(1), ACCOUNT, AT, object.as_ref());
+                let Verdict::Authentic(origin, found) = verdict else { panic!("{verdict:?}") };
+                assert_eq!((origin, found), (expected, header));
             }
         }
     }
 
     #[test]
     fn any_change_and_any_other_place_is_refused() {
-        let (keys, objects, _) = sealed(b"one event");
-        for object in &objects {
+        let (keys, objects, header) = sealed(b"one event");
+        let said = Renumbering { from: Position(3), counted: 2, digest: Hash::of(b"x") };
+        let renumbering = seal_renumbering(&log_key(1), &header, &said);
+        for object in objects.iter().chain([&renumbering]) {
             let object = object.as_ref();
+            assert!(is_authentic(object));
             for bit in 0..object.len() * 8 {
                 let mut damaged = object.to_vec();
                 damaged[bit / 8] ^= 1 << (bit % 8);
+                assert!(!is_authentic(&damaged), "bit {bit}");
+                if (FIXED_BYTES + KEY_BYTES..HEADER_BYTES).contains(&(bit / 8)) {
+                    continue;
+                }
                 let refused = open(&keys, ACCOUNT, AT, &damaged);
                 // RFC 7748 §5: the top bit of an encapsulated key's last byte means nothing, but the key schedule
                 // of RFC 9180 §4.1 covers it.
                 assert_eq!(refused.unwrap_err().kind(), Kind::Corrupt, "bit {bit}");
             }
             for length in 0..object.len() {
+                assert!(!is_authentic(&object[..length]));
                 assert!(open(&keys, ACCOUNT, AT, &object[..length]).is_err());
             }
-            assert!(open(&keys, ACCOUNT, AT, &[object, b"x"].concat()).is_err());
+            assert!(!is_authentic(&[object, b"x"].concat()));
             assert!(open(&keys, ACCOUNT, AT.next(), object).is_err());
             assert!(open(&keys, AccountId([4; 16]), AT, object).is_err());
             let other = AccountKeys::derive(&RootKey::generate(&SeededRandom::new(2)), ACCOUNT);
@@ -258,8 +500,79 @@ mod tests {
     }
 
     #[test]
+    fn a_misplaced_entry_is_noise_and_a_changed_one_is_damage() {
+        let (_, [object, _], _) = sealed(b"one event");
+        let object = object.as_ref();
+        let elsewhere = [(ACCOUNT, AT.next()), (AccountId([4; 16]), AT)];
+        for (account, position) in elsewhere {
+            assert!(matches!(judge(&log_key(1), account, position, object), Verdict::Noise(_)));
+        }
+        for noise in [&b""[..], b"noise", &object[..HEADER_BYTES - 1], &[0; 500]] {
+            assert!(matches!(judge(&log_key(1), ACCOUNT, AT, noise), Verdict::Noise(_)));
+        }
+        let changed = [object, b"x"].concat();
+        assert!(matches!(judge(&log_key(1), ACCOUNT, AT, &changed), Verdict::Damaged(_)));
+        assert!(matches!(judge(&log_key(2), ACCOUNT, AT, object), Verdict::Damaged(_)), "another server.key");
+    }
+
+    #[test]
+    fn how_a_log_goes_on_is_read_without_keys() {
+        let header = header_of(Hash::ZERO);
+        let counted = CountedEntries::NONE.with(Position(3), &Hash::of(b"a")).with(Position(4), &Hash::ZERO);
+        let said = Renumbering { from: Position(3), counted: counted.count, digest: counted.digest };
+        let object = seal_renumbering(&log_key(1), &header, &said);
+        assert_eq!(renumbering(object.as_ref()).unwrap(), said);
+        assert!(matches!(
+            judge(&log_key(1), ACCOUNT, AT, object.as_ref()),
+            Verdict::Authentic(Origin::Renumbering, _)
+        ));
+        let (_, [owner, _], _) = sealed(&[0; 21]);
+        assert!(renumbering(owner.as_ref()).is_err());
+    }
+
+    #[test]
     fn a_public_key_of_small_order_is_refused() {
-        let sealed = seal_delivery(&PublicKey([0; 32]), ACCOUNT, AT, &Hash::ZERO, b"", &SeededRandom::new(1));
+        let header = header_of(Hash::ZERO);
+        let sealed = seal_delivery(&PublicKey([0; 32]), &log_key(1), &header, b"", &SeededRandom::new(1));
         assert_eq!(sealed.err().unwrap().kind(), Kind::Corrupt);
+    }
+
+    /// What the MAC costs: `cargo test -p sealpost-vault --release what_a_mac_costs -- --ignored --nocapture`.
+    #[test]
+    #[ignore = "prints figures"]
+    fn what_a_mac_costs() {
+        use sealpost_base::{Clock, SystemClock};
+        let (clock, key, times) = (SystemClock::new(), log_key(1), 20_000u32);
+        for size in [300usize, 2_000, 64 * 1024] {
+            let text: Vec<u8> = (0..size).map(|i| (i * i >> 3) as u8 ^ i as u8).collect();
+            let (keys, [owner, delivery], header) = sealed(&text);
+            let random = SeededRandom::new(1);
+            let times = times / (1 + size as u32 / 2_000);
+            let time = |what: &str, step: &dyn Fn()| {
+                let began = clock.monotonic();
+                (0..times).for_each(|_| step());
+                let each = (clock.monotonic() - began) / times;
+                println!("{size} octets, {what}: {each:?}");
+            };
+            let mac = || {
+                let object = owner.as_ref();
+                std::hint::black_box(key.mac_of(&object[..FIXED_BYTES], &object[HEADER_BYTES..]));
+            };
+            time("the MAC alone", &mac);
+            time("verify", &|| assert!(is_authentic_by(&key, owner.as_ref())));
+            time("seal by the owner, with MAC", &|| {
+                std::hint::black_box(seal_owner(&keys, &key, &header, &text, &random));
+            });
+            time("seal a delivery, with MAC", &|| {
+                std::hint::black_box(seal_delivery(&keys.public(), &key, &header, &text, &random).unwrap());
+            });
+            time("open a delivery", &|| {
+                std::hint::black_box(open(&keys, ACCOUNT, AT, delivery.as_ref()).unwrap());
+            });
+        }
+    }
+
+    fn is_authentic_by(key: &LogKey, object: &[u8]) -> bool {
+        matches!(judge(key, ACCOUNT, AT, object), Verdict::Authentic(..))
     }
 }

@@ -8,6 +8,7 @@ use sealpost_base::limits::CHUNK_BYTES;
 use sealpost_base::{AccountId, Position, SeededRandom};
 
 use crate::cipher::{ObjectCipher, Place, TAG_BYTES};
+use crate::entry::LogKey;
 use crate::message::Layout;
 use crate::record::ServerKey;
 use crate::slot::{self, Slot, SlotKind};
@@ -38,7 +39,8 @@ fn keys() -> &'static Keys {
 pub fn fuzz_object(data: &[u8]) {
     let keys = keys();
     let at = Position(7);
-    let _ = entry::prev(data);
+    let _ = entry::judge(&LogKey::of(&keys.server), ACCOUNT, at, data);
+    let _ = entry::renumbering(data);
     let _ = entry::open(&keys.account, ACCOUNT, at, data);
     let _ = checkpoint::open(&keys.account, ACCOUNT, at, "state", data);
     segment(&keys.account, data);
@@ -125,6 +127,7 @@ fn round_trip(keys: &Keys, data: &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::entry::{CountedEntries, Generation, Header, Renumbering};
     use crate::{Hash, Sealed};
     use proptest::prelude::*;
 
@@ -154,11 +157,16 @@ mod tests {
         let (keys, random) = (keys(), SeededRandom::new(2));
         let (at, text) = (Position(7), TEXT.repeat(10));
         let write = |name: &str, bytes: &[u8]| std::fs::write(corpus_dir().join(name), bytes).unwrap();
-        let owner: Sealed = entry::seal_owner(&keys.account, ACCOUNT, at, &Hash::ZERO, &text, &random);
-        write("entry-owner", owner.as_ref());
+        let generation = Generation(1);
+        let header = Header { account: ACCOUNT, position: at, prev: Hash::ZERO, generation };
+        let key = LogKey::of(&keys.server);
+        let owner: Sealed = entry::seal_owner(&keys.account, &key, &header, &text, &random);
+        write("entry-v2-owner", owner.as_ref());
         let public = keys.account.public();
-        let delivery = entry::seal_delivery(&public, ACCOUNT, at, &Hash::ZERO, &text, &random).unwrap();
-        write("entry-delivery", delivery.as_ref());
+        let delivery = entry::seal_delivery(&public, &key, &header, &text, &random).unwrap();
+        write("entry-v2-delivery", delivery.as_ref());
+        let renumbering = Renumbering::of(Position(3), CountedEntries::NONE.with(Position(3), &Hash::ZERO));
+        write("renumbering-v2", entry::seal_renumbering(&key, &header, &renumbering).as_ref());
         let checkpoint = checkpoint::seal(&keys.account, ACCOUNT, at, "state", &text, &random);
         write("checkpoint", checkpoint.as_ref());
         let segment = index::seal(&keys.account, ACCOUNT, "path", &[&text, b"", &text], &random).unwrap();
@@ -187,6 +195,10 @@ mod tests {
         let mut opened = 0;
         for (name, bytes) in corpus() {
             let plain = match name.split('-').next() {
+                Some("renumbering") => {
+                    assert_eq!(entry::renumbering(&bytes).unwrap().from, Position(3));
+                    continue;
+                }
                 Some("entry") => entry::open(&keys.account, ACCOUNT, at, &bytes).unwrap().1.to_vec(),
                 Some("checkpoint") => {
                     checkpoint::open(&keys.account, ACCOUNT, at, "state", &bytes).unwrap().to_vec()

@@ -218,9 +218,26 @@ impl Store {
     /// # Errors
     /// `NotFound` if there is no object `from`; as [`Store::read_confirmed`] and [`Store::put_new`].
     pub async fn put_again(&self, from: &str, to: &str) -> Result<Bytes> {
-        let object = self.read_confirmed(from).await?;
-        self.put_new(to, Sealed::new(object.clone())).await?;
+        let (object, _) = self.put_again_if(from, to, |_| true).await?;
         Ok(object)
+    }
+
+    /// As [`Store::put_again`] if `is_sound` says so of the object; whether it was written.
+    ///
+    /// # Errors
+    /// As [`Store::put_again`].
+    pub async fn put_again_if(
+        &self,
+        from: &str,
+        to: &str,
+        is_sound: impl FnOnce(&Bytes) -> bool,
+    ) -> Result<(Bytes, bool)> {
+        let object = self.read_confirmed(from).await?;
+        let sound = is_sound(&object);
+        if sound {
+            self.put_new(to, Sealed::new(object.clone())).await?;
+        }
+        Ok((object, sound))
     }
 
     /// The whole object `path`.

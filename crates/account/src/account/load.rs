@@ -3,11 +3,12 @@
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt};
 use sealpost_base::{AccountId, Error, Kind, Position, Result, limits};
-use sealpost_journal::{Content, Entry, Journal, Tail};
+use sealpost_journal::{Content, Cover, Entry, Journal, Place, Read, Replay, Step, Tail};
 use sealpost_vault::entry::Origin;
 use sealpost_vault::{AccountKeys, RootKey};
 use tokio::sync::{Mutex as AsyncMutex, Notify, watch};
@@ -21,8 +22,10 @@ use crate::packs::Packs;
 use crate::state::{self, AccountState, Restore};
 use crate::summary::Indexes;
 
-/// How often loading starts again because the log was trimmed meanwhile.
+/// How often loading starts again because the log was trimmed meanwhile, or is broken: what is missing may be given out later.
 const LOAD_ATTEMPTS: usize = 5;
+/// Before it starts again because the log is broken; as long again each time.
+const BROKEN_PAUSE: Duration = Duration::from_millis(100);
 /// Chunks of a checkpoint read at once.
 const READ_AHEAD: usize = 8;
 /// Entries that are read before it is asked whether they are those that count.
@@ -51,7 +54,7 @@ impl Account {
         head.weight.store(charge.bytes(), Ordering::Relaxed);
         accounts.metrics().loads.observe_time(accounts.clock().monotonic().saturating_sub(began));
         accounts.metrics().load_events.observe(work.since_checkpoint as u64);
-        head.ring(work.tail.position);
+        head.ring(work.tail().position);
         let reading = accounts.reading().share(accounts.reading().total() / 2);
         let account = Arc::new_cyclic(|this| Account {
             this: this.clone(),
@@ -65,7 +68,7 @@ impl Account {
             settled: Notify::new(),
             charge,
             loaded: Instant::now(),
-            new_since: (work.tail == Tail::EMPTY).then_some(began),
+            new_since: (work.tail() == Tail::EMPTY).then_some(began),
             took,
             leaving: watch::Sender::new(false),
             work: AsyncMutex::new(work),
@@ -83,44 +86,77 @@ impl Account {
     }
 
     /// Applies what the log has beyond the state.
+    ///
+    /// # Errors
+    /// What the store says; `Corrupt` if the log is broken, or has not what the state has.
     pub(super) async fn follow(&self, work: &mut Work) -> Result<()> {
-        let Some(places) = self.head.journal.places_after(&work.tail).await? else {
+        let journal = &self.head.journal;
+        let Some(places) = journal.places_after(&work.tail()).await? else {
             return self.reload(work).await;
         };
         for places in places.chunks(GROUP) {
-            let known = work.tail;
-            let entries = self.head.journal.entries(&self.keys, known, places);
-            let entries: Vec<Entry> = entries.try_collect().await?;
-            if !self.head.journal.reaches_back(&known).await? {
+            let known = work.tail();
+            let read: Vec<Read> = journal.entries(&self.keys, known, places).try_collect().await?;
+            if !journal.reaches_back(&known).await? {
                 return self.reload(work).await;
             }
-            for entry in entries {
-                if self.head.journal.was_trimmed(&entry).await? {
+            for read in read {
+                let entry = match read {
+                    Read::Entry(entry) => entry,
+                    Read::Noise(_) => continue,
+                    Read::Damaged(_) => {
+                        self.damaged.store(true, Ordering::Relaxed);
+                        continue;
+                    }
+                    Read::Gone(position) if journal.is_trimmed(position).await? => {
+                        return self.reload(work).await;
+                    }
+                    Read::Gone(_) => continue,
+                };
+                let goes_on = matches!(work.replay.next(&entry), Step::Counts);
+                if !goes_on || matches!(entry.content, Content::Renumbering(_)) {
                     return self.reload(work).await;
                 }
-                let tail = entry.tail();
-                let said = read(self.id, &entry);
+                let said = read_entry(self.id, &entry);
                 let rows = self.state().rows_of(events_of(&said));
                 let events = self.change_state(rows, |state| apply(state, &entry, &said)).await;
                 keep_structures(&self.accounts, said);
                 if events.is_none() {
                     self.damaged.store(true, Ordering::Relaxed);
                 }
-                self.applied_up_to(work, tail, events.unwrap_or(1));
+                self.applied_up_to(work, entry.tail(), events.unwrap_or(1));
             }
         }
         Ok(())
     }
 
-    /// The log was trimmed beyond what the state includes: starts from the checkpoint again.
+    /// Starts from the checkpoint again: the log was trimmed beyond what the state includes, is broken, or says how it goes on.
+    ///
+    /// # Errors
+    /// As [`Account::follow`]. The state is what it was then.
     pub(super) async fn reload(&self, work: &mut Work) -> Result<()> {
         let scale = Scale { accounts: &self.accounts, id: self.id, charge: &self.charge };
+        let before = work.tail();
         let (state, fresh, damaged) = load(&self.head.journal, &self.keys, &scale).await?;
+        if fresh.replay.counted(&before) == Some(false) {
+            // What this node showed is not in the log. If UIDs mean something else since, clients find out.
+            if fresh.tail().generation <= before.generation {
+                return Err(Error::corrupt(format!(
+                    "account {}: log entry {} that was read here is not the one that the store has now, or is lost: nodes \
+                     disagree; \"sealpost check\" says what is wrong, \"sealpost account repair\" goes on with what is there",
+                    self.id, before.position
+                )));
+            }
+            tracing::error!(
+                account = %self.id, position = %before.position,
+                "log entry that was read here does not count any more; UIDs were given a new meaning"
+            );
+        }
         scale.weigh(&state)?;
         *self.state.write().unwrap_or_else(PoisonError::into_inner) = state;
         *work = fresh;
-        self.damaged.fetch_or(damaged, Ordering::Relaxed);
-        self.head.ring(work.tail.position);
+        self.damaged.store(damaged, Ordering::Relaxed);
+        self.head.ring(work.tail().position);
         Ok(())
     }
 }
@@ -164,50 +200,162 @@ async fn load(
     scale: &Scale<'_>,
 ) -> Result<(AccountState, Work, bool)> {
     let id = scale.id;
-    'attempts: for _ in 0..LOAD_ATTEMPTS {
-        let (mut state, mut work, mut damaged) = restore(journal, keys, scale).await?;
-        let Some(places) = journal.places_after(&work.tail).await? else { continue };
-        let known = work.tail;
-        let mut entries = pin!(journal.entries(keys, known, &places));
-        while let Some(entry) = entries.next().await {
-            let entry = entry?;
-            if journal.was_trimmed(&entry).await? {
-                continue 'attempts;
-            }
-            let said = read(id, &entry);
-            let rows = state.rows_of(events_of(&said));
-            let events = scale.accounts.long_steps().run(rows, || apply(&mut state, &entry, &said)).await;
-            keep_structures(scale.accounts, said);
-            damaged |= events.is_none();
-            work.tail = entry.tail();
-            work.since_checkpoint += events.unwrap_or(1).max(1);
-            if work.tail.position.0 % WEIGH_ENTRIES == 0 {
-                scale.check(&state)?;
-            }
+    let (mut broken, mut below) = (None, Position(u64::MAX));
+    for attempt in 0..LOAD_ATTEMPTS {
+        if broken.is_some() {
+            tokio::time::sleep(BROKEN_PAUSE * attempt as u32).await;
         }
+        let (state, work, damaged) = restore(journal, keys, scale, below).await?;
+        journal.look_again();
+        let Some(places) = journal.places_after(&work.tail()).await? else { continue };
+        let known = work.tail();
+        let mut loading = Loading { journal, keys, scale, places: &places, state, work, damaged };
+        broken = match loading.run().await? {
+            Loaded::Whole => None,
+            Loaded::Broken(why) => Some(why),
+            Loaded::Trimmed => continue,
+            Loaded::Contradicted(from) => {
+                below = from;
+                continue;
+            }
+        };
         // Also if there was nothing: a log that was lost as a whole is not taken for an empty one.
-        if journal.reaches_back(&known).await? {
+        if !journal.reaches_back(&known).await? {
+            broken = None;
+            continue;
+        }
+        if broken.is_none() {
+            let Loading { state, work, damaged, .. } = loading;
+            let damaged = damaged || journal.has_damaged_end(&work.tail());
             return Ok((state, work, damaged));
         }
     }
-    Err(Error::corrupt(format!("account {id}: the log does not reach back to a checkpoint that can be read")))
+    Err(Error::corrupt(match broken {
+        Some(why) => format!(
+            "account {id}: {why}; what UIDs mean cannot be told, so the account is not opened. It may be given out again later; \
+             \"sealpost check\" says what is wrong, a backup may have it, and \"sealpost account repair\" goes on without it"
+        ),
+        None => format!("account {id}: the log does not reach back to a checkpoint that can be read"),
+    }))
 }
 
-/// The state of the newest checkpoint that can be read whole; if none can, that of an empty log if all of the log is there, or else
+/// An account that is being replayed.
+struct Loading<'a> {
+    journal: &'a Journal,
+    keys: &'a AccountKeys,
+    scale: &'a Scale<'a>,
+    places: &'a [Place],
+    state: AccountState,
+    work: Work,
+    damaged: bool,
+}
+
+/// How far that came.
+enum Loaded {
+    /// To the end of the log.
+    Whole,
+    /// Entries were removed meanwhile.
+    Trimmed,
+    /// To where an entry is missing; which, for the operator.
+    Broken(String),
+    /// To a renumbering that says which entries count from that position on, which the checkpoint is behind: what is in it may be
+    /// of others.
+    Contradicted(Position),
+}
+
+impl Loading<'_> {
+    async fn run(&mut self) -> Result<Loaded> {
+        let (id, begun) = (self.scale.id, self.work.tail().position);
+        let mut entries = pin!(self.journal.entries(self.keys, self.work.tail(), self.places));
+        while let Some(read) = entries.next().await {
+            let entry = match read? {
+                Read::Entry(entry) => entry,
+                Read::Noise(_) => continue,
+                Read::Damaged(_) => {
+                    self.damaged = true;
+                    continue;
+                }
+                Read::Gone(position) if self.journal.is_trimmed(position).await? => {
+                    return Ok(Loaded::Trimmed);
+                }
+                Read::Gone(_) => continue,
+            };
+            if let Content::Renumbering(renumbering) = &entry.content
+                && renumbering.from <= begun
+            {
+                return Ok(Loaded::Contradicted(renumbering.from));
+            }
+            let last = self.work.tail().position;
+            let mut step = self.work.replay.next(&entry);
+            if step != Step::Counts
+                && let Some(cover) = self.journal.cover_of(entry.position, self.places).await?
+            {
+                self.go_on_by(cover, entry.position);
+                step = self.work.replay.next(&entry);
+            }
+            let at = entry.position;
+            match step {
+                Step::Counts => {}
+                Step::Broken if last == Position::ZERO => {
+                    return Ok(Loaded::Broken(format!(
+                        "no checkpoint can be read, and the log begins with entry {at}"
+                    )));
+                }
+                Step::Broken => {
+                    return Ok(Loaded::Broken(format!(
+                        "log entry {at} does not follow entry {last}: one between them is missing or damaged"
+                    )));
+                }
+                Step::Disputed => {
+                    return Ok(Loaded::Broken(format!(
+                        "log entry {at} says that other entries count than those that can be read here"
+                    )));
+                }
+            }
+            let said = read_entry(id, &entry);
+            let rows = self.state.rows_of(events_of(&said));
+            let state = &mut self.state;
+            let events = self.scale.accounts.long_steps().run(rows, || apply(state, &entry, &said)).await;
+            keep_structures(self.scale.accounts, said);
+            // What was damaged before it is behind the log, or known to be lost.
+            self.damaged |= events.is_none();
+            self.work.since_checkpoint += events.unwrap_or(1).max(1);
+            if at.0 % WEIGH_ENTRIES == 0 {
+                self.scale.check(&self.state)?;
+            }
+        }
+        Ok(Loaded::Whole)
+    }
+
+    /// The log is broken before the entry at `position`, and a renumbering says what counts.
+    fn go_on_by(&mut self, cover: Cover, position: Position) {
+        tracing::error!(
+            account = %self.scale.id, %position, renumbering = %cover.position,
+            "the log was broken here and repaired; UIDs have a new meaning"
+        );
+        self.work.replay.go_on_by(cover);
+        self.state.apply_renumbering(position, cover.generation);
+    }
+}
+
+/// The state of the newest checkpoint below a position that can be read whole; if none can, that of an empty log if all of the log is there, or else
 /// of the newest with what can be read of it; without any, the state of an empty log.
 async fn restore(
     journal: &Journal,
     keys: &AccountKeys,
     scale: &Scale<'_>,
+    below: Position,
 ) -> Result<(AccountState, Work, bool)> {
     let id = scale.id;
-    let positions = journal.checkpoints().await?;
+    let mut positions = journal.checkpoints().await?;
+    positions.retain(|position| *position < below);
     let mut damaged = false;
-    let empty = || Work { tail: Tail::EMPTY, since_checkpoint: 0, since_collection: NOT_COLLECTED };
+    let behind =
+        |tail| Work { replay: Replay::after(tail), since_checkpoint: 0, since_collection: NOT_COLLECTED };
     for strict in [true, false] {
         if !strict && damaged && journal.is_whole().await? {
             tracing::error!(account = %id, "no checkpoint can be read whole; all of the log is there, and is replayed");
-            return Ok((AccountState::new(id), empty(), damaged));
+            return Ok((AccountState::new(id), behind(Tail::EMPTY), damaged));
         }
         for position in &positions {
             let restored = restore_one(journal, keys, scale, *position, strict).await;
@@ -218,11 +366,7 @@ async fn restore(
             }
             match restored {
                 Ok(Some((state, tail))) => {
-                    return Ok((
-                        state,
-                        Work { tail, since_checkpoint: 0, since_collection: NOT_COLLECTED },
-                        damaged,
-                    ));
+                    return Ok((state, behind(tail), damaged));
                 }
                 // Removed since it was listed, or not quite written yet.
                 Ok(None) => {}
@@ -234,7 +378,7 @@ async fn restore(
             }
         }
     }
-    Ok((AccountState::new(id), empty(), damaged))
+    Ok((AccountState::new(id), behind(Tail::EMPTY), damaged))
 }
 
 async fn restore_one(
@@ -270,24 +414,33 @@ async fn restore_one(
     Ok(Some((restore.finish()?, checkpoint.tail)))
 }
 
-/// What an entry says, `None` if it cannot be read.
-fn read(id: AccountId, entry: &Entry) -> Option<(Origin, Batch)> {
-    let position = entry.position;
-    if !entry.chained {
-        tracing::error!(account = %id, %position, "this log entry does not follow the one before it");
-    }
-    let read = match &entry.content {
-        Content::Plain(origin, plaintext) => {
-            Batch::decode(plaintext).map(|batch| (*origin, batch)).map_err(|e| e.to_string())
-        }
-        Content::Damaged(why) => Err(why.clone()),
+/// What an entry says.
+enum Said {
+    /// Events.
+    Events(Origin, Batch),
+    /// UIDs have a new meaning from here on.
+    Renumbering,
+    /// The account's key does not open it.
+    Nothing,
+}
+
+fn read_entry(id: AccountId, entry: &Entry) -> Said {
+    let why = match &entry.content {
+        Content::Plain(origin, plaintext) => match Batch::decode(plaintext) {
+            Ok(batch) => return Said::Events(*origin, batch),
+            Err(e) => e.to_string(),
+        },
+        Content::Renumbering(_) => return Said::Renumbering,
+        Content::Sealed(why) => why.clone(),
     };
-    read.inspect_err(|why| tracing::error!(account = %id, %position, why, "damaged log entry")).ok()
+    tracing::error!(account = %id, position = %entry.position, why, "a log entry cannot be opened");
+    Said::Nothing
 }
 
 /// Keeps structures that came with deliveries: they are asked for next.
-fn keep_structures(accounts: &Accounts, said: Option<(Origin, Batch)>) {
-    for event in said.into_iter().flat_map(|(_, batch)| batch.events) {
+fn keep_structures(accounts: &Accounts, said: Said) {
+    let Said::Events(_, batch) = said else { return };
+    for event in batch.events {
         if let Event::Delivered { message, structure: Some(sealed), .. } = event
             && sealed.len() <= limits::DELIVERED_STRUCTURE_BYTES
         {
@@ -298,19 +451,27 @@ fn keep_structures(accounts: &Accounts, said: Option<(Origin, Batch)>) {
     }
 }
 
-fn events_of(said: &Option<(Origin, Batch)>) -> &[Event] {
-    said.as_ref().map_or(&[], |(_, batch)| &batch.events)
+fn events_of(said: &Said) -> &[Event] {
+    match said {
+        Said::Events(_, batch) => &batch.events,
+        Said::Renumbering | Said::Nothing => &[],
+    }
 }
 
-/// Applies one entry; how many events it had, `None` if it was not intact.
-fn apply(state: &mut AccountState, entry: &Entry, said: &Option<(Origin, Batch)>) -> Option<usize> {
+/// Applies one entry; how many events it had, `None` if it could not be opened.
+fn apply(state: &mut AccountState, entry: &Entry, said: &Said) -> Option<usize> {
+    let Entry { position, generation, .. } = *entry;
     match said {
-        Some((origin, batch)) => {
-            state.apply(entry.position, *origin, batch);
-            entry.chained.then_some(batch.events.len())
+        Said::Events(origin, batch) => {
+            state.apply_decided_on(generation, position, *origin, batch);
+            Some(batch.events.len())
         }
-        None => {
-            state.apply_damage(entry.position);
+        Said::Renumbering => {
+            state.apply_renumbering(position, generation);
+            Some(1)
+        }
+        Said::Nothing => {
+            state.apply_damage(position);
             None
         }
     }

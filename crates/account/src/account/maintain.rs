@@ -138,7 +138,7 @@ impl Account {
         let journal = &self.head.journal;
         // The lock on `work` keeps the state as it is; readers go on.
         let chunk = |name: &str| self.state().chunk(name);
-        journal.write_checkpoint(&self.keys, work.tail, names, chunk).await?;
+        journal.write_checkpoint(&self.keys, work.tail(), names, chunk).await?;
         work.since_checkpoint = 0;
         drop(work);
         let metrics = self.accounts.metrics();
@@ -279,6 +279,7 @@ impl Account {
 #[cfg(test)]
 mod tests {
     use sealpost_base::{AccountId, Budget, FakeClock, SeededRandom};
+    use sealpost_vault::entry::LogKey;
     use sealpost_vault::{RootKey, Store};
 
     use super::super::NOT_COLLECTED;
@@ -290,7 +291,8 @@ mod tests {
         let (store, clock) = (Store::memory(), Arc::new(FakeClock::new(Timestamp(0))));
         let random = Arc::new(SeededRandom::new(1));
         let root = RootKey::generate(&*random);
-        let accounts = Accounts::new(store.clone(), clock.clone(), random, Budget::new(64 << 20));
+        let accounts =
+            Accounts::new(store.clone(), LogKey::for_tests(), clock.clone(), random, Budget::new(64 << 20));
         let account = accounts.open(AccountId([1; 16]), &root).await.unwrap();
         let mut ingest = accounts.ingest(AccountId([1; 16])).await.unwrap();
         ingest.write(b"Subject: x\r\n\r\n").await.unwrap();
@@ -315,7 +317,13 @@ mod tests {
         let random = Arc::new(SeededRandom::new(1));
         let root = RootKey::generate(&*random);
         let open = async || {
-            let accounts = Accounts::new(store.clone(), clock.clone(), random.clone(), Budget::new(64 << 20));
+            let accounts = Accounts::new(
+                store.clone(),
+                LogKey::for_tests(),
+                clock.clone(),
+                random.clone(),
+                Budget::new(64 << 20),
+            );
             accounts.open(AccountId([1; 16]), &root).await.unwrap()
         };
         let is_due = async |account: &Account| {

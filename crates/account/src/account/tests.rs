@@ -1,3 +1,4 @@
+use sealpost_vault::entry::LogKey;
 use std::sync::mpsc::channel;
 
 use futures::FutureExt;
@@ -11,7 +12,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 async fn account() -> Arc<Account> {
     let (clock, random) = (Arc::new(FakeClock::new(Timestamp(0))), Arc::new(SeededRandom::new(1)));
     let root = RootKey::generate(&*random);
-    let accounts = Accounts::new(Store::memory(), clock, random, Budget::new(64 << 20));
+    let accounts = Accounts::new(Store::memory(), LogKey::for_tests(), clock, random, Budget::new(64 << 20));
     accounts.open(AccountId([1; 16]), &root).await.unwrap()
 }
 

@@ -39,8 +39,12 @@ async fn ring(accounts: &Accounts, mark: &mut Mark) -> Result<()> {
         };
         for (id, position) in newer.entries.iter().filter_map(|path| sealpost_journal::log_entry(path)) {
             let head = lock(&accounts.0.heads).by_account.get(&id).cloned();
-            if let Some(head) = head {
-                head.ring(position);
+            // A path alone rings nothing: it may be of no entry.
+            if let Some(head) = head
+                && position > *head.bell.borrow()
+            {
+                let known = *head.bell.borrow();
+                head.ring(head.journal.last_after(known).await?);
             }
         }
         *mark = newer.mark;

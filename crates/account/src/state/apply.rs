@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use sealpost_base::{MailboxId, Position, Timestamp, Uid, UidSet, UidValidity, limits};
-use sealpost_vault::entry::Origin;
+use sealpost_vault::entry::{Generation, Origin};
 
 use super::flags::{FlagSet, FlagTable};
 use super::graveyard::Graveyard;
@@ -68,8 +68,79 @@ impl AccountState {
             .collect()
     }
 
-    /// What replay does with an entry that cannot be read: its events are lost, so UIDs given after it may differ
-    /// from those that clients have seen. Every mailbox gets a new UIDVALIDITY.
+    /// Applies an entry that was decided on UIDs of `generation`.
+    pub fn apply_decided_on(
+        &mut self,
+        generation: Generation,
+        position: Position,
+        origin: Origin,
+        batch: &Batch,
+    ) {
+        if generation == self.generation {
+            self.apply(position, origin, batch);
+        } else {
+            self.apply_of_another_generation(position, origin, batch);
+        }
+    }
+
+    /// Applies what counts of an entry that was decided on UIDs of another generation, because its writer did not know of damage that
+    /// others found, or they not of what it had read. Whatever names messages by UIDs, or a mailbox that would change or go,
+    /// does nothing: they may be others. New messages count; in the inbox, if there is no such mailbox.
+    fn apply_of_another_generation(&mut self, position: Position, origin: Origin, batch: &Batch) {
+        let events = batch.events.iter().filter_map(|event| self.regardless_of_numbers(event)).collect();
+        self.apply(position, origin, &Batch { at: batch.at, events });
+    }
+
+    fn regardless_of_numbers(&self, event: &Event) -> Option<Event> {
+        let existing = |id: &MailboxId| self.mailbox(*id).map_or_else(|| self.inbox().id(), Mailbox::id);
+        match event {
+            Event::Appended { mailbox: to, message, flags } | Event::Replaced { to, message, flags, .. } => {
+                let (mailbox, message, flags) = (existing(to), message.clone(), flags.clone());
+                Some(Event::Appended { mailbox, message, flags })
+            }
+            Event::Restored { to, since } => Some(Event::Restored { to: existing(to), since: *since }),
+            Event::UidValidityRaised { above, .. } => {
+                Some(Event::UidValidityRaised { above: *above, mailbox: None })
+            }
+            // Its messages are in the share, whose key is here alone.
+            Event::Linked { link, .. } => Some(Event::Found { link: link.clone() }),
+            Event::MailboxCreated { .. }
+            | Event::Subscribed { .. }
+            | Event::Delivered { .. }
+            | Event::Offered { .. }
+            | Event::Found { .. }
+            | Event::ObjectPut { .. }
+            | Event::Purged { .. }
+            | Event::LevelRenamed { .. } => Some(event.clone()),
+            Event::MailboxRenamed { .. }
+            | Event::MailboxDeleted { .. }
+            | Event::Copied { .. }
+            | Event::Moved { .. }
+            | Event::FlagsStored { .. }
+            | Event::Expunged { .. }
+            | Event::RecentTaken { .. }
+            | Event::ObjectRemoved { .. }
+            | Event::SpecialUsesSet { .. } => None,
+        }
+    }
+
+    /// What a renumbering does at `position`: what was given out before it, also by entries that are lost, is not given again.
+    /// Nothing if that generation has begun already.
+    pub fn apply_renumbering(&mut self, position: Position, generation: Generation) {
+        self.position = position;
+        if generation > self.generation {
+            // A lost entry may have made as many mailboxes as there may be; others may have begun generations in between.
+            let generations = generation.0 - self.generation.0;
+            let lost = generations.saturating_mul(limits::MAILBOXES as u32);
+            self.generation = generation;
+            self.last_uid_validity = self.last_uid_validity.saturating_add(lost);
+            self.next_mailbox = self.next_mailbox.saturating_add(lost);
+            self.apply_damage(position);
+        }
+    }
+
+    /// What replay does with an entry that the account's key does not open: its events are lost. Every mailbox gets a new
+    /// UIDVALIDITY, on every node alike.
     pub fn apply_damage(&mut self, position: Position) {
         self.position = position;
         let ids: Vec<_> = self.mailboxes.keys().copied().collect();
@@ -132,6 +203,7 @@ impl AccountState {
             Event::Restored { to, since } => self.restore(*to, *since, at),
             Event::Linked { mailbox, link } => self.link_mailbox(*mailbox, link, at),
             Event::Offered { link, name, below } => self.take_offer(link, name, *below),
+            Event::Found { link } => self.take_found(link),
             Event::SpecialUsesSet { mailbox, uses } => {
                 self.set_special_uses(*mailbox, uses.iter().copied().collect())
             }

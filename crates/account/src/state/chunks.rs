@@ -10,6 +10,7 @@ use minicbor::{Decode, Encode};
 use sealpost_base::{
     AccountId, Error, MailboxId, ModSeq, Position, Result, Timestamp, Uid, UidValidity, limits,
 };
+use sealpost_vault::entry::Generation;
 
 use super::flags::{FlagSet, FlagTable, KeywordId};
 use super::mailbox::{Mailbox, Row, Vanished};
@@ -49,6 +50,8 @@ struct Head {
     keywords: Vec<String>,
     #[n(8)]
     flag_sets: Vec<Option<FlagSet>>,
+    #[n(9)]
+    generation: Option<Generation>,
 }
 
 #[derive(Encode, Decode)]
@@ -223,6 +226,7 @@ impl AccountState {
             subscriptions: self.subscriptions.clone(),
             keywords: self.flags.keywords().to_vec(),
             flag_sets: self.flags.sets().map(|set| set.cloned()).collect(),
+            generation: Some(self.generation).filter(|generation| *generation > Generation::default()),
         }
     }
 }
@@ -363,6 +367,7 @@ impl Restore {
         }
         let state = &mut self.state;
         state.position = head.position;
+        state.generation = head.generation.unwrap_or_default();
         state.objects = Objects::restore(BTreeMap::new(), head.position);
         state.last_uid_validity = head.last_uid_validity;
         state.next_mailbox = head.next_mailbox;

@@ -69,6 +69,20 @@ impl AccountState {
         Applied::Created(id)
     }
 
+    /// Makes a link for a share that a mailbox became, which cannot be told any more.
+    pub(super) fn take_found(&mut self, link: &Link) -> Applied {
+        let known = self.links().any(|(_, known)| known.share == link.share);
+        if known || self.links().count() >= limits::LINKS || self.mailboxes.len() >= limits::MAILBOXES {
+            return Applied::Nothing;
+        }
+        let Some(name) = self.free_name(&format!("Shared {}", link.share)) else { return Applied::Nothing };
+        let id = self.add_mailbox(name, None);
+        if let Some(mailbox) = self.mailboxes.get_mut(&id) {
+            mailbox.link = Some(link.clone());
+        }
+        Applied::Created(id)
+    }
+
     /// `wanted`, or the same with a number if another mailbox has that name.
     fn free_name(&self, wanted: &str) -> Option<String> {
         let numbered = (2..=NAME_ATTEMPTS).map(|n| format!("{wanted} {n}"));

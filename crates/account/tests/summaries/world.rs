@@ -15,6 +15,7 @@ use sealpost_account::{
 use sealpost_base::{
     AccountId, Budget, FakeClock, MailboxId, Random, Result, SeededRandom, Timestamp, Uid, UidSet,
 };
+use sealpost_vault::entry::LogKey;
 use sealpost_vault::faulty::{Faulty, Plan};
 use sealpost_vault::{AccountKeys, RootKey, Store};
 
@@ -59,7 +60,8 @@ impl World {
 
     pub async fn process_with(&self, budget: Budget) -> Process {
         let random: Arc<dyn Random> = self.random.clone();
-        let accounts = Accounts::new(self.store.clone(), self.clock.clone(), random, budget);
+        let accounts =
+            Accounts::new(self.store.clone(), LogKey::for_tests(), self.clock.clone(), random, budget);
         let account = accounts.open(ID, &self.root).await.unwrap();
         Process { accounts, account }
     }

@@ -8,6 +8,7 @@ use futures::future::join_all;
 use futures::{StreamExt, TryStreamExt};
 use sealpost_account::{Account, Accounts};
 use sealpost_base::{AccountId, Budget, FakeClock, Kind, Random, Result, SeededRandom, Timestamp, limits};
+use sealpost_vault::entry::LogKey;
 use sealpost_vault::{RootKey, Store};
 use tokio::runtime::Handle;
 use tokio::task::spawn_blocking;
@@ -80,8 +81,13 @@ impl World {
     async fn open_at(&self, keep: Option<u64>, server: Result<Server, String>) -> Opened {
         let clock = Arc::new(FakeClock::new(NOW));
         let random: Arc<dyn Random> = self.random.clone();
-        let accounts =
-            Accounts::new(self.store.clone(), clock.clone(), random.clone(), Budget::new(64 << 20));
+        let accounts = Accounts::new(
+            self.store.clone(),
+            LogKey::for_tests(),
+            clock.clone(),
+            random.clone(),
+            Budget::new(64 << 20),
+        );
         let refetch = Refetch::new(&self.store, random, [(ID, server)]);
         accounts.set_bodies(Arc::new(Anywhere(refetch.clone())));
         let account = accounts.open(ID, &self.root).await.unwrap();

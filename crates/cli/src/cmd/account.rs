@@ -6,6 +6,7 @@
 mod passwd;
 mod purge;
 mod quota;
+mod repair;
 mod undelete;
 pub(super) mod unlock;
 
@@ -59,6 +60,8 @@ enum Command {
     Purge(purge::Args),
     /// Bring back a removed account, or an account's expunged messages
     Undelete(undelete::Args),
+    /// Go on with an account whose log has lost an entry
+    Repair(repair::Args),
     /// Make, list and revoke app passwords
     Token(token::Args),
     /// Make a recovery code, which sets a new password when the old one is forgotten
@@ -103,6 +106,7 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
         Command::Remove(args) => remove(args, global).await,
         Command::Purge(args) => purge::run(args, global).await,
         Command::Undelete(args) => undelete::run(args, global).await,
+        Command::Repair(args) => repair::run(args, global).await,
         Command::Token(args) => token::run(args, global).await,
         Command::Recovery(args) => recovery::run(args, global).await,
     }

@@ -25,6 +25,7 @@ use sealpost_account::AccountState;
 use sealpost_account::directory::{AccountRecord, Secret};
 use sealpost_base::AccountId;
 use sealpost_journal::Journal;
+use sealpost_vault::entry::LogKey;
 use sealpost_vault::{AccountKeys, PublicKey, RootKey};
 
 use self::log::Examined;
@@ -165,7 +166,7 @@ struct Log {
 /// Checks a log and its messages; its state, if there is a key.
 async fn log_of(place: &Place, log: Log, report: &mut Report) -> Result<Option<AccountState>> {
     let keys = log.root.as_ref().map(|root| AccountKeys::derive(root, log.id));
-    let journal = Journal::new(place.store.clone(), log.id, place.random.clone());
+    let journal = Journal::new(place.store.clone(), log.id, &LogKey::of(&place.key), place.random.clone());
     let examined = log::examine(place, &journal, keys.as_ref()).await;
     let Some(Examined { findings, counts, state }) = report.note(At::Account, examined) else {
         return Ok(None);

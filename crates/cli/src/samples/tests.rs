@@ -5,6 +5,7 @@ use sealpost_account::directory::{AccountName, Directory, NewAccount, Secret};
 use sealpost_base::{Budget, FakeClock, SeededRandom};
 use sealpost_mime::Scanner;
 use sealpost_vault::Store;
+use sealpost_vault::entry::LogKey;
 use sealpost_vault::record::ServerKey;
 
 use super::*;
@@ -52,10 +53,12 @@ async fn they_arrive_once() {
     let (clock, random) = (Arc::new(FakeClock::new(Timestamp(0))), Arc::new(SeededRandom::new(7)));
     let store = Store::memory();
     let key = ServerKey::generate(&*random);
-    let directory = Directory::new(store.clone(), key, clock.clone(), random.clone());
+    let directory = Directory::new(store.clone(), key.clone(), clock.clone(), random.clone());
     let password = NewAccount::with_password(Secret::new(b"pw").unwrap());
     let (record, root) = directory.create(&AccountName::parse(ME).unwrap(), password).await.unwrap();
-    let accounts = || Accounts::new(store.clone(), clock.clone(), random.clone(), Budget::new(1 << 25));
+    let accounts = || {
+        Accounts::new(store.clone(), LogKey::of(&key), clock.clone(), random.clone(), Budget::new(1 << 25))
+    };
 
     let first = accounts();
     let (a, b) = tokio::join!(deliver(&first, &record, &root), deliver(&first, &record, &root));

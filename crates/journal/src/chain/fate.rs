@@ -3,7 +3,7 @@
 use sealpost_base::{Kind, Result};
 use sealpost_vault::Hash;
 
-use super::{Chain, Found, Lead, Marks, PATIENCE, ROUNDS, unknown};
+use super::{Again, Chain, Found, Lead, Marks, PATIENCE, ROUNDS, unknown};
 use crate::ballot::Place;
 use crate::{Append, Tail};
 
@@ -12,20 +12,20 @@ impl Chain {
     pub(super) async fn fate(
         &self,
         lead: Lead,
-        (place, hash): (Place, Hash),
+        (place, tail): (Place, Tail),
         marks: Option<&Marks>,
     ) -> Result<Append> {
         for round in 0..ROUNDS {
             let Found::Entries(places) = self.behind(&lead.tail, marks).await? else { break };
             if let Some(there) = places.first() {
-                return self.compare(place, hash, there).await;
+                return self.compare(place, tail, there).await;
             }
             // The end before it was written once more in a greater ballot. When everybody sees that, and whoever has not seen
             // it has a smaller one, nobody will follow this entry any more.
             let places = self.list(lead.tail.position).await?;
             let Some(end) = places.into_iter().max_by_key(|end| (end.ballot, end.position)) else { break };
             let before = end.position < place.position && end.ballot > place.ballot;
-            if !before || !self.make_whole(&end).await? {
+            if !before || !matches!(self.make_whole(&end).await?, Again::Written(..)) {
                 self.wait(round).await;
                 continue;
             }
@@ -48,8 +48,8 @@ impl Chain {
     }
 
     /// Whether the entry that counts is the one that was written to `place`.
-    async fn compare(&self, place: Place, hash: Hash, there: &Place) -> Result<Append> {
-        let tail = Tail { position: place.position, hash, ballot: Some(there.ballot) };
+    async fn compare(&self, place: Place, tail: Tail, there: &Place) -> Result<Append> {
+        let tail = Tail { ballot: Some(there.ballot), ..tail };
         if there.position != place.position {
             return Err(unknown(place.position));
         }
@@ -58,7 +58,7 @@ impl Chain {
         }
         // Somebody who followed it wrote it once more in another ballot, or it is another one.
         match self.store.read_confirmed(&self.path(there)).await {
-            Ok(object) if Hash::of(&object) == hash => Ok(Append::Done(tail)),
+            Ok(object) if Hash::of(&object) == tail.hash => Ok(Append::Done(tail)),
             Ok(_) => Ok(Append::Lost),
             Err(e) if e.kind() == Kind::NotFound => Err(unknown(place.position)),
             Err(e) => Err(e),

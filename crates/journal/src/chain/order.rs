@@ -23,13 +23,15 @@ pub(crate) fn last_of(places: &[Place], known: &Tail) -> Option<Place> {
 }
 
 /// The entries behind `known` that lead to `last`, in order, as far as they are among `places`, which are in the order of
-/// their positions.
+/// their positions. Goes from one listed position to the next, however far apart they are.
 pub(crate) fn leading_to(places: &[Place], last: Place, known: Position) -> Vec<Place> {
     let mut found = vec![last];
     let mut child = last;
     let mut end = places.partition_point(|place| place.position < last.position);
-    while child.position.0 > known.0 + 1 && end > 0 {
-        let position = Position(child.position.0 - 1);
+    while let Some(before) = places[..end].last()
+        && before.position > known
+    {
+        let position = before.position;
         let begin = places[..end].partition_point(|place| place.position < position);
         let there = &places[begin..end];
         end = begin;
@@ -76,5 +78,13 @@ mod tests {
             assert!(found.windows(2).all(|pair| pair[0].position < pair[1].position));
             assert!(found[0].position > known.position);
         }
+    }
+
+    /// It takes as long as the list, and not as the positions are far apart.
+    #[test]
+    fn a_far_position_is_not_counted_down_from() {
+        let far = [1, 2, 1 << 47, u64::MAX].map(|position| Place::plain(Position(position)));
+        let last = last_of(&far, &Tail::EMPTY).unwrap();
+        assert_eq!(leading_to(&far, last, Position::ZERO), far);
     }
 }

@@ -3,10 +3,11 @@ use std::sync::Arc;
 use futures::StreamExt;
 use object_store::memory::InMemory;
 use sealpost_base::{AccountId, Position, SeededRandom};
+use sealpost_vault::entry::LogKey;
 use sealpost_vault::{AccountKeys, Appends, Backend, RootKey, Store};
 
 use super::*;
-use crate::{Content, Journal, Seal};
+use crate::{Content, Journal, Read, Replay, Seal, Step};
 
 const ACCOUNT: AccountId = AccountId([7; 16]);
 
@@ -29,7 +30,7 @@ impl World {
 
     /// A writer that knows nothing of the others.
     fn writer(&self, appends: Appends) -> Journal {
-        Journal::new(self.store(appends), ACCOUNT, self.random.clone())
+        Journal::new(self.store(appends), ACCOUNT, &LogKey::for_tests(), self.random.clone())
     }
 
     async fn append(&self, journal: &Journal, after: &Tail, text: &str) -> Append {
@@ -58,12 +59,13 @@ impl World {
         let journal = self.writer(appends);
         let places = journal.places_after(&Tail::EMPTY).await.unwrap().unwrap();
         let entries = journal.entries(&self.keys, Tail::EMPTY, &places);
-        let texts = entries.map(|entry| {
-            let entry = entry.unwrap();
-            assert!(entry.chained, "{}", entry.position);
+        let mut replay = Replay::after(Tail::EMPTY);
+        let texts = entries.map(|read| {
+            let Read::Entry(entry) = read.unwrap() else { panic!("an entry") };
+            assert_eq!(replay.next(&entry), Step::Counts, "{}", entry.position);
             match entry.content {
                 Content::Plain(_, text) => String::from_utf8_lossy(&text).into_owned(),
-                Content::Damaged(why) => why,
+                _ => "no text".to_owned(),
             }
         });
         texts.collect::<Vec<_>>().await.join(" ")
@@ -134,9 +136,8 @@ async fn what_was_written_too_late_counts_if_the_next_followed_it_and_only_then(
         let place = Place { position: Position(2), ballot: lead.ballot, parent: lead.ballot };
         let late = sealpost_vault::entry::seal_owner(
             &w.keys,
-            ACCOUNT,
-            Position(2),
-            &first.hash,
+            &LogKey::for_tests(),
+            &one.header(&first),
             b"late",
             &*w.random,
         );

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use object_store::memory::InMemory;
 use sealpost_base::{AccountId, SeededRandom};
+use sealpost_vault::entry::LogKey;
 use sealpost_vault::faulty::{Faulty, Plan};
 use sealpost_vault::{AccountKeys, Appends, Backend, RootKey, Store};
 use tokio::sync::Mutex;
@@ -40,7 +41,7 @@ fn process(objects: &Arc<InMemory>, seed: u64) -> (Journal, Faulty) {
     let plan = Plan { delay: 1000, delay_max: DELAY, ..Plan::default() };
     let faulty = Faulty::new(objects.clone(), plan, seed);
     let store = Store::with(Arc::new(faulty.clone()), Backend { appends: Appends::Siblings });
-    (Journal::new(store, ACCOUNT, Arc::new(SeededRandom::new(seed))), faulty)
+    (Journal::new(store, ACCOUNT, &LogKey::for_tests(), Arc::new(SeededRandom::new(seed))), faulty)
 }
 
 fn keys() -> AccountKeys {

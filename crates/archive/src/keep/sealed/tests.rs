@@ -2,6 +2,7 @@
 
 use sealpost_account::Accounts;
 use sealpost_base::{AccountId, Budget, FakeClock, Random, SeededRandom};
+use sealpost_vault::entry::LogKey;
 use sealpost_vault::{RootKey, Store};
 use tokio::runtime::Runtime;
 
@@ -34,7 +35,8 @@ impl World {
         let clock = Arc::new(FakeClock::new(Timestamp(1_700_000_000_000)));
         let random: Arc<dyn Random> = self.random.clone();
         self.runtime.block_on(async {
-            let accounts = Accounts::new(self.store.clone(), clock, random, Budget::new(64 << 20));
+            let accounts =
+                Accounts::new(self.store.clone(), LogKey::for_tests(), clock, random, Budget::new(64 << 20));
             accounts.open(ID, &self.root).await.unwrap()
         })
     }

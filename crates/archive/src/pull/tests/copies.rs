@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use sealpost_account::Accounts;
 use sealpost_base::{AccountId, Budget, FakeClock, Kind, Random, SeededRandom, Timestamp};
+use sealpost_vault::entry::LogKey;
 use sealpost_vault::{RootKey, Store};
 use tokio::runtime::Handle;
 
@@ -46,7 +47,8 @@ impl CopyPlace {
     pub(crate) async fn account(&self) -> Arc<sealpost_account::Account> {
         let random: Arc<dyn Random> = self.random.clone();
         let clock = Arc::new(FakeClock::new(Timestamp(0)));
-        let accounts = Accounts::new(self.store.clone(), clock, random, Budget::new(64 << 20));
+        let accounts =
+            Accounts::new(self.store.clone(), LogKey::for_tests(), clock, random, Budget::new(64 << 20));
         accounts.open(ID, &self.root).await.unwrap()
     }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use sealpost_account::Accounts;
 use sealpost_base::{AccountId, Budget, FakeClock, Random, SeededRandom, Timestamp, limits};
+use sealpost_vault::entry::LogKey;
 use sealpost_vault::{RootKey, Store};
 use tokio::runtime::Handle;
 
@@ -22,7 +23,8 @@ async fn open(format: &str, root: &Path, store: &Store, key: &RootKey) -> Arc<dy
         _ => {
             let random: Arc<dyn Random> = Arc::new(SeededRandom::new(6));
             let clock = Arc::new(FakeClock::new(Timestamp(1_700_000_000_000)));
-            let accounts = Accounts::new(store.clone(), clock, random, Budget::new(64 << 20));
+            let accounts =
+                Accounts::new(store.clone(), LogKey::for_tests(), clock, random, Budget::new(64 << 20));
             let account = accounts.open(AccountId([3; 16]), key).await.unwrap();
             sealed::open(Handle::current(), account, root).unwrap().into()
         }

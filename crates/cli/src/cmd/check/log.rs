@@ -1,16 +1,18 @@
 //! An account's log and checkpoints.
 //!
-//! The log must reach without a gap from the older of the last two checkpoints (from 1 if there are fewer) to its
-//! end, each entry carrying the hash of the one before. With keys it is replayed, and at each checkpoint the replayed
-//! state must be the checkpoint's, chunk by chunk.
+//! The log must reach from the older of the last two checkpoints (from 1 if there are fewer) to its end, each entry carrying
+//! the hash of the one before, and nothing else may be at the paths of entries. With keys it is replayed, and at each
+//! checkpoint the replayed state must be the checkpoint's, chunk by chunk.
 
 use futures::{StreamExt, TryStreamExt, stream};
 use sealpost_account::event::{Batch, Event};
 use sealpost_account::state::{AccountState, Restore};
 use sealpost_base::{AccountId, Error, Position, Result};
-use sealpost_journal::{Checkpoint, Journal, Place, Tail};
-use sealpost_vault::entry::{self, Origin};
-use sealpost_vault::{AccountKeys, Hash};
+use sealpost_journal::{
+    Checkpoint, Content, Entry, Journal, Place, Read, Replay, Step, Survey, Tail, UnfitObject,
+};
+use sealpost_vault::entry::Origin;
+use sealpost_vault::{AccountKeys, Hash, RootKey};
 
 use super::report::Finding;
 use crate::place::Place as Directory;
@@ -76,6 +78,8 @@ struct Examination<'a> {
     findings: Vec<Finding>,
     counts: Counts,
     state: Option<AccountState>,
+    /// Where something is that is no entry; it was found before.
+    unfit: Vec<Position>,
     /// An entry could not be replayed: what a checkpoint says may differ from the state from here on.
     lossy: bool,
 }
@@ -91,6 +95,7 @@ impl<'a> Examination<'a> {
             findings: Vec::new(),
             counts: Counts::default(),
             state: None,
+            unfit: Vec::new(),
             lossy: false,
         }
     }
@@ -104,46 +109,118 @@ impl<'a> Examination<'a> {
         }
         // Below the older of the last two nothing is needed, and what is there was left by an interrupted trim.
         let needed = positions.get(1).copied().unwrap_or(Position(1));
-        let log = self.journal.listed_after(&Tail::EMPTY).await?;
-        let log: Vec<Place> = log.into_iter().filter(|place| place.position >= needed).collect();
-        let end =
-            log.last().map(|place| place.position).max(positions.first().copied()).unwrap_or(Position::ZERO);
+        let survey = self.journal.survey(needed).await?;
+        for unfit in &survey.unfit {
+            self.unfit(&survey, unfit);
+            self.unfit.push(unfit.position);
+        }
+        let end = survey.end().max(positions.first().copied().unwrap_or(Position::ZERO));
         self.state = (needed == Position(1)).then(|| AccountState::new(self.account));
-        self.counts.entries = log.len() as u64;
-        self.replay(&log, needed, end, &checkpoints).await;
+        self.counts.entries = survey.entries.len() as u64;
+        self.replay(&survey.entries, needed, end, &checkpoints).await?;
         let Examination { findings, counts, state, keys, .. } = self;
         Ok(Examined { findings, counts, state: state.filter(|_| keys.is_some()) })
     }
 
-    /// Reads all entries in order. A run of missing ones is one finding, however long it is.
-    async fn replay(&mut self, log: &[Place], from: Position, end: Position, checkpoints: &[Restored]) {
-        let (store, journal) = (&self.place.store, self.journal);
-        let paths = log.iter().map(|place| (place.position, journal.path(place)));
-        let reads = stream::iter(paths).map(|(p, path)| async move { (p, store.read(&path).await, path) });
-        let mut reads = std::pin::pin!(reads.buffered(READ_AHEAD));
-        let mut next = from;
-        let mut hash = (from == Position(1)).then_some(Hash::ZERO);
-        while let Some((position, object, path)) = reads.next().await {
-            if position > next {
-                self.gap(next, position, checkpoints);
-                hash = None;
+    /// An object at the path of an entry that is none.
+    fn unfit(&mut self, survey: &Survey, unfit: &UnfitObject) {
+        let UnfitObject { path, position, is_damaged, why } = unfit;
+        let what = match (position, *is_damaged) {
+            (position, _) if survey.is_far(*position) => format!(
+                "this is no log entry ({why}), and far beyond the end of the log, which is at {}: nothing reads it; remove it",
+                survey.end()
+            ),
+            (position, true) if *position > survey.end() => format!(
+                "the last log entry is damaged ({why}): nothing is appended behind it, and mail for the account is deferred. \
+                 A backup may have it; \"sealpost account repair\" goes on without it"
+            ),
+            (position, false) if *position > survey.end() => {
+                format!("this is no log entry ({why}): the log goes on behind it")
             }
+            (_, true) => format!(
+                "log entry {position} is damaged: {why}. If others follow it, the account is not opened before it is whole again (a \
+                 backup may have it), or \"sealpost account repair\" goes on without it"
+            ),
+            (_, false) => format!("this is no log entry ({why}); it is passed over"),
+        };
+        self.findings.push(Finding::object(path, what));
+    }
+
+    /// Reads all entries in order. A run of missing ones is one finding, however long it is.
+    async fn replay(
+        &mut self,
+        log: &[Place],
+        from: Position,
+        end: Position,
+        checkpoints: &[Restored],
+    ) -> Result<()> {
+        let journal = self.journal;
+        let whose = AccountKeys::derive(&RootKey::generate(&*self.place.random), self.account);
+        let keys = self.keys.unwrap_or(&whose);
+        let known = Tail { position: Position(from.0 - 1), ..Tail::EMPTY };
+        let mut read = std::pin::pin!(journal.entries(keys, known, log));
+        let mut replay = (from == Position(1)).then(|| Replay::after(Tail::EMPTY));
+        let mut next = from;
+        while let Some(read) = read.next().await {
+            // What else is there was found before; what is gone was trimmed.
+            let Read::Entry(entry) = read? else { continue };
+            let position = entry.position;
+            match &mut replay {
+                None if position > next => self.gap(next, position, checkpoints),
+                None => {}
+                Some(replay) => self.step(replay, &entry, next, log, checkpoints).await?,
+            }
+            let replay = replay.get_or_insert_with(|| Replay::after(entry.tail()));
+            debug_assert_eq!(replay.tail().position, position);
             next = position.next();
-            hash = match object {
-                Ok(object) => {
-                    self.entry(position, &path, &object, hash);
-                    Some(entry::hash(&object))
-                }
-                Err(e) => {
-                    self.damaged(position, &path, e);
-                    None
-                }
-            };
-            self.compare(position, hash, checkpoints);
+            self.entry(&entry);
+            self.compare(position, Some(entry.hash), checkpoints);
         }
         if next <= end && end > Position::ZERO {
             self.gap(next, end.next(), checkpoints);
         }
+        Ok(())
+    }
+
+    /// Whether an entry follows the one before. It counts in any case: what is wrong with what comes after it is said as well.
+    async fn step(
+        &mut self,
+        replay: &mut Replay,
+        entry: &Entry,
+        next: Position,
+        log: &[Place],
+        checkpoints: &[Restored],
+    ) -> Result<()> {
+        let position = entry.position;
+        let mut step = replay.next(entry);
+        if step != Step::Counts
+            && let Some(cover) = self.journal.cover_of(position, log).await?
+        {
+            replay.go_on_by(cover);
+            if let Some(state) = &mut self.state {
+                state.apply_renumbering(position, cover.generation);
+            }
+            step = replay.next(entry);
+        }
+        match step {
+            Step::Counts => return Ok(()),
+            Step::Broken if position > next => self.gap(next, position, checkpoints),
+            Step::Broken => {
+                let what = format!(
+                    "log entry {position} does not follow the one before it: \"sealpost account repair\" goes on with both"
+                );
+                self.findings.push(Finding::object(path(self.account, position), what));
+                self.lossy = true;
+            }
+            Step::Disputed => {
+                let what =
+                    format!("log entry {position} says that other entries count than those that are there");
+                self.findings.push(Finding::object(path(self.account, position), what));
+                self.lossy = true;
+            }
+        }
+        *replay = Replay::after(entry.tail());
+        Ok(())
     }
 
     fn gap(&mut self, from: Position, to: Position, checkpoints: &[Restored]) {
@@ -154,8 +231,16 @@ impl<'a> Examination<'a> {
         };
         if checkpoints.iter().any(|r| r.whole && r.checkpoint.tail.position >= last) {
             what.push_str(", and a checkpoint has what they said: a copy that was interrupted looks so, and is complete once it is made again");
+        } else {
+            what.push_str(
+                ": the account is not opened before it is there again (a backup may have it), or \"sealpost account repair\" goes on \
+                 without it",
+            );
         }
-        self.findings.push(Finding::object(path(self.account, from), what));
+        // What is there instead was found before.
+        if !self.unfit.iter().any(|position| (from..to).contains(position)) {
+            self.findings.push(Finding::object(path(self.account, from), what));
+        }
         self.lossy = true;
         if let Some(state) = &mut self.state {
             state.apply_damage(last);
@@ -165,29 +250,22 @@ impl<'a> Examination<'a> {
         }
     }
 
-    fn damaged(&mut self, position: Position, path: &str, why: Error) {
-        let why = why.context(format!("log entry {position} cannot be read"));
-        self.findings.push(Finding::object(path, why));
-        self.lossy = true;
-        if let Some(state) = &mut self.state {
-            state.apply_damage(position);
-        }
-    }
-
-    fn entry(&mut self, position: Position, path: &str, object: &[u8], before: Option<Hash>) {
-        match (entry::prev(object), before) {
-            (Err(e), _) => return self.damaged(position, path, e),
-            (Ok(prev), Some(before)) if prev != before => {
-                let what = format!("log entry {position} does not follow the one before it");
-                self.findings.push(Finding::object(path, what));
+    fn entry(&mut self, entry: &Entry) {
+        let position = entry.position;
+        let path = path(self.account, position);
+        let (origin, batch) = match (&entry.content, self.keys) {
+            (Content::Renumbering(_), _) => {
+                if let Some(state) = &mut self.state {
+                    state.apply_renumbering(position, entry.generation);
+                }
+                return;
             }
-            _ => {}
-        }
-        let Some(keys) = self.keys else { return };
-        let opened = entry::open(keys, self.account, position, object);
-        let (origin, batch) = match opened.and_then(|(origin, plain)| Ok((origin, Batch::decode(&plain)?))) {
-            Ok(opened) => opened,
-            Err(e) => return self.damaged(position, path, e),
+            (_, None) => return,
+            (Content::Sealed(why), _) => return self.sealed(position, &path, why),
+            (Content::Plain(origin, plain), _) => match Batch::decode(plain) {
+                Ok(batch) => (*origin, batch),
+                Err(e) => return self.sealed(position, &path, &e.to_string()),
+            },
         };
         let delivers = |e: &Event| matches!(e, Event::Delivered { .. } | Event::Offered { .. });
         if origin == Origin::Delivery && !batch.events.iter().all(delivers) {
@@ -195,7 +273,16 @@ impl<'a> Examination<'a> {
             self.findings.push(Finding::object(path, what));
         }
         if let Some(state) = &mut self.state {
-            state.apply(position, origin, &batch);
+            state.apply_decided_on(entry.generation, position, origin, &batch);
+        }
+    }
+
+    /// An entry that some process of this installation wrote, and the account's key does not open.
+    fn sealed(&mut self, position: Position, path: &str, why: &str) {
+        self.findings.push(Finding::object(path, format!("log entry {position} cannot be opened: {why}")));
+        self.lossy = true;
+        if let Some(state) = &mut self.state {
+            state.apply_damage(position);
         }
     }
 

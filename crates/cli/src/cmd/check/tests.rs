@@ -47,7 +47,13 @@ impl World {
     }
 
     fn accounts(&self, store: &Store) -> Accounts {
-        Accounts::new(store.clone(), self.clock.clone(), self.random.clone(), Budget::new(64 << 20))
+        Accounts::new(
+            store.clone(),
+            LogKey::of(&self.key),
+            self.clock.clone(),
+            self.random.clone(),
+            Budget::new(64 << 20),
+        )
     }
 
     /// Makes the account in `store`: small messages and large ones, those that came together, and a checkpoint.

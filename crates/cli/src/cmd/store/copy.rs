@@ -23,7 +23,7 @@ use futures::{StreamExt, TryStreamExt};
 use indicatif::{HumanBytes, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use sealpost_base::limits::DATABASE_START_TIME;
 use sealpost_base::{AccountId, Error, Kind, SystemRandom};
-use sealpost_journal::{Journal, Tail};
+use sealpost_journal::entries_of;
 use sealpost_vault::store::{Extent, Transfer, Unreadable};
 use sealpost_vault::{Listed, Store};
 use serde::Serialize;
@@ -316,12 +316,11 @@ impl Copy {
     async fn fork(&self, id: &str) -> Result<Option<String>> {
         let Ok(account) = id.parse::<AccountId>() else { return Ok(None) };
         let [from, to] = [&self.from, &self.to]
-            .map(|store| (store, Journal::new(store.clone(), account, Arc::new(SystemRandom))));
+            .map(|store| (store, entries_of(store.clone(), account, Arc::new(SystemRandom))));
         let mut missing = None;
         // What is listed while it is trimmed may have a gap.
         for _ in 0..2 {
-            let (here, there) =
-                (from.1.listed_after(&Tail::EMPTY).await?, to.1.listed_after(&Tail::EMPTY).await?);
+            let (here, there) = (from.1.listed().await?, to.1.listed().await?);
             let (Some(last), Some(other)) = (here.last(), there.last()) else { return Ok(None) };
             let is_behind = other.position <= last.position;
             let (end, longer, of) = if is_behind { (other, &here, from.0) } else { (last, &there, to.0) };

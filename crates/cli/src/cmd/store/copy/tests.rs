@@ -8,6 +8,7 @@ use object_store::memory::InMemory;
 use sealpost_account::{Account, Accounts, Event, NewMessage, Options};
 use sealpost_base::{FakeClock, Random, SeededRandom, Timestamp, Uid, UidSet};
 use sealpost_vault::RootKey;
+use sealpost_vault::entry::LogKey;
 use sealpost_vault::faulty::{Faulty, Held, Plan};
 
 use super::*;
@@ -82,7 +83,7 @@ impl World {
 fn accounts(store: &Store, random: Arc<dyn Random>) -> Accounts {
     let options = Options { grace: Duration::ZERO, ..Options::default() };
     let clock = Arc::new(Advancing(FakeClock::new(Timestamp(0))));
-    Accounts::with(store.clone(), clock, random, options)
+    Accounts::with(store.clone(), LogKey::for_tests(), clock, random, options)
 }
 
 /// A clock of which every look is a moment later.

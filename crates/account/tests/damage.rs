@@ -1,0 +1,261 @@
+//! Logs that are damaged: what was acknowledged stays, a UID never means two messages, and nodes never disagree in silence.
+
+use std::sync::Arc;
+
+use object_store::ObjectStore;
+use object_store::memory::InMemory;
+use object_store::path::Path;
+use sealpost_account::{Account, Accounts, Delivery, Event};
+use sealpost_base::{
+    AccountId, Budget, FakeClock, Kind, Random, Result, SeededRandom, Timestamp, Uid, UidSet,
+};
+use sealpost_journal::{Break, Journal};
+use sealpost_vault::entry::LogKey;
+use sealpost_vault::{AccountKeys, Appends, Backend, RootKey, Store};
+
+const ID: AccountId = AccountId([3; 16]);
+const BOTH: [Appends; 2] = [Appends::Conditional, Appends::Siblings];
+
+struct World {
+    objects: Arc<InMemory>,
+    appends: Appends,
+    clock: Arc<FakeClock>,
+    random: Arc<SeededRandom>,
+    root: RootKey,
+}
+
+impl World {
+    fn new(appends: Appends) -> Self {
+        let random = Arc::new(SeededRandom::new(5));
+        let root = RootKey::generate(&*random);
+        let clock = Arc::new(FakeClock::new(Timestamp(1_700_000_000_000)));
+        World { objects: Arc::new(InMemory::new()), appends, clock, random, root }
+    }
+
+    fn store(&self) -> Store {
+        Store::with(self.objects.clone(), Backend { appends: self.appends })
+    }
+
+    /// A node that knows nothing of the others.
+    fn node(&self) -> Accounts {
+        let random: Arc<dyn Random> = self.random.clone();
+        let budget = Budget::new(64 << 20);
+        Accounts::new(self.store(), LogKey::for_tests(), self.clock.clone(), random, budget)
+    }
+
+    fn journal(&self) -> Journal {
+        Journal::new(self.store(), ID, &LogKey::for_tests(), self.random.clone())
+    }
+
+    async fn open(&self, node: &Accounts) -> Result<Arc<Account>> {
+        node.open_current(ID, &self.root).await
+    }
+
+    async fn deliver(&self, node: &Accounts, subject: &str) -> Result<()> {
+        let mut ingest = node.ingest(ID).await?;
+        ingest.write(format!("Subject: {subject}\r\n\r\nBody.\r\n").as_bytes()).await?;
+        let stored = ingest.finish().await?;
+        let public = AccountKeys::derive(&self.root, ID).public();
+        node.deliver(ID, &public, stored, Delivery::default()).await
+    }
+
+    /// The path of the entry at a position.
+    async fn entry(&self, position: u64) -> Path {
+        use futures::TryStreamExt;
+        let folder = Path::parse(format!("acct/{ID}/log")).unwrap();
+        let listed: Vec<_> = self.objects.list(Some(&folder)).try_collect().await.unwrap();
+        let name = format!("{position:016x}");
+        let found = listed.into_iter().map(|object| object.location);
+        let mut found: Vec<_> = found.filter(|path| path.filename().unwrap().starts_with(&name)).collect();
+        found.sort();
+        found.pop().unwrap()
+    }
+
+    async fn get(&self, path: &Path) -> Vec<u8> {
+        self.objects.get(path).await.unwrap().bytes().await.unwrap().to_vec()
+    }
+
+    async fn put(&self, path: &Path, bytes: &[u8]) {
+        self.objects.put(path, bytes.to_vec().into()).await.unwrap();
+    }
+
+    async fn plant(&self, position: u64) {
+        let path = Path::parse(format!("acct/{ID}/log/{position:016x}")).unwrap();
+        self.put(&path, b"noise").await;
+    }
+}
+
+/// What a client of the inbox sees: UIDVALIDITY, and which message each UID means.
+async fn inbox(account: &Account) -> (u32, Vec<(u32, String)>) {
+    account.refresh().await.unwrap();
+    let (validity, rows) = {
+        let state = account.state();
+        let rows: Vec<_> =
+            state.inbox().all_rows().map(|row| (row.uid, state.message(row.message).unwrap())).collect();
+        (state.inbox().uid_validity().0.get(), rows)
+    };
+    let mut shown = Vec::new();
+    for (uid, message) in rows {
+        let subject = account.structure(&message).await.unwrap().envelope.subject.clone().unwrap();
+        shown.push((uid.get(), subject));
+    }
+    (validity, shown)
+}
+
+fn subjects(inbox: &(u32, Vec<(u32, String)>)) -> Vec<&str> {
+    inbox.1.iter().map(|(_, subject)| subject.as_str()).collect()
+}
+
+async fn expunge(account: &Account, uid: u32) -> Result<()> {
+    let uid = Uid::new(uid).unwrap();
+    let events = |state: &sealpost_account::AccountState| {
+        let mailbox = state.inbox().id();
+        Ok((vec![Event::Expunged { mailbox, uids: UidSet::range(uid, uid) }], ()))
+    };
+    account.commit(events).await.map(drop)
+}
+
+#[tokio::test(start_paused = true)]
+async fn noise_loses_nothing_and_nobody_disagrees() {
+    for appends in BOTH {
+        let w = World::new(appends);
+        let (one, two) = (w.node(), w.node());
+        w.deliver(&one, "a").await.unwrap();
+        let (here, there) = (w.open(&one).await.unwrap(), w.open(&two).await.unwrap());
+        for position in [2, 0x8000_0000_0001, 1 << 20] {
+            w.plant(position).await;
+        }
+        w.deliver(&two, "b").await.unwrap();
+        w.deliver(&one, "c").await.unwrap();
+        let expected = inbox(&here).await;
+        assert_eq!(subjects(&expected), ["a", "b", "c"], "{appends:?}");
+        assert_eq!(inbox(&there).await, expected);
+        // A client that knew the UIDs finds out that they mean something else, where what is lost cannot be told.
+        expunge(&there, 2).await.unwrap();
+        let expected = inbox(&here).await;
+        assert_eq!(subjects(&expected), ["a", "c"]);
+        assert_eq!(inbox(&*w.open(&w.node()).await.unwrap()).await, expected);
+        here.checkpoint().await.unwrap();
+        assert_eq!(inbox(&*w.open(&w.node()).await.unwrap()).await, expected);
+    }
+}
+
+/// Two nodes on one bucket: while an entry is missing, short or unreadable for a while, the second one loads the account.
+#[tokio::test(start_paused = true)]
+async fn a_hole_in_the_log_never_makes_an_expunge_hit_another_message() {
+    for appends in BOTH {
+        for damage in [None, Some(&b""[..]), Some(b"short"), Some(&[0; 600])] {
+            let w = World::new(appends);
+            let (one, two) = (w.node(), w.node());
+            for subject in ["x0", "x1", "x2", "x3"] {
+                w.deliver(&one, subject).await.unwrap();
+            }
+            let here = w.open(&one).await.unwrap();
+            let before = inbox(&here).await;
+            let hole = w.entry(2).await;
+            let entry = w.get(&hole).await;
+            match damage {
+                None => w.objects.delete(&hole).await.unwrap(),
+                Some(bytes) => w.put(&hole, bytes).await,
+            }
+            let refused = w.open(&two).await.err().unwrap();
+            assert_eq!(refused.kind(), Kind::Corrupt, "{appends:?}: {refused}");
+            assert!(refused.to_string().contains("account repair"), "{refused}");
+            // Mail arrives, and who has the account goes on.
+            w.deliver(&two, "x4").await.unwrap();
+            expunge(&here, 2).await.unwrap();
+            w.put(&hole, &entry).await;
+            let there = w.open(&two).await.unwrap();
+            let expected =
+                (before.0, [(1, "x0"), (3, "x2"), (4, "x3"), (5, "x4")].map(|(n, s)| (n, s.to_owned())));
+            assert_eq!(inbox(&there).await, (expected.0, expected.1.to_vec()));
+            assert_eq!(inbox(&here).await, inbox(&there).await);
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_repair_renumbers_on_all_nodes_and_drops_what_named_other_messages() {
+    for appends in BOTH {
+        let w = World::new(appends);
+        let (one, two) = (w.node(), w.node());
+        for subject in ["x0", "x1", "x2"] {
+            w.deliver(&one, subject).await.unwrap();
+        }
+        let here = w.open(&one).await.unwrap();
+        let before = inbox(&here).await;
+        // UID 2 is x1, and what is left will have x2 there.
+        expunge(&here, 2).await.unwrap();
+        w.objects.delete(&w.entry(2).await).await.unwrap();
+        assert_eq!(w.open(&two).await.err().unwrap().kind(), Kind::Corrupt);
+        let repaired = w.journal().repair(false).await.unwrap().unwrap();
+        assert_eq!(repaired.breaks, [Break::Unchained(sealpost_base::Position(3))]);
+        let there = w.open(&two).await.unwrap();
+        let after = inbox(&there).await;
+        assert_eq!(subjects(&after), ["x0", "x2"], "{appends:?}");
+        assert!(after.0 > before.0);
+        assert_eq!(inbox(&here).await, after);
+        w.deliver(&two, "x5").await.unwrap();
+        expunge(&here, 1).await.unwrap();
+        assert_eq!(subjects(&inbox(&here).await), ["x2", "x5"]);
+        assert_eq!(inbox(&here).await, inbox(&there).await);
+        assert_eq!(w.journal().repair(false).await.unwrap(), None);
+    }
+}
+
+/// The last entry is gone for good, and a node that never saw it goes on behind it.
+#[tokio::test(start_paused = true)]
+async fn a_lost_last_entry_is_noticed_by_who_has_read_it() {
+    let w = World::new(Appends::Conditional);
+    let (one, two) = (w.node(), w.node());
+    for subject in ["x0", "x1"] {
+        w.deliver(&one, subject).await.unwrap();
+    }
+    let here = w.open(&one).await.unwrap();
+    let before = inbox(&here).await;
+    let last = w.entry(2).await;
+    let entry = w.get(&last).await;
+    // Nothing of it shows that it was an entry.
+    w.put(&last, b"").await;
+    w.deliver(&two, "x2").await.unwrap();
+    let there = w.open(&two).await.unwrap();
+    let shown = inbox(&there).await;
+    assert_eq!(subjects(&shown), ["x0", "x2"]);
+    assert!(shown.0 > before.0, "UID 2 means another message");
+    // It counts no more, and the log says so: the other node finds out.
+    assert_eq!(inbox(&here).await, shown);
+    // It was only unreadable, and whoever loads the account anew is told that nodes differ.
+    w.put(&last, &entry).await;
+    let refused = w.open(&w.node()).await.err().unwrap();
+    assert_eq!(refused.kind(), Kind::Corrupt, "{refused}");
+    w.journal().repair(false).await.unwrap().unwrap();
+    let after = inbox(&*w.open(&w.node()).await.unwrap()).await;
+    assert_eq!(subjects(&after), ["x0", "x1", "x2"]);
+    assert!(after.0 > shown.0);
+    assert_eq!(inbox(&here).await, after);
+    assert_eq!(inbox(&there).await, after);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_damaged_last_entry_leaves_the_account_readable_and_mail_waits() {
+    for appends in BOTH {
+        let w = World::new(appends);
+        let one = w.node();
+        for subject in ["x0", "x1"] {
+            w.deliver(&one, subject).await.unwrap();
+        }
+        let last = w.entry(2).await;
+        let mut entry = w.get(&last).await;
+        *entry.last_mut().unwrap() ^= 1;
+        w.put(&last, &entry).await;
+        let two = w.node();
+        let there = w.open(&two).await.unwrap();
+        assert_eq!(subjects(&inbox(&there).await), ["x0"]);
+        assert!(there.is_damaged());
+        assert_eq!(w.deliver(&w.node(), "x2").await.unwrap_err().kind(), Kind::Corrupt);
+        assert_eq!(expunge(&there, 1).await.unwrap_err().kind(), Kind::Corrupt);
+        w.journal().repair(false).await.unwrap().unwrap();
+        w.deliver(&two, "x2").await.unwrap();
+        assert_eq!(subjects(&inbox(&there).await), ["x0", "x2"], "{appends:?}");
+    }
+}

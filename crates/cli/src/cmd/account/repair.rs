@@ -1,0 +1,98 @@
+//! `sealpost account repair`: goes on with a log that is broken.
+//!
+//! An entry of it is missing or damaged, and nobody can tell any more what UIDs mean. What can be read stays, UIDs get a new meaning on
+//! all nodes, and mail programs fetch everything anew. That is recorded in the log itself. Needs no password.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use sealpost_base::AccountId;
+use sealpost_journal::{Break, Journal};
+use sealpost_vault::entry::LogKey;
+use serde::Serialize;
+
+use super::NameArgs;
+use crate::global::Global;
+use crate::place::Place;
+
+/// Arguments of `sealpost account repair`.
+#[derive(clap::Args)]
+#[command(
+    after_help = "Look for the missing entry first: `sealpost check` names it, and a backup may have it. Repairing accepts that it is lost; \
+                  what was delivered and stored since stays, and changes since that name messages by number are dropped. Nothing happens to \
+                  an account whose log is whole. Works while servers run; shared mailboxes of the account are repaired too.
+
+Examples:
+  sealpost account repair jane@example.org"
+)]
+pub(super) struct Args {
+    #[command(flatten)]
+    account: NameArgs,
+    /// Go on without the checkpoints too: they cannot be read, and the log does not reach back to the first entry. Mailboxes, flags and
+    /// messages that only they had are lost
+    #[arg(long)]
+    without_checkpoints: bool,
+}
+
+/// What was done.
+#[derive(Serialize)]
+struct Repaired {
+    account: String,
+    logs: Vec<RepairedLog>,
+}
+
+/// A log that goes on.
+#[derive(Serialize)]
+struct RepairedLog {
+    log: String,
+    problems: Vec<String>,
+    recorded_at: u64,
+}
+
+/// Runs it.
+pub(super) async fn run(args: Args, global: &Global) -> Result<ExitCode> {
+    let place = Place::open(global).await?;
+    let name = place.account_name(&args.account.name)?;
+    let record = place.directory.get(&name).await?;
+    let mut logs = vec![record.id];
+    logs.extend(place.directory.shares_of(record.id).await?.iter().map(|share| share.share));
+    let mut repaired = Repaired { account: name.to_string(), logs: Vec::new() };
+    for id in logs {
+        // Shares without checkpoints of their own are no reason to give up theirs.
+        let without_checkpoints = args.without_checkpoints && id == record.id;
+        repaired.logs.extend(repair(&place, id, without_checkpoints).await?);
+    }
+    global.output().done(&repaired, Repaired::text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn repair(place: &Place, id: AccountId, without_checkpoints: bool) -> Result<Option<RepairedLog>> {
+    let journal = Journal::new(place.store.clone(), id, &LogKey::of(&place.key), place.random.clone());
+    let done = journal.repair(without_checkpoints).await?;
+    Ok(done.map(|done| RepairedLog {
+        log: id.to_string(),
+        problems: done.breaks.iter().map(problem).collect(),
+        recorded_at: done.position.0,
+    }))
+}
+
+fn problem(found: &Break) -> String {
+    match found {
+        Break::Unchained(position) => format!("an entry before log entry {position} is lost"),
+        Break::DamagedEnd(position) => format!("log entry {position}, the last one, is lost"),
+    }
+}
+
+impl Repaired {
+    fn text(&self) -> String {
+        if self.logs.is_empty() {
+            return format!("nothing to repair: the log of {} is whole", self.account);
+        }
+        let line = |log: &RepairedLog| {
+            let problems = log.problems.join(", ");
+            format!("\n  log {}: {problems}; entry {} says so", log.log, log.recorded_at)
+        };
+        let lines: String = self.logs.iter().map(line).collect();
+        format!("repaired {}: mail programs fetch its mailboxes anew{lines}", self.account)
+    }
+}

@@ -1,0 +1,431 @@
+//! Reading the log: where its entries are, what they say, and where it ends.
+
+use bytes::Bytes;
+use futures::future::{BoxFuture, FutureExt};
+use futures::stream::{self, Stream, StreamExt};
+use sealpost_base::{Error, Kind, Position, Result, limits};
+use sealpost_vault::entry::{self, Generation, Header, Origin, Renumbering};
+use sealpost_vault::{AccountKeys, Appends, Hash};
+use zeroize::Zeroizing;
+
+use crate::chain::Found;
+use crate::chain::order::{last_of, leading_to};
+use crate::noise::{Unfit, too_noisy};
+use crate::{Ballot, Cover, Journal, Place, Tail};
+
+/// Entries read ahead during replay.
+const READ_AHEAD: usize = 16;
+/// How often an object is asked for that is told of and not given out, or is no entry: for about half a second.
+const READ_ATTEMPTS: u32 = 6;
+/// How often the end is looked for while others trim it away.
+const TAIL_ATTEMPTS: usize = 8;
+
+/// One entry as replay sees it: as some process of this installation wrote it.
+pub struct Entry {
+    /// Where.
+    pub position: Position,
+    /// Its hash, which the next entry carries.
+    pub hash: Hash,
+    /// The hash that it carries.
+    pub prev: Hash,
+    /// What UIDs mean in it.
+    pub generation: Generation,
+    /// The ballot that it was written in, if it was in one.
+    pub ballot: Option<Ballot>,
+    /// What it says.
+    pub content: Content,
+}
+
+/// What an entry says.
+pub enum Content {
+    /// It could be opened.
+    Plain(Origin, Zeroizing<Vec<u8>>),
+    /// How the log goes on behind damage.
+    Renumbering(Renumbering),
+    /// The account's key does not open it; why, for the operator.
+    Sealed(String),
+}
+
+impl Entry {
+    /// The end of a log that ends with this entry.
+    pub fn tail(&self) -> Tail {
+        let Entry { position, hash, ballot, generation, .. } = *self;
+        Tail { position, hash, ballot, generation }
+    }
+}
+
+impl Entry {
+    /// From where on it states what counts, if it does.
+    pub(crate) fn renumbered_from(&self) -> Option<Position> {
+        match &self.content {
+            Content::Renumbering(renumbering) => Some(renumbering.from),
+            Content::Plain(..) | Content::Sealed(_) => None,
+        }
+    }
+}
+
+/// What was read at the place of an entry.
+pub enum Read {
+    /// An entry; whether it counts, [`crate::Replay`] tells.
+    Entry(Entry),
+    /// Something that is none. It was reported.
+    Noise(Position),
+    /// Something that says that it is the entry of that position, and is not as it was written. It was reported.
+    Damaged(Position),
+    /// Nothing, although it was listed: it was trimmed since, or is lost.
+    Gone(Position),
+}
+
+/// An object at the place of an entry.
+#[allow(clippy::large_enum_variant, reason = "one at a time")]
+pub(crate) enum Object {
+    Entry(Bytes, Origin, Header),
+    Unfit(Unfit),
+    Gone,
+}
+
+impl Journal {
+    /// Where the entries after `known` may be, ascending. `None` if entries after it may have been removed. What is read there
+    /// is what was appended only if the log [reaches back](Journal::reaches_back) to `known` when it has been read. None
+    /// at all: `known` is the end.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub async fn places_after(&self, known: &Tail) -> Result<Option<Vec<Place>>> {
+        match self.store.appends() {
+            Appends::Siblings => match self.chain.behind(known, Some(&self.marks(known.position))).await? {
+                Found::Entries(places) => Ok(Some(places)),
+                Found::Trimmed => Ok(None),
+            },
+            // The end of a log is never removed, so something is listed if anything after `known` was.
+            Appends::Conditional => {
+                let places = self.listed_after(known).await?;
+                self.without_far(known.position, places).await.map(Some)
+            }
+        }
+    }
+
+    /// Whether the entry after `tail` was found to be damaged: it may have been read elsewhere.
+    pub fn has_damaged_end(&self, tail: &Tail) -> bool {
+        self.judge.damaged_after(tail.position).is_some()
+    }
+
+    /// Whatever is at any path of an entry is read again, also what was found to be none.
+    pub fn look_again(&self) {
+        self.judge.forget();
+    }
+
+    /// Whether nothing after `known` was ever removed. Where it was, a writer that had slept, or a request that came twice,
+    /// may have left another entry, which chains and opens like the one that counts; so what was read is believed when this
+    /// has been asked after it. Without conditional create no name is used for two entries, and nothing is asked.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub async fn reaches_back(&self, known: &Tail) -> Result<bool> {
+        match self.store.appends() {
+            Appends::Siblings => Ok(true),
+            Appends::Conditional => self.holds(known.position.next()).await,
+        }
+    }
+
+    /// Where the entries after `known` are, as far as a listing tells: on a store without conditional create the last one may
+    /// not count yet, or never; and what is there may be no entry. For those who only look.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub async fn listed_after(&self, known: &Tail) -> Result<Vec<Place>> {
+        let places = self.chain.list(known.position).await?;
+        let last = last_of(&places, known);
+        Ok(last.map_or_else(Vec::new, |last| leading_to(&places, last, known.position)))
+    }
+
+    /// Whether all entries are there from the first one on: nothing was trimmed, and none is missing.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub async fn is_whole(&self) -> Result<bool> {
+        let places = self.listed_after(&Tail::EMPTY).await?;
+        Ok(!places.is_empty()
+            && (1..).zip(&places).all(|(position, place)| place.position == Position(position)))
+    }
+
+    /// The path of an entry.
+    pub fn path(&self, place: &Place) -> String {
+        self.chain.path(place)
+    }
+
+    /// What is at `places`, which follow `known`, and at the positions between them that a listing may have left out: entries,
+    /// opened, and what is none. Ends where no entry came for as many positions as may be passed over.
+    pub fn entries<'a>(
+        &'a self,
+        keys: &'a AccountKeys,
+        known: Tail,
+        places: &'a [Place],
+    ) -> impl Stream<Item = Result<Read>> + 'a {
+        let wanted = stream::iter(self.wanted(known.position, places));
+        wanted
+            .map(move |(place, is_listed)| async move {
+                match self.object(&place, is_listed).await? {
+                    Object::Entry(object, origin, header) => {
+                        let entry = self.opened(Some(keys), &place, &object, origin, header);
+                        Ok(Some(Read::Entry(entry)))
+                    }
+                    Object::Unfit(Unfit::Noise) => Ok(Some(Read::Noise(place.position))),
+                    Object::Unfit(Unfit::Damaged) => Ok(Some(Read::Damaged(place.position))),
+                    Object::Gone => Ok(is_listed.then_some(Read::Gone(place.position))),
+                }
+            })
+            .buffered(READ_AHEAD)
+            .filter_map(|read: Result<Option<Read>>| std::future::ready(read.transpose()))
+            .scan((known.position, 0), |(last, others), read| {
+                let position = match &read {
+                    Ok(Read::Entry(entry)) => {
+                        (*last, *others) = (entry.position, 0);
+                        entry.position
+                    }
+                    Ok(Read::Noise(position) | Read::Damaged(position) | Read::Gone(position)) => {
+                        *others += 1;
+                        *position
+                    }
+                    Err(_) => *last,
+                };
+                // A log whose beginning was trimmed may begin anywhere.
+                let is_far = *last > Position::ZERO && position.0 - last.0 > limits::LOG_GAP;
+                std::future::ready((!is_far && *others <= limits::LOG_GAP).then_some(read))
+            })
+    }
+
+    /// The renumbering behind `position`, where the log is broken, that says which entries count there: the last one, if there are
+    /// several.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub async fn cover_of(&self, position: Position, places: &[Place]) -> Result<Option<Cover>> {
+        let later: Vec<Place> = places.iter().filter(|place| place.position > position).copied().collect();
+        for some in later.chunks(READ_AHEAD).rev() {
+            let found = futures::future::try_join_all(some.iter().map(|place| self.entry_at(*place))).await?;
+            let covers = found.into_iter().flatten().filter_map(|(place, object, header)| {
+                let renumbering = entry::renumbering(&object).ok()?;
+                Some(Cover { position: place.position, generation: header.generation, renumbering })
+            });
+            if let Some(cover) = covers.filter(|cover| cover.renumbering.from <= position).last() {
+                return Ok(Some(cover));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The places to read, and whether they are listed.
+    fn wanted(&self, known: Position, places: &[Place]) -> Vec<(Place, bool)> {
+        let mut wanted = Vec::with_capacity(places.len());
+        let mut before = known;
+        for place in places {
+            let gap = place.position.0.saturating_sub(before.0 + 1);
+            // Without conditional create it is known what follows what.
+            if gap > 0 && gap < limits::LOG_GAP && self.store.appends() == Appends::Conditional {
+                let unlisted = (before.0 + 1..place.position.0).map(|p| Place::plain(Position(p)));
+                let unlisted = unlisted.filter(|place| self.judge.may_be_entry(place));
+                wanted.extend(unlisted.map(|place| (place, false)));
+            }
+            wanted.push((*place, true));
+            before = place.position;
+        }
+        wanted
+    }
+
+    /// Without what is further away than the next entry can be, if no entry is there. If one is, the log is broken, and whoever
+    /// reads on finds out.
+    pub(crate) async fn without_far(&self, known: Position, places: Vec<Place>) -> Result<Vec<Place>> {
+        let before = std::iter::once(known).chain(places.iter().map(|place| place.position));
+        let far =
+            before.zip(&places).position(|(before, place)| place.position.0 - before.0 > limits::LOG_GAP);
+        let Some(far) = far else { return Ok(places) };
+        let is_noise = self.last_entry(&places[far..]).await?.is_none();
+        let end = if is_noise { far } else { places.len() };
+        Ok(places.into_iter().take(end).collect())
+    }
+
+    /// The last of `places` that has an entry, and its object. Looks at as many as may be at the end of a log without being
+    /// entries.
+    async fn last_entry(&self, places: &[Place]) -> Result<Option<(Place, Bytes, Header)>> {
+        let Some((last, others)) = places.split_last() else { return Ok(None) };
+        if let Some(found) = self.entry_at(*last).await? {
+            return Ok(Some(found));
+        }
+        let others: Vec<Place> = others.iter().rev().take(limits::LOG_GAP as usize).copied().collect();
+        for some in others.chunks(READ_AHEAD) {
+            let found = futures::future::try_join_all(some.iter().map(|place| self.entry_at(*place))).await?;
+            if let Some(found) = found.into_iter().flatten().next() {
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
+    }
+
+    fn entry_at(&self, place: Place) -> BoxFuture<'_, Result<Option<(Place, Bytes, Header)>>> {
+        let found = async move {
+            match self.object(&place, true).await? {
+                Object::Entry(object, _, header) => Ok(Some((place, object, header))),
+                Object::Unfit(_) | Object::Gone => Ok(None),
+            }
+        };
+        found.boxed()
+    }
+
+    pub(crate) fn opened(
+        &self,
+        keys: Option<&AccountKeys>,
+        place: &Place,
+        object: &Bytes,
+        origin: Origin,
+        header: Header,
+    ) -> Entry {
+        self.metrics.replayed.increment();
+        let content = match (origin, keys) {
+            (Origin::Renumbering, _) => entry::renumbering(object).map(Content::Renumbering),
+            (_, None) => Err(Error::denied("there is no key")),
+            (_, Some(keys)) => entry::open(keys, self.account, place.position, object)
+                .map(|(origin, plaintext)| Content::Plain(origin, plaintext)),
+        };
+        Entry {
+            position: place.position,
+            hash: entry::hash(object),
+            prev: header.prev,
+            generation: header.generation,
+            ballot: (!place.is_plain()).then_some(place.ballot),
+            content: content.unwrap_or_else(|e| Content::Sealed(e.to_string())),
+        }
+    }
+
+    /// What is at a place. What is no entry is asked for several times, over half a second: the store, or what is between us and
+    /// it, may answer wrongly for a while.
+    pub(crate) async fn object(&self, place: &Place, is_listed: bool) -> Result<Object> {
+        let path = self.path(place);
+        let read = || self.store.read(&path);
+        let first = if is_listed { self.give_out(place, read).await } else { none_if_absent(read().await) };
+        let mut unfit = match first {
+            Ok(None) => return Ok(Object::Gone),
+            Ok(Some(object)) => match self.judge.entry(place, &object) {
+                Ok((origin, header)) => return Ok(Object::Entry(object, origin, header)),
+                Err(unfit) => unfit,
+            },
+            Err(e) if e.kind() == Kind::Corrupt => (Unfit::Damaged, e.to_string()),
+            Err(e) => return Err(e),
+        };
+        let attempts = if self.store.directory().is_some() { 1 } else { READ_ATTEMPTS };
+        for round in 0..attempts {
+            match self.store.read_confirmed(&path).await {
+                Ok(object) => match self.judge.entry(place, &object) {
+                    Ok((origin, header)) => return Ok(Object::Entry(object, origin, header)),
+                    Err(said) => unfit = said,
+                },
+                Err(e) if e.kind() == Kind::NotFound => return Ok(Object::Gone),
+                Err(e) if e.kind() == Kind::Corrupt => unfit = (Unfit::Damaged, e.to_string()),
+                Err(e) => return Err(e),
+            }
+            if round + 1 < attempts {
+                self.chain.wait(round).await;
+            }
+        }
+        self.judge.note(*place, unfit.0, &unfit.1);
+        Ok(Object::Unfit(unfit.0))
+    }
+
+    /// What `read` gives of a place; `None` if it was trimmed, or is lost. There are stores that tell of an object a moment before
+    /// they give it out. One that goes on to tell of it contradicts itself, or something between us and it does: that is no
+    /// reason to call the entry missing, which would change what everything after it means.
+    async fn give_out<F: Future<Output = Result<Bytes>>>(
+        &self,
+        place: &Place,
+        read: impl Fn() -> F,
+    ) -> Result<Option<Bytes>> {
+        for round in 0..READ_ATTEMPTS {
+            match none_if_absent(read().await)? {
+                Some(object) => return Ok(Some(object)),
+                None if self.is_trimmed(place.position).await? => return Ok(None),
+                None => self.chain.wait(round).await,
+            }
+        }
+        let path = self.path(place);
+        if let Some(object) = none_if_absent(self.store.read_confirmed(&path).await)? {
+            return Ok(Some(object));
+        }
+        if self.chain.list(Position(place.position.0 - 1)).await?.contains(place) {
+            return Err(Error::retry(format!("the store lists {path}, and does not give it out")));
+        }
+        Ok(None)
+    }
+
+    /// The end of the log for somebody without keys, from what is known of it.
+    ///
+    /// # Errors
+    /// What the store says; `Corrupt` if no end is found among what is listed.
+    pub async fn tail(&self, known: Tail) -> Result<Tail> {
+        for _ in 0..TAIL_ATTEMPTS {
+            let places = match self.store.appends() {
+                Appends::Conditional => self.listed_after(&known).await?,
+                Appends::Siblings => match self.places_after(&known).await? {
+                    Some(places) => places,
+                    None => self.chain.last().await?.map(|(place, _)| place).into_iter().collect(),
+                },
+            };
+            let Some(last) = places.last().copied() else { return Ok(known) };
+            let Some((place, object, header)) = self.last_entry(&places).await? else {
+                if places.len() >= limits::LOG_GAP as usize {
+                    return Err(too_noisy());
+                }
+                // Nothing of what is listed is an entry, or all of it was trimmed since.
+                if self.store.appends() == Appends::Siblings || self.holds(last.position).await? {
+                    return Ok(known);
+                }
+                continue;
+            };
+            // Asked when it has been read: see [`Journal::reaches_back`].
+            if self.store.appends() == Appends::Siblings || self.holds(place.position).await? {
+                let ballot = (!place.is_plain()).then_some(place.ballot);
+                let (hash, generation) = (entry::hash(&object), header.generation);
+                return Ok(Tail { position: place.position, hash, ballot, generation });
+            }
+        }
+        Err(Error::retry("the log grows too quickly, or what follows its last entry is missing"))
+    }
+
+    /// The position of the last entry; `known` if there is none behind it. One listing if that is so.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub async fn last_after(&self, known: Position) -> Result<Position> {
+        let tail = Tail { position: known, ..Tail::EMPTY };
+        let places = match self.store.appends() {
+            Appends::Conditional => self.listed_after(&tail).await?,
+            // What is listed may not count, and whoever is told of a position waits for it.
+            Appends::Siblings => {
+                let listed = self.chain.list(known).await?;
+                if listed.iter().all(|place| place.position <= known) {
+                    return Ok(known);
+                }
+                match self.chain.behind_as_listed(listed, &tail, None).await? {
+                    Found::Entries(places) => return Ok(places.last().map_or(known, |last| last.position)),
+                    Found::Trimmed => return Ok(known),
+                }
+            }
+        };
+        let last = self.last_entry(&places).await?;
+        Ok(last.map_or(known, |(place, ..)| place.position))
+    }
+
+    /// How many entries a listing shows after `position`.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub async fn count_after(&self, position: Position) -> Result<usize> {
+        Ok(self.chain.list(position).await?.len())
+    }
+}
+
+fn none_if_absent(read: Result<Bytes>) -> Result<Option<Bytes>> {
+    match read {
+        Err(e) if e.kind() == Kind::NotFound => Ok(None),
+        read => read.map(Some),
+    }
+}

@@ -1,0 +1,153 @@
+//! Going on with a log that is broken: an entry is missing that others have read, or the last one is damaged. Whoever does this
+//! accepts that it is lost; it is recorded in the log, so that all nodes do the same with what is left. Needs no key of the
+//! account.
+
+use sealpost_base::{Error, Position, Result, limits};
+use sealpost_vault::Appends;
+use sealpost_vault::entry::{self, CountedEntries, Generation, Renumbering};
+
+use crate::log::Took;
+use crate::noise::Unfit;
+use crate::read::Object;
+use crate::replay::{Cover, Replay, Step};
+use crate::{Append, Journal, Place, Tail};
+
+/// How often it starts again because others append meanwhile.
+const ATTEMPTS: usize = 8;
+
+/// What was wrong with a log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Break {
+    /// The entry at this position does not follow the last one before it that can be read.
+    Unchained(Position),
+    /// The entry at this position is damaged, and was the last one.
+    DamagedEnd(Position),
+}
+
+/// A log that goes on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Repaired {
+    /// What was wrong.
+    pub breaks: Vec<Break>,
+    /// Where that is recorded.
+    pub position: Position,
+}
+
+/// What is left of a broken log.
+struct Left {
+    breaks: Vec<Break>,
+    /// From where on it has to be stated what counts.
+    from: Position,
+    counted: CountedEntries,
+    /// The last entry.
+    tail: Tail,
+    /// Where the renumbering can be: behind whatever is at positions after the last entry.
+    free: Position,
+}
+
+impl Journal {
+    /// Records that the log goes on with what can be read of it; `None` if nothing is wrong with it. `without_checkpoints`: and
+    /// with none of the checkpoints there are, because they cannot be read.
+    ///
+    /// # Errors
+    /// What the store says; `Retry` if others append all the time.
+    pub async fn repair(&self, without_checkpoints: bool) -> Result<Option<Repaired>> {
+        for _ in 0..ATTEMPTS {
+            self.look_again();
+            let Some(left) = self.left(without_checkpoints).await? else { return Ok(None) };
+            let renumbering = Renumbering::of(left.from, left.counted);
+            if let Some(position) = self.state(&left, &renumbering).await? {
+                return Ok(Some(Repaired { breaks: left.breaks, position }));
+            }
+        }
+        Err(Error::retry("others append to the log all the time"))
+    }
+
+    /// Appends the renumbering; `None` if others were first.
+    async fn state(&self, left: &Left, renumbering: &Renumbering) -> Result<Option<Position>> {
+        if self.store.appends() == Appends::Siblings {
+            self.judge.pass_over_damage();
+            let generation = left.tail.generation.next();
+            let header = entry::Header { generation, ..self.header(&left.tail) };
+            let sealed = entry::seal_renumbering(self.judge.key(), &header, renumbering);
+            let appended = self.chain.append(&left.tail, sealed, &self.marks(left.tail.position)).await?;
+            return Ok(match appended {
+                Append::Done(tail) => Some(tail.position),
+                Append::Lost | Append::Trimmed => None,
+            });
+        }
+        let passed_over = (left.tail.position.0 + 1..left.free.0).map(Position);
+        for position in passed_over {
+            self.mark(position).await?;
+        }
+        let (took, tail) = self.renumber(&left.tail, left.free, renumbering).await?;
+        Ok(matches!(took, Took::Ours).then_some(tail.position))
+    }
+
+    /// What is left of the log, `None` if it is not broken.
+    async fn left(&self, without_checkpoints: bool) -> Result<Option<Left>> {
+        let mut checkpoints = self.checkpoints().await?;
+        checkpoints.retain(|_| !without_checkpoints);
+        // Below the older of the last two nothing is needed.
+        let needed = checkpoints.get(1).copied().unwrap_or_default();
+        let listed: Vec<Place> = self.listed_after(&Tail::EMPTY).await?;
+        let listed: Vec<Place> = listed.into_iter().filter(|place| place.position >= needed).collect();
+        let before = Position(needed.0.saturating_sub(1));
+        let places = self.without_far(before, listed).await?;
+        // Of what was trimmed there is a checkpoint.
+        let is_trimmed = !checkpoints.is_empty() && places.first().is_none_or(|first| first.position.0 > 1);
+        let mut replay = (!is_trimmed).then(|| Replay::after(Tail::EMPTY));
+        let (mut breaks, mut from) = (Vec::new(), None::<Position>);
+        let (mut damaged, mut generation) = (None, Generation::default());
+        let mut occupied = Vec::new();
+        for place in &places {
+            let object = self.object(place, true).await?;
+            occupied.push(place.position);
+            let (object, origin, header) = match object {
+                Object::Entry(object, origin, header) => (object, origin, header),
+                Object::Unfit(Unfit::Damaged) => {
+                    damaged = Some(place.position);
+                    continue;
+                }
+                Object::Unfit(Unfit::Noise) | Object::Gone => continue,
+            };
+            (damaged, generation) = (None, generation.max(header.generation));
+            let entry = self.opened(None, place, &object, origin, header);
+            let Some(replay) = &mut replay else {
+                replay = Some(Replay::after(entry.tail()));
+                continue;
+            };
+            let mut step = replay.next(&entry);
+            if step != Step::Counts
+                && let Some(cover) = self.cover_of(entry.position, &places).await?
+            {
+                replay.go_on_by(cover);
+                step = replay.next(&entry);
+            }
+            if step == Step::Counts {
+                continue;
+            }
+            let fork = replay.fork_of(&entry.prev);
+            let renumbered = entry.renumbered_from().map_or(fork, |stated| stated.min(fork));
+            from = Some(from.map_or(renumbered, |from| from.min(renumbered)));
+            breaks.push(Break::Unchained(entry.position));
+            // From here on everything counts.
+            let everything = Renumbering::of(fork, CountedEntries::NONE);
+            let position = Position(u64::MAX);
+            replay.go_on_by(Cover { position, generation: entry.generation, renumbering: everything });
+            replay.next(&entry);
+        }
+        let replay = replay.unwrap_or_else(|| Replay::after(Tail::EMPTY));
+        breaks.extend(damaged.map(Break::DamagedEnd));
+        if breaks.is_empty() {
+            return Ok(None);
+        }
+        let tail = Tail { generation: generation.max(replay.tail().generation), ..replay.tail() };
+        let from = from.unwrap_or_else(|| tail.position.next());
+        let mut free = tail.position.next();
+        while occupied.contains(&free) && free.0 - tail.position.0 < limits::LOG_GAP {
+            free = free.next();
+        }
+        Ok(Some(Left { breaks, from, counted: replay.counted_from(from), tail, free }))
+    }
+}

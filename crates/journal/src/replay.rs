@@ -1,0 +1,125 @@
+//! Which entries of a log count, told by what they carry: no store, no keys.
+//!
+//! An entry counts if it carries the hash of the last one that counts; positions may have been passed over between the two. If
+//! it carries another, one is missing that others have read: what a UID means is not known, and nothing goes on until a
+//! renumbering says which entries count (`docs/format/log-entry.md`).
+
+use std::collections::VecDeque;
+
+use sealpost_base::{Position, limits};
+use sealpost_vault::Hash;
+use sealpost_vault::entry::{CountedEntries, Generation, Renumbering};
+
+use crate::{Content, Entry, Tail};
+
+/// Goes through the entries of a log, in order, from behind a known end.
+#[derive(Debug, Clone)]
+pub struct Replay {
+    tail: Tail,
+    /// The entries behind `begun` that counted, in order.
+    counted: VecDeque<(Position, Hash)>,
+    begun: Position,
+    cover: Option<Cover>,
+}
+
+/// A renumbering further on, which says what counts up to there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cover {
+    /// Where it is.
+    pub position: Position,
+    /// What UIDs mean from the break on.
+    pub generation: Generation,
+    /// What it says.
+    pub renumbering: Renumbering,
+}
+
+/// What an entry is to a log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// It counts.
+    Counts,
+    /// It does not follow the last entry that counts: one is missing between the two.
+    Broken,
+    /// It says that others count than those that were read.
+    Disputed,
+}
+
+impl Replay {
+    /// From behind `tail`.
+    pub fn after(tail: Tail) -> Self {
+        Replay { tail, counted: VecDeque::new(), begun: tail.position, cover: None }
+    }
+
+    /// The last entry that counts.
+    pub fn tail(&self) -> Tail {
+        self.tail
+    }
+
+    /// Whether a break was passed whose renumbering is still to come.
+    pub fn is_covered(&self) -> bool {
+        self.cover.is_some()
+    }
+
+    /// This process appended the entry at `tail`, after the last one that counts.
+    pub fn appended(&mut self, tail: Tail) {
+        self.count(tail);
+    }
+
+    /// What the next entry is. If it counts, it is the last one from now on.
+    pub fn next(&mut self, entry: &Entry) -> Step {
+        if let Some(cover) = self.cover
+            && entry.position < cover.position
+        {
+            self.count(Tail { generation: self.tail.generation, ..entry.tail() });
+            return Step::Counts;
+        }
+        let is_covers = self.cover.take().is_some();
+        if !is_covers && entry.prev != self.tail.hash {
+            return Step::Broken;
+        }
+        if let Content::Renumbering(renumbering) = &entry.content
+            && renumbering.from > self.begun
+            && *renumbering != Renumbering::of(renumbering.from, self.counted_from(renumbering.from))
+        {
+            return Step::Disputed;
+        }
+        self.count(entry.tail());
+        Step::Counts
+    }
+
+    /// The log is broken, and goes on by that renumbering. The entry that does not follow is the next one again.
+    pub fn go_on_by(&mut self, cover: Cover) {
+        self.tail.generation = cover.generation;
+        self.cover = Some(cover);
+    }
+
+    /// Whether the entry at `tail` counted; `None` if that is not remembered.
+    pub fn counted(&self, tail: &Tail) -> Option<bool> {
+        if tail.position <= self.begun {
+            return None;
+        }
+        Some(self.counted.contains(&(tail.position, tail.hash)))
+    }
+
+    /// From which position on a renumbering has to say what counts when an entry that carries `prev` does not follow: nobody
+    /// may have read another entry before it.
+    pub(crate) fn fork_of(&self, prev: &Hash) -> Position {
+        let known = self.counted.iter().rev().find(|(_, hash)| hash == prev);
+        known.map_or(self.tail.position, |(position, _)| *position).next()
+    }
+
+    pub(crate) fn counted_from(&self, from: Position) -> CountedEntries {
+        let counted = self.counted.iter().filter(|(position, _)| *position >= from);
+        counted.fold(CountedEntries::NONE, |sum, (position, hash)| sum.with(*position, hash))
+    }
+
+    fn count(&mut self, tail: Tail) {
+        self.tail = tail;
+        self.counted.push_back((tail.position, tail.hash));
+        if self.counted.len() > limits::ENTRIES_COMPARED
+            && let Some((oldest, _)) = self.counted.pop_front()
+        {
+            self.begun = oldest;
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! Going on behind something that is no entry and has the next position, where the store creates conditionally.
+//!
+//! The position is passed over: a renumbering goes to the next free one and carries the hash of the last entry. What was there may
+//! have been an entry once, which others have read, so what UIDs mean is stated anew (decision 50).
+//!
+//! Writers find out that others went on because the next position is taken. One that is passed over may become free again, when
+//! somebody removes what was there; so that nobody takes it then, the position is marked first, in the folder that every writer
+//! lists after it has written. The order decides: the mark, then a last look at the position, then the renumbering. Whoever
+//! creates an entry there too late for that look sees the mark.
+
+use sealpost_base::{Error, Position, Result, limits};
+use sealpost_vault::Sealed;
+use sealpost_vault::entry::{self, CountedEntries, Renumbering};
+
+use crate::log::Took;
+use crate::noise::{Unfit, damaged_end, too_noisy};
+use crate::read::Object;
+use crate::{Append, Journal, Place, Tail};
+
+/// How often others are let go on who are about to.
+const CLAIM_ATTEMPTS: u32 = 6;
+
+impl Journal {
+    /// Goes on behind what is no entry and follows the one at `after`, or behind a position that is marked already. `Lost` when that
+    /// is done, by whomever: there is more to read.
+    pub(crate) async fn pass_over(&self, after: &Tail, is_marked: bool) -> Result<Append> {
+        let renumbering = Renumbering::of(after.position.next(), CountedEntries::NONE);
+        let mut position = renumbering.from;
+        for _ in 0..limits::LOG_GAP {
+            if self.is_free(position).await? && !(is_marked && position == renumbering.from) {
+                return Ok(Append::Lost);
+            }
+            self.mark(position).await?;
+            // Whoever took it before it was marked may not have seen the mark.
+            match self.object(&Place::plain(position), false).await? {
+                Object::Entry(..) => return Ok(Append::Lost),
+                Object::Unfit(Unfit::Damaged) => return Err(damaged_end(position)),
+                Object::Unfit(Unfit::Noise) | Object::Gone => {}
+            }
+            position = position.next();
+            match self.renumber(after, position, &renumbering).await? {
+                (Took::Ours | Took::Theirs, _) => return Ok(Append::Lost),
+                (Took::Noise, _) => {}
+            }
+        }
+        Err(too_noisy())
+    }
+
+    /// Whether nothing is at `position`, or an entry.
+    async fn is_free(&self, position: Position) -> Result<bool> {
+        match self.object(&Place::plain(position), false).await? {
+            Object::Entry(..) | Object::Gone => Ok(true),
+            Object::Unfit(Unfit::Noise) => Ok(false),
+            Object::Unfit(Unfit::Damaged) => Err(damaged_end(position)),
+        }
+    }
+
+    /// Appends a renumbering at `position`, after the entry at `after`: what became of that, and the end of the log if it is there.
+    pub(crate) async fn renumber(
+        &self,
+        after: &Tail,
+        position: Position,
+        renumbering: &Renumbering,
+    ) -> Result<(Took, Tail)> {
+        let generation = after.generation.next();
+        let header = entry::Header { position, generation, ..self.header(after) };
+        let sealed = entry::seal_renumbering(self.judge.key(), &header, renumbering);
+        let hash = entry::hash(sealed.as_ref());
+        let took = self.put(position, sealed, hash).await?;
+        Ok((took, Tail { position, hash, ballot: None, generation }))
+    }
+
+    /// Whether the entry at `tail` counts, which this process created at a position that somebody passes over: if the next entry
+    /// follows it. If there is none, this process decides, by going on itself.
+    pub(crate) async fn claim(&self, after: &Tail, tail: Tail) -> Result<Append> {
+        for round in 0..CLAIM_ATTEMPTS {
+            self.chain.wait(round).await;
+            if let Some(outcome) = self.claimed(after, tail).await? {
+                return Ok(outcome);
+            }
+        }
+        let next = tail.position.next();
+        let renumbering = Renumbering::of(next, CountedEntries::NONE);
+        if let (Took::Ours, _) = self.renumber(&tail, next, &renumbering).await? {
+            return Ok(Append::Done(tail));
+        }
+        let unknown =
+            || Error::retry(format!("log entry {}: others passed over it; it may count", tail.position));
+        self.claimed(after, tail).await?.ok_or_else(unknown)
+    }
+
+    /// The same, if there is a next entry.
+    async fn claimed(&self, after: &Tail, tail: Tail) -> Result<Option<Append>> {
+        let places = self.listed_after(&tail).await?;
+        for place in places.iter().take(limits::LOG_GAP as usize) {
+            let Object::Entry(_, _, header) = self.object(place, true).await? else { continue };
+            if header.prev == tail.hash {
+                return Ok(Some(Append::Done(tail)));
+            }
+            if header.prev == after.hash {
+                // Nobody follows it any more, and nobody is to find it: it was never acknowledged.
+                self.store.delete(&self.log_path(tail.position)).await?;
+                return Ok(Some(Append::Lost));
+            }
+            return Err(Error::retry("others went on while an entry was written; it may count or not"));
+        }
+        Ok(None)
+    }
+
+    pub(crate) async fn mark(&self, position: Position) -> Result<()> {
+        self.store.put_new(&self.mark_path(position), Sealed::marker()).await.map(drop)
+    }
+}

@@ -1,0 +1,91 @@
+//! Everything at the paths of a log's entries, for `sealpost check`.
+
+use futures::future::try_join_all;
+use sealpost_base::{Kind, Position, Result, limits};
+
+use crate::chain::order::{last_of, leading_to};
+use crate::noise;
+use crate::read::Object;
+use crate::{Journal, Place, Tail};
+
+/// Objects read at once.
+const READ_AHEAD: usize = 16;
+
+/// What a log consists of.
+#[derive(Debug, Default)]
+pub struct Survey {
+    /// Its entries, in order; whether each follows the one before, their content tells.
+    pub entries: Vec<Place>,
+    /// Objects that are none, by position.
+    pub unfit: Vec<Unfit>,
+}
+
+/// An object at the path of an entry that is none.
+#[derive(Debug)]
+pub struct Unfit {
+    /// Its path.
+    pub path: String,
+    /// Where an entry would be.
+    pub position: Position,
+    /// It says that it is the entry there, and is not as it was written.
+    pub is_damaged: bool,
+    /// Why, for the operator.
+    pub why: String,
+}
+
+impl Survey {
+    /// The last entry's position.
+    pub fn end(&self) -> Position {
+        self.entries.last().map_or(Position::ZERO, |place| place.position)
+    }
+
+    /// Whether something at `position` is further behind the end than the next entry can be.
+    pub fn is_far(&self, position: Position) -> bool {
+        position.0 > self.end().0.saturating_add(limits::LOG_GAP)
+    }
+}
+
+impl Journal {
+    /// Reads whatever is at a path of an entry from `from` on.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub async fn survey(&self, from: Position) -> Result<Survey> {
+        self.look_again();
+        let listed = self.chain.list(Position(from.0.saturating_sub(1))).await?;
+        let (mut authentic, mut survey) = (Vec::new(), Survey::default());
+        for places in listed.chunks(READ_AHEAD) {
+            let looked = try_join_all(places.iter().map(|place| self.look_at(*place))).await?;
+            for (place, unfit) in places.iter().zip(looked) {
+                match unfit {
+                    Some(unfit) => survey.unfit.extend(unfit),
+                    None => authentic.push(*place),
+                }
+            }
+        }
+        let last = last_of(&authentic, &Tail::EMPTY);
+        survey.entries = last.map_or_else(Vec::new, |last| leading_to(&authentic, last, Position::ZERO));
+        Ok(survey)
+    }
+
+    /// `None` if it is an entry; else what is wrong with it, and nothing if it was trimmed meanwhile.
+    async fn look_at(&self, place: Place) -> Result<Option<Option<Unfit>>> {
+        let unfit = match self.object(&place, true).await {
+            Ok(Object::Entry(..)) => return Ok(None),
+            Ok(Object::Gone) => return Ok(Some(None)),
+            Ok(Object::Unfit(unfit)) => unfit,
+            Err(e) if e.kind() == Kind::Retry => return Err(e),
+            Err(_) => noise::Unfit::Damaged,
+        };
+        let why = match self.store.read_confirmed(&self.path(&place)).await {
+            Ok(object) => self.judge.entry(&place, &object).err().map(|(_, why)| why),
+            Err(e) => Some(e.to_string()),
+        };
+        Ok(Some(Some(Unfit {
+            path: self.path(&place),
+            position: place.position,
+            is_damaged: unfit == noise::Unfit::Damaged,
+            why: why.unwrap_or_else(|| "the store gave something else a moment ago".to_owned()),
+        })))
+    }
+}
