@@ -15,7 +15,7 @@ mod unplaced;
 use std::collections::HashMap;
 use std::ops::Deref;
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, Weak};
 use std::time::Duration;
 
@@ -78,6 +78,8 @@ pub struct Account {
     recents: Mutex<HashMap<(MailboxId, UidValidity), Uid>>,
     /// Something stored was damaged when this was loaded: nothing may be removed.
     damaged: AtomicBool,
+    /// Up to this position nothing may be removed either: what was to follow the state is damaged, or was for a while.
+    damaged_end: AtomicU64,
     maintaining: AtomicBool,
     /// Which summaries are stored.
     pub(crate) indexes: Indexes,
@@ -233,7 +235,8 @@ impl Account {
 
     /// Whether something stored was damaged when the account was loaded. It works, but nothing is removed from it.
     pub fn is_damaged(&self) -> bool {
-        self.damaged.load(Ordering::Relaxed)
+        let state = self.state().position().0;
+        self.damaged.load(Ordering::Relaxed) || self.damaged_end.load(Ordering::Relaxed) > state
     }
 
     /// Rings for whatever is appended after the state as it is now, also while nobody holds the account.

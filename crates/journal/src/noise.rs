@@ -84,6 +84,11 @@ impl Judge {
         }
     }
 
+    /// There is an entry at `place`, whatever was read there before.
+    pub(crate) fn is_entry(&self, place: &Place) {
+        self.lock().places.remove(place);
+    }
+
     /// Whether `place` may have an entry, as far as it is remembered.
     pub(crate) fn may_be_entry(&self, place: &Place) -> bool {
         !self.lock().places.contains_key(place)

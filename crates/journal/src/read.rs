@@ -105,9 +105,9 @@ impl Journal {
         }
     }
 
-    /// Whether the entry after `tail` was found to be damaged: it may have been read elsewhere.
-    pub fn has_damaged_end(&self, tail: &Tail) -> bool {
-        self.judge.damaged_after(tail.position).is_some()
+    /// Where the entry after `tail` was found to be damaged, if it was: it may have been read elsewhere.
+    pub fn damaged_end(&self, tail: &Tail) -> Option<Position> {
+        self.judge.damaged_after(tail.position)
     }
 
     /// Whatever is at any path of an entry is read again, also what was found to be none.
@@ -306,7 +306,10 @@ impl Journal {
         let mut unfit = match first {
             Ok(None) => return Ok(Object::Gone),
             Ok(Some(object)) => match self.judge.entry(place, &object) {
-                Ok((origin, header)) => return Ok(Object::Entry(object, origin, header)),
+                Ok((origin, header)) => {
+                    self.judge.is_entry(place);
+                    return Ok(Object::Entry(object, origin, header));
+                }
                 Err(unfit) => unfit,
             },
             Err(e) if e.kind() == Kind::Corrupt => (Unfit::Damaged, e.to_string()),

@@ -98,8 +98,20 @@ impl Bucket {
     }
 
     /// The bucket as one node reaches it.
-    pub fn seen_by(&self, gate: Gate) -> Access {
-        Access { bucket: self.clone(), gate }
+    pub fn seen_by(&self, gate: Gate, hole: Hole) -> Access {
+        Access { bucket: self.clone(), gate, hole }
+    }
+
+    /// A log entry that is not the last one of its log, by chance; everybody sees it as it is.
+    pub fn some_entry(&self) -> Option<String> {
+        let state = self.lock();
+        let paths: Vec<&String> = state.objects.keys().filter(|path| path.contains("/log/")).collect();
+        let position = |path: &str| path.rsplit('/').next().map(|name| name[..16].to_owned());
+        let last = paths.last().and_then(|path| position(path));
+        let whole = |path: &&&String| state.objects[**path].whole && position(path) != last;
+        let before: Vec<&&String> = paths.iter().filter(whole).collect();
+        let chosen = self.0.random.below(before.len().max(1) as u64) as usize;
+        before.get(chosen).map(|path| (**path).clone())
     }
 
     /// What tells later whether it is gone.
@@ -313,11 +325,46 @@ fn failure(what: &'static str) -> object_store::Error {
     object_store::Error::Generic { store: "sim", source: what.into() }
 }
 
+/// An object that one node does not see as it is, for a while.
+#[derive(Clone, Default)]
+pub struct Hole(Arc<Mutex<Option<(String, Seen)>>>);
+
+/// How it sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Seen {
+    /// Not at all.
+    Absent,
+    /// Without its end.
+    Short,
+    /// With a wrong bit, always the same one.
+    Wrong,
+    /// Requests for it fail.
+    Unreadable,
+}
+
+impl Hole {
+    /// From now on.
+    pub fn open(&self, path: String, seen: Seen) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((path, seen));
+    }
+
+    /// It sees everything.
+    pub fn close(&self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    fn of(&self, path: &Path) -> Option<Seen> {
+        let hole = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        hole.as_ref().filter(|(at, _)| at == path.as_ref()).map(|(_, seen)| *seen)
+    }
+}
+
 /// The bucket as one node reaches it: nothing passes while the node stands still.
 #[derive(Clone)]
 pub struct Access {
     bucket: Bucket,
     gate: Gate,
+    hole: Hole,
 }
 
 impl Access {
@@ -354,7 +401,22 @@ impl ObjectStore for Access {
     async fn get_opts(&self, location: &Path, options: GetOptions) -> object_store::Result<GetResult> {
         let found = self.through(self.bucket.read(|bucket| bucket.find(location))).await;
         let (meta, bytes) = found?;
-        let bytes = self.bucket.answered(location, bytes);
+        let mut bytes = self.bucket.answered(location, bytes);
+        match self.hole.of(location) {
+            None => {}
+            Some(Seen::Absent) => {
+                let source = "no such object".into();
+                return Err(object_store::Error::NotFound { path: location.to_string(), source });
+            }
+            Some(Seen::Unreadable) => return Err(failure("unreadable for a while")),
+            Some(Seen::Short) => bytes.truncate(bytes.len() - bytes.len() / 4),
+            Some(Seen::Wrong) => {
+                let mut wrong = bytes.to_vec();
+                let last = wrong.len().saturating_sub(1);
+                wrong[last] ^= 1;
+                bytes = wrong.into();
+            }
+        }
         let len = bytes.len() as u64;
         let range = match options.range {
             None => 0..len,
@@ -389,7 +451,8 @@ impl ObjectStore for Access {
                 // What is before the folder is none of its.
                 let after = after.max(prefix.clone());
                 let read = access.bucket.read(|bucket| Ok(bucket.page(&prefix, &after)));
-                let (found, next) = access.through(read).await?;
+                let (mut found, next) = access.through(read).await?;
+                found.retain(|meta| access.hole.of(&meta.location) != Some(Seen::Absent));
                 Ok::<_, object_store::Error>(Some((stream::iter(found.into_iter().map(Ok)), next)))
             }
         });

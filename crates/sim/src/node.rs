@@ -11,7 +11,7 @@ use sealpost_vault::{Backend, RootKey, Store};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use crate::bucket::{Bucket, EPOCH_SECONDS};
+use crate::bucket::{Bucket, EPOCH_SECONDS, Hole};
 
 /// Whether a node goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -116,6 +116,8 @@ pub struct Node {
     pub clock: Arc<dyn Clock>,
     /// What holds it still.
     pub gate: Gate,
+    /// What it does not see of the store.
+    pub hole: Hole,
 }
 
 impl Node {
@@ -128,11 +130,11 @@ impl Node {
         skew: i64,
         random: Arc<dyn Random>,
     ) -> Self {
-        let gate = Gate::new();
-        let store = Store::with(Arc::new(bucket.seen_by(gate.clone())), backend);
+        let (gate, hole) = (Gate::new(), Hole::default());
+        let store = Store::with(Arc::new(bucket.seen_by(gate.clone(), hole.clone())), backend);
         let clock: Arc<dyn Clock> = Arc::new(Skewed { began, seconds: skew, gate: gate.clone() });
         let accounts = Accounts::with(store.clone(), key, clock.clone(), random, Options::default());
-        Node { accounts, store, clock, gate }
+        Node { accounts, store, clock, gate, hole }
     }
 
     /// The account, as this node sees it.

@@ -37,6 +37,8 @@ pub struct Plan {
     pub skew: Duration,
     /// Whether several nodes change an account's record.
     pub records: bool,
+    /// How often the world has a node that does not see an entry of the log as it is, for a while.
+    pub holes: u64,
 }
 
 impl Plan {
@@ -65,6 +67,7 @@ impl Plan {
             skew: [Duration::ZERO, Duration::from_secs(3600), Duration::from_secs(30 * 24 * 3600)]
                 [below(3) as usize],
             records: below(8) == 0,
+            holes: if calm { 0 } else { SeededRandom::new(seed ^ 0x401e).below(500) },
         }
     }
 }

@@ -11,7 +11,7 @@ use sealpost_vault::record::ServerKey;
 use sealpost_vault::{AccountKeys, Backend, RootKey};
 use tokio::time::{Instant, sleep};
 
-use crate::bucket::{Bucket, Left};
+use crate::bucket::{Bucket, Left, Seen};
 use crate::clients;
 use crate::node::Node;
 use crate::plan::Plan;
@@ -118,6 +118,7 @@ async fn run(seed: u64) -> Result<(Outcome, Left), Wrong> {
     trouble.abort();
     for node in world.all() {
         node.resume();
+        node.hole.close();
     }
     world.bucket.calm();
     // What was under way comes to its end.
@@ -196,6 +197,17 @@ impl World {
             sleep(self.plan.trouble_every).await;
             let victim = self.below(self.plan.nodes as u64) as usize;
             let node = self.all()[victim].clone();
+            if self.below(1000) < self.plan.holes
+                && let Some(path) = self.bucket.some_entry()
+            {
+                let seen = [Seen::Absent, Seen::Short, Seen::Wrong, Seen::Unreadable];
+                node.hole.open(path, seen[self.below(4) as usize]);
+                let (hole, while_for) = (node.hole.clone(), Duration::from_millis(self.below(60_000)));
+                tokio::spawn(async move {
+                    sleep(while_for).await;
+                    hole.close();
+                });
+            }
             if self.below(4) == 0 {
                 node.kill();
                 let new = self.start();

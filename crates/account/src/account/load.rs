@@ -1,7 +1,7 @@
 //! Loading an account, and reading on in its log.
 
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -55,6 +55,7 @@ impl Account {
         accounts.metrics().loads.observe_time(accounts.clock().monotonic().saturating_sub(began));
         accounts.metrics().load_events.observe(work.since_checkpoint as u64);
         head.ring(work.tail().position);
+        let damaged_end = head.journal.damaged_end(&work.tail()).unwrap_or_default().0;
         let reading = accounts.reading().share(accounts.reading().total() / 2);
         let account = Arc::new_cyclic(|this| Account {
             this: this.clone(),
@@ -75,6 +76,7 @@ impl Account {
             appends: Mutex::default(),
             recents: Mutex::default(),
             damaged: AtomicBool::new(damaged),
+            damaged_end: AtomicU64::new(damaged_end),
             maintaining: AtomicBool::new(false),
             indexes: Indexes::default(),
             packs: Packs::default(),
@@ -104,8 +106,8 @@ impl Account {
                 let entry = match read {
                     Read::Entry(entry) => entry,
                     Read::Noise(_) => continue,
-                    Read::Damaged(_) => {
-                        self.damaged.store(true, Ordering::Relaxed);
+                    Read::Damaged(position) => {
+                        self.damaged_end.fetch_max(position.0, Ordering::Relaxed);
                         continue;
                     }
                     Read::Gone(position) if journal.is_trimmed(position).await? => {
@@ -156,6 +158,8 @@ impl Account {
         *self.state.write().unwrap_or_else(PoisonError::into_inner) = state;
         *work = fresh;
         self.damaged.store(damaged, Ordering::Relaxed);
+        let damaged_end = self.head.journal.damaged_end(&work.tail()).unwrap_or_default();
+        self.damaged_end.store(damaged_end.0, Ordering::Relaxed);
         self.head.ring(work.tail().position);
         Ok(())
     }
@@ -226,7 +230,6 @@ async fn load(
         }
         if broken.is_none() {
             let Loading { state, work, damaged, .. } = loading;
-            let damaged = damaged || journal.has_damaged_end(&work.tail());
             return Ok((state, work, damaged));
         }
     }
@@ -270,11 +273,7 @@ impl Loading<'_> {
         while let Some(read) = entries.next().await {
             let entry = match read? {
                 Read::Entry(entry) => entry,
-                Read::Noise(_) => continue,
-                Read::Damaged(_) => {
-                    self.damaged = true;
-                    continue;
-                }
+                Read::Noise(_) | Read::Damaged(_) => continue,
                 Read::Gone(position) if self.journal.is_trimmed(position).await? => {
                     return Ok(Loaded::Trimmed);
                 }
@@ -317,7 +316,6 @@ impl Loading<'_> {
             let state = &mut self.state;
             let events = self.scale.accounts.long_steps().run(rows, || apply(state, &entry, &said)).await;
             keep_structures(self.scale.accounts, said);
-            // What was damaged before it is behind the log, or known to be lost.
             self.damaged |= events.is_none();
             self.work.since_checkpoint += events.unwrap_or(1).max(1);
             if at.0 % WEIGH_ENTRIES == 0 {
