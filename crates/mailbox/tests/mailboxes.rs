@@ -13,6 +13,7 @@ use sealpost_base::{
 use sealpost_mailbox::flag_change::{FlagChange, FlagsChanged};
 use sealpost_mailbox::quota::{OverQuota, QuotaHeadroom};
 use sealpost_mailbox::{User, changes, copy};
+use sealpost_vault::entry::LogKey;
 use sealpost_vault::{RootKey, Store};
 
 struct Fixture {
@@ -28,7 +29,7 @@ impl Fixture {
         let clock = Arc::new(FakeClock::new(Timestamp(1_700_000_000_000)));
         let options =
             sealpost_account::Options { memory, budget: Budget::new(64 << 20), ..Default::default() };
-        let accounts = Accounts::with(Store::memory(), clock, random.clone(), options);
+        let accounts = Accounts::with(Store::memory(), LogKey::for_tests(), clock, random.clone(), options);
         let account = accounts.open(AccountId([1; 16]), &RootKey::generate(&*random)).await.unwrap();
         let w = Fixture { accounts, account };
         for _ in 0..messages {
