@@ -1,4 +1,7 @@
-//! The figures of a published study of an encrypted-mailbox server, in one go: the same work, ours beside theirs.
+//! The work of Aerogramme's published measurements, and the figures of both servers side by side.
+//!
+//! Aerogramme is an IMAP server that encrypts its mailboxes. Its authors published what they measured on 15 February 2024:
+//! "Does Aerogramme use too much memory?", <https://aerogramme.deuxfleurs.fr/blog/2024-ram-usage-encryption-s3/>.
 //!
 //! The work is two scenarios: `seeds-in-turn.toml` once for each account, one after the other, and `seeds.toml` for
 //! all that follows. The mail is `mailbox-100`, which has the shape that the study's mailboxes had.
@@ -16,6 +19,9 @@ use crate::load::{self, Observer, Options, Progress, Scenario, Target};
 use crate::process::{Every, Sampler};
 use crate::report::units;
 use crate::result::{Command, Latency, Phase, ServerRun};
+
+/// The server whose published figures are compared with.
+pub const STUDY: &str = "Aerogramme";
 
 /// What its documents are called.
 pub const TITLE: &str = "seeds";

@@ -1,4 +1,4 @@
-//! The figures of the study that [`crate::seeds`] does again, beside those of the servers of a page.
+//! Aerogramme's published figures, which [`crate::seeds`] measures again, beside those of the servers of a page.
 
 use std::fmt::Write as _;
 
@@ -15,9 +15,12 @@ pub(super) fn study(page: &mut String, run: &Run) {
     }
     let each: Vec<_> = run.servers.iter().map(seeds::table).collect();
     let Some(first) = each.first() else { return };
-    page.push_str(
-        "<h2>The study's figures</h2>\n<p class=\"soft\">They are from its authors' machine: compare sizes, not milliseconds.</p>\n\
-         <div class=\"scroll\"><table class=\"wrap\"><tr><th>figure</th><th>the study's server</th>",
+    let _ = write!(
+        page,
+        "<h2>{study}'s published figures</h2>\n<p class=\"soft\">They are from its authors' machine: compare orders of \
+         magnitude, not milliseconds.</p>\n\
+         <div class=\"scroll\"><table class=\"wrap\"><tr><th>figure</th><th>{study}</th>",
+        study = seeds::STUDY
     );
     for (nth, server) in run.servers.iter().enumerate() {
         let _ = write!(page, "<th>{}{}</th>", key(nth), escape(&server.name));

@@ -143,7 +143,7 @@ fn runs_are_compared_by_server_or_by_file() {
 #[test]
 fn the_studys_figures_stand_on_the_page_beside_those_of_every_server() {
     let mut run = example("<");
-    assert!(!html(&run).contains("The study's figures"));
+    assert!(!html(&run).contains("Aerogramme's published figures"));
     run.title = crate::seeds::TITLE.into();
     for (nth, server) in run.servers.iter_mut().enumerate() {
         let cpu_seconds = Some(0.25 + nth as f64);

@@ -42,7 +42,7 @@ Examples:
   sealpost bench run thunderbird --imap mail.example.org:143 --users-file users --out report
   sealpost bench run lmtp --lmtp 127.0.0.1:2424 --user me@localhost --write-inbox --rate 200
   sealpost bench run login --null                           what the bench itself could do at most
-  sealpost bench seeds                                      a published study's figures beside ours
+  sealpost bench seeds                                      Aerogramme's published figures beside ours
   sealpost bench compare before.json after.json
   sealpost bench compare ours.json theirs.json --out both   both servers on one page"
 )]
@@ -62,7 +62,7 @@ enum Command {
     },
     /// Run a scenario against a server
     Run(Box<run::Args>),
-    /// Do what a published study of an encrypted-mailbox server measured; its figures beside ours
+    /// Repeat the measurements that Aerogramme's authors published; print their figures beside ours
     Seeds(Box<seeds::Args>),
     /// Write a data set as a Maildir or mbox file
     Data(data::Args),

@@ -1,4 +1,4 @@
-//! `sealpost bench seeds`: what a published study of an encrypted-mailbox server measured, theirs beside ours.
+//! `sealpost bench seeds`: the measurements that Aerogramme's authors published, theirs beside ours.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -19,9 +19,11 @@ use crate::global::Global;
 /// Arguments of `sealpost bench seeds`.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Without a server it starts a Sealpost of this version and throws it away afterwards. Any other must have 16 \
-                        accounts; clients work in mailboxes below SealpostBench, which are removed in the end. Memory and CPU \
-                        are seen only of a server that is watched: --pid. The study's figures are from its authors' machine.\n
+    after_help = "Without a server it starts a Sealpost of this version and removes it afterwards. Any other server must have 16 \
+                        accounts. Clients work in mailboxes below SealpostBench, which are removed at the end. Memory and CPU \
+                        are measured only with --pid. Aerogramme's figures are from its authors' machine (\"Does Aerogramme \
+                        use too much memory?\", 2024, https://aerogramme.deuxfleurs.fr/blog/2024-ram-usage-encryption-s3/): \
+                        compare orders of magnitude.\n
 Examples:
   sealpost bench seeds
   sealpost bench seeds --imap 127.0.0.1:143 --users-file users --pid $(pidof -s dovecot) --out report"
@@ -83,7 +85,7 @@ pub async fn run(mut args: Args, global: &Global) -> Result<ExitCode> {
 }
 
 fn text(figures: &[Line], name: &str) -> String {
-    let head = ("", "the study's server", name);
+    let head = ("", seeds::STUDY, name);
     let lines = figures.iter().map(|line| (line.name, line.theirs, &*line.ours));
     let line = |(name, theirs, ours)| format!("{name:<40} {theirs:>18}  {ours}");
     std::iter::once(head).chain(lines).map(line).collect::<Vec<_>>().join("\n")
