@@ -135,7 +135,7 @@ memory: build ## A 1 GiB message in and out below 64 MiB, and clients that stall
 	@"$(RELEASE)/sealpost-bench" crowd --sealpost "$(RELEASE)/sealpost"
 
 .PHONY: bench
-bench: ## Measure beside Dovecot and write docs/benchmarks.md (ARGS="--only LMTP --runs 3" writes nothing)
+bench: ## Measure beside Dovecot and write docs/benchmarks.md and docs/benchmark-runs.md (ARGS="--only LMTP --runs 3" writes nothing)
 	@bench/run.sh $(ARGS)
 
 .PHONY: guessing

@@ -11,7 +11,7 @@
 # bench/archive.py: "--far 30" puts the server 30 ms away, "--real 20000" takes mail of the sizes of mail instead, "--idle 95" pulls that find
 # nothing new.
 #
-# publish: the whole series, four runs each, then each of the others, into the page docs/benchmarks.md and its plots. What takes
+# publish: the whole series, four runs each, then each of the others, into the page docs/benchmark-runs.md and its plots. What takes
 # minutes for a run (mbsync with FSync, imap-backup with its strategy "direct") is measured up to the counts in MOST. About twelve minutes
 # where nothing else runs; RUNS=2 halves them.
 set -eu
@@ -40,7 +40,7 @@ if [ "${1:-}" = publish ]; then
     record real --real 20000 --mbsync no --imap-backup ""
     record far --far 30 --counts 59874 --mbsync no --imap-backup ""
     record idle --idle 95 --imap-backup ""
-    python3 bench/archive_plot.py "$results/series" docs/plots --page docs/benchmarks.md \
+    python3 bench/archive_plot.py "$results/series" docs/plots --page docs/benchmark-runs.md \
         --other "$results/real" --other "$results/far" --other "$results/idle"
     xargs -d '\n' rm -rf < "$results/left"
     exit

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Measures Sealpost beside Dovecot and writes the sections of docs/benchmarks.md.
+# Measures Sealpost beside Dovecot and writes the sections of docs/benchmarks.md and docs/benchmark-runs.md.
 #   bench/run.sh                               all but what takes an hour
 #   bench/run.sh --all                         all: with the mailboxes of 100,000 and of a million, which take many minutes to fill
 #   bench/run.sh tables --all                  only the tables; what follows goes to `sealpost-bench compare`
@@ -10,6 +10,8 @@
 set -eu
 cd "$(dirname "$0")/.."
 page=docs/benchmarks.md
+# The output of long runs, which the page summarizes.
+runs=docs/benchmark-runs.md
 CARGO_TARGET_DIR=$(.ci/target-dir)
 export CARGO_TARGET_DIR
 target=$CARGO_TARGET_DIR/release
@@ -52,8 +54,8 @@ put() {
             print "```\n"; skip = 1
         }
         /^<!-- end generated -->$/ { skip = 0 }
-        !skip' "$page" > "$page.new"
-    mv "$page.new" "$page"
+        !skip' "$runs" > "$runs.new"
+    mv "$runs.new" "$runs"
     : > "$lines"
 }
 
