@@ -89,11 +89,13 @@ test-crowd: test-binaries
 	@"$(DEBUG)/sealpost-bench" crowd --sealpost "$(DEBUG)/sealpost" $(CROWD_SHORT)
 
 .PHONY: lint
-lint: ## Formatting, clippy without warnings, lock files, no dead links in the documentation, crates within their walls, RFC coverage and tables up to date
+lint: ## Formatting, clippy, lock files; links and language of the documentation; walls between crates; RFC coverage and tables
 	@cargo fmt --all --check
 	@cargo clippy $(LOCKED) --workspace --all-targets -- -D warnings
 	@cargo metadata --locked --format-version 1 --manifest-path fuzz/Cargo.toml >/dev/null
 	@python3 tests/docs/check_links.py
+	@python3 tests/docs/prose.py --self-test
+	@python3 tests/docs/prose.py
 	@python3 tests/docs/rfc_coverage.py --check
 	@python3 tests/structure/dependencies.py
 	@python3 crates/mime/tables/make.py --check

@@ -1,0 +1,361 @@
+#!/usr/bin/env python3
+"""Checks the language of user-facing text: the constructions that docs/glossary.md rules out, and the width of lines.
+
+    tests/docs/prose.py              check; exit status 1 if a file has more findings than tests/docs/prose-baseline.tsv allows
+    tests/docs/prose.py --list PATH  print every finding in files whose path begins with PATH, the known ones included
+    tests/docs/prose.py --self-test  test the rules and the scanners
+
+Checked are README.md, CHANGELOG.md, docs/guide, the glossary, the benchmarks and contrib/*/README.md; in crates/*/src the string
+literals (errors, log lines, descriptions of keys and metrics) and the doc comments from which clap makes `--help`. Code, tables of
+generated sections and what stands between `<!-- prose: off -->` and `<!-- prose: on -->` are not checked.
+
+The baseline has the files that are not clean yet, with their counts, which only go down: where there are fewer findings, the script
+lowers the count (with CI=… in the environment it fails instead). A new source file may take over counts of source files that have
+become cleaner or are gone, so that code can be moved and split. Only the standard library is used.
+"""
+
+import argparse
+import doctest
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BASELINE = ROOT / "tests" / "docs" / "prose-baseline.tsv"
+PAGES = ("README.md", "CHANGELOG.md", "docs/glossary.md", "docs/benchmarks.md", "docs/benchmark-runs.md")
+PAGE_GLOBS = ("docs/guide/*.md", "contrib/*/README.md")
+WIDTH = 110
+
+PERSON = r"people|persons?|users?|administrators?|operators?|owners?|senders?|readers?|authors?|developers?"
+# A construction, and what to write instead.
+RULES = [(re.compile(pattern, re.IGNORECASE), advice) for pattern, advice in (
+    (r"\bwhoever\b", "name the actor: client, session, node, operator"),
+    (r"\b(?:somebody|someone)\b", "name the actor: client, session, node, operator"),
+    (r"\bnobody\b", "name the actor: no client, no session, no process"),
+    (r"\bwho\b", "name the actor"),
+    (r"\btold\b", "write report, reply or notify, with an actor"),
+    (r"\b(?:is|are|was|were|be|been|being) (?:said|asked)\b", "name the actor that reports or asks"),
+    (r"\bwhat(?: [\w'-]+){0,3} (?:is|are|was|were|has been|have been)\b", "use a noun: the cause, the values in force"),
+    (r"\boctets?\b", "write byte"),
+    (r"\bcomes? back later\b", "write temporary error"),
+    (r"\b(?:has|have|is|no|makes?|made|making) (?:no )?room\b", "say which limit: memory, quota, disk space"),
+    (r"\banew\b", "write again"),
+)]
+
+FENCE = re.compile(r"^ {0,3}(```+|~~~+)")
+LIST_ITEM = re.compile(r"^( *)(?:[-*]|\d+\.) ")
+GENERATED = re.compile(r"^<!-- (?:begin generated|made by|Written by)\b")
+GENERATED_END = re.compile(r"^<!-- end\b")
+
+
+def banned(text):
+    """The constructions in a text that the glossary rules out, with what to write instead.
+
+    >>> [found for found, _ in banned("Whoever logs in is told that nobody is there.")]
+    ['Whoever', 'nobody', 'told']
+    >>> [found for found, _ in banned("It says what the server did wrong, and what is wrong.")]
+    ['what is']
+    >>> banned("People who run mail servers know what to do.")
+    []
+    >>> [found for found, _ in banned("Who waits is asked to come back later.")]
+    ['Who', 'is asked', 'come back later']
+    >>> banned("The command `whoami` and whole messages are fine.")
+    []
+    """
+    found = []
+    for rule, advice in RULES:
+        for match in rule.finditer(text):
+            before = text[:match.start()].rstrip().lower()
+            if match[0].lower() == "who" and re.search(rf"\b(?:{PERSON})$", before):
+                continue
+            found.append((match[0], advice))
+    return found
+
+
+def width(line):
+    """How wide a line of Markdown is, without the targets of links.
+
+    >>> width("See [the guide](https://example.org/a/very/long/address).")
+    16
+    >>> width("(`" + "one command, which cannot be wrapped " * 5 + "`):")
+    0
+    """
+    return 0 if re.fullmatch(r"\W*`[^`]+`\W*", line) else len(re.sub(r"\]\([^)]*\)", "]", line))
+
+
+def prose(text):
+    """The lines of a page that are prose or tables: numbers from 1, lines without code, and whether they are in a table.
+
+    >>> page = "One `nobody`.\\n\\n    indented code\\n\\n| a | b |\\n```\\nfenced\\n```\\n<!-- prose: off -->\\nx\\n<!-- prose: on -->\\ny"
+    >>> [(number, line) for number, line, _ in prose(page)]
+    [(1, 'One `nobody`.'), (5, '| a | b |'), (12, 'y')]
+    >>> [line for _, line, _ in prose("1. One:\\n\\n       code\\n\\n   text of the item")]
+    ['1. One:', '   text of the item']
+    >>> [line for _, line, _ in prose("<!-- begin generated: x -->\\nwhoever\\n<!-- end generated -->\\nend")]
+    ['end']
+    """
+    fence = off = False
+    indent, blank = 0, True
+    for number, line in enumerate(text.splitlines(), 1):
+        if FENCE.match(line):
+            fence = not fence
+        elif fence:
+            continue
+        elif GENERATED.match(line) or line == "<!-- prose: off -->":
+            off = True
+        elif GENERATED_END.match(line) or line == "<!-- prose: on -->":
+            off = False
+        elif off or line.startswith("<"):
+            continue
+        elif not line.strip():
+            blank = True
+        else:
+            depth = len(line) - len(line.lstrip())
+            item = LIST_ITEM.match(line)
+            if depth == 0 and not item:
+                indent = 0
+            if blank and depth >= indent + 4 and not (item and indent):
+                continue
+            if item and depth < indent + 4:
+                indent = len(item[0])
+            blank = False
+            yield number, line, line.lstrip().startswith("|")
+
+
+def check_page(text):
+    """What is wrong with a page: line numbers and texts.
+
+    >>> list(check_page("Nobody\\nreads `nobody` here."))
+    [(1, "'Nobody': name the actor: no client, no session, no process")]
+    >>> list(check_page("What the old server\\nis."))
+    [(1, "'What the old server is': use a noun: the cause, the values in force")]
+    >>> [text for _, text in check_page("word " * 30)]
+    ['149 columns wide, more than 110']
+    >>> list(check_page("| a very wide table | " + "x" * 200 + " |"))
+    []
+    """
+    paragraph = []
+    for number, line, table in prose(text):
+        if not table and not line.startswith("#") and width(line.rstrip()) > WIDTH:
+            yield number, f"{width(line.rstrip())} columns wide, more than {WIDTH}"
+        new = table or LIST_ITEM.match(line) or line.startswith("#")
+        if paragraph and (new or number != paragraph[-1][0] + 1):
+            yield from check_paragraph(paragraph)
+            paragraph = []
+        paragraph.append((number, line.strip()))
+        if table or line.startswith("#"):
+            yield from check_paragraph(paragraph)
+            paragraph = []
+    if paragraph:
+        yield from check_paragraph(paragraph)
+
+
+def check_paragraph(lines):
+    """The banned constructions of a paragraph, which may go on in the next line."""
+    text = re.sub(r"(`+)(.+?)\1", lambda code: "`" + "x" * (len(code[0]) - 2) + "`", " ".join(line for _, line in lines))
+    text = re.sub(r"\]\([^)]*\)", lambda target: "](" + "/" * (len(target[0]) - 3) + ")", text)
+    for found, advice in banned(text):
+        at, number = text.find(found), lines[0][0]
+        for candidate, line in lines:
+            number = candidate
+            if at <= len(line):
+                break
+            at -= len(line) + 1
+        yield number, f"'{found}': {advice}"
+
+
+STRING = re.compile(
+    r"""(?P<line>//[^\n]*)
+    |(?P<block>/\*)
+    |(?P<raw>b?r(?P<hashes>\#*)")
+    |(?P<bytes>b"(?:[^"\\]|\\.)*")
+    |(?P<string>"(?:[^"\\]|\\.)*")
+    |(?P<char>b?'(?:[^'\\]|\\(?:.|u\{[^}]*\}|x..))')""",
+    re.VERBOSE | re.DOTALL,
+)
+
+
+def literals(text):
+    """The string literals of Rust code with their lines, without comments, characters and byte strings.
+
+    >>> list(literals('let a = "x y"; // "no"\\nlet c = \\'"\\'; let r = r#"raw "one""#;'))
+    [(1, 'x y'), (2, 'raw "one"')]
+    >>> list(literals('fn f<\\'a>(x: &\\'a str) { g("a \\\\\\n      b", b"bytes") }'))
+    [(1, 'a b')]
+    >>> list(literals('/* "a" /* nested "b" */ */ "c d"'))
+    [(1, 'c d')]
+    """
+    at = 0
+    while match := STRING.search(text, at):
+        at = match.end()
+        line = text.count("\n", 0, match.start()) + 1
+        if match["block"]:
+            depth = 1
+            while depth and (edge := re.compile(r"/\*|\*/").search(text, at)):
+                depth += 1 if edge[0] == "/*" else -1
+                at = edge.end()
+        elif match["raw"]:
+            end = text.find('"' + match["hashes"], at)
+            yield line, text[at:end]
+            at = end + 1 + len(match["hashes"])
+        elif match["string"]:
+            before = text[:match.start()].rstrip()
+            if not before.endswith(("reason =", ".expect(", "include_str!(", "include!(", "concat!(")):
+                yield line, re.sub(r"\\\n\s*", "", match["string"][1:-1]).replace("\\n", "\n").replace('\\"', '"')
+
+
+def help_texts(text):
+    """The doc comments from which clap makes help: of fields and variants, in a file that uses clap's derives.
+
+    >>> code = "#[derive(clap::Args)]\\npub struct Args {\\n    /// The file\\n    /// to read\\n    #[arg(long)]\\n    file: PathBuf,\\n}"
+    >>> list(help_texts(code))
+    [(3, 'The file to read')]
+    >>> list(help_texts("struct A {\\n    /// Whoever\\n    a: u8,\\n}"))
+    []
+    >>> list(help_texts("#[derive(clap::Args)]\\nstruct A;\\nimpl A {\\n    /// Whoever\\n    fn f() {}\\n}"))
+    []
+    """
+    if not re.search(r"\bclap::|\bSubcommand\b|\bValueEnum\b", text):
+        return
+    block, first = [], 0
+    for number, line in enumerate(text.splitlines(), 1):
+        comment = re.match(r"\s+///\s?(.*)", line)
+        if comment:
+            first = first if block else number
+            block.append(comment[1])
+        elif block and line.strip() and not line.strip().startswith("#"):
+            if not re.match(r"\s*(?:pub(?:\([^)]*\))? )?(?:const |async )*fn\b", line):
+                yield first, " ".join(block)
+            block = []
+
+
+def without_tests(text):
+    """Code before its `mod tests { … }`, which is last in a file.
+
+    >>> without_tests('fn a() {}\\n#[cfg(test)]\\nmod tests {\\n}').strip()
+    'fn a() {}'
+    """
+    return re.split(r"^#\[cfg\(test\)\]\n(?:#\[[^\n]*\]\n)*(?:pub(?:\([^)]*\))? )?mod \w+ \{", text, maxsplit=1, flags=re.MULTILINE)[0]
+
+
+def check_source(text):
+    """What is wrong with the texts of a source file: line numbers and texts.
+
+    >>> list(check_source('bail!("nobody listens at {host}")'))
+    [(1, "'nobody': name the actor: no client, no session, no process")]
+    >>> list(check_source('map.get("nobody")'))
+    []
+    """
+    text = without_tests(text)
+    for line, literal in [*literals(text), *help_texts(text)]:
+        # Names, keys and patterns are not prose.
+        if len(literal.split()) < 3:
+            continue
+        for found, advice in banned(re.sub(r"`[^`]*`", "``", literal)):
+            yield line, f"'{found}': {advice}"
+
+
+def tracked(*patterns):
+    command = ["git", "-C", str(ROOT), "ls-files", "--cached", "--others", "--exclude-standard", "-z", "--", *patterns]
+    names = subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout.decode().split("\0")
+    return sorted({name for name in names if name and (ROOT / name).is_file()})
+
+
+def is_test(name):
+    """Whether a source file is a test, by its place.
+
+    >>> is_test("crates/cli/src/config/tests.rs"), is_test("crates/a/src/tests/b.rs"), is_test("crates/cli/src/cmd.rs")
+    (True, True, False)
+    """
+    return "tests" in pathlib.PurePath(name).with_suffix("").parts
+
+
+def findings():
+    """Every finding: (path, line, text)."""
+    pages = set(tracked(*PAGES, *PAGE_GLOBS))
+    for name in sorted(pages):
+        for line, text in check_page((ROOT / name).read_text()):
+            yield name, line, text
+    for name in tracked("crates/*/src/*.rs"):
+        if not is_test(name):
+            for line, text in check_source((ROOT / name).read_text()):
+                yield name, line, text
+
+
+def compare(counts, known):
+    """The files with more findings than they may have, and the baseline as it should be.
+
+    >>> compare({"a.md": 2}, {"a.md": 1})
+    (['a.md'], {'a.md': 1})
+    >>> compare({"a.md": 1}, {"a.md": 2, "b.md": 1})
+    ([], {'a.md': 1})
+    >>> compare({"new.md": 1}, {"a.md": 1})
+    (['new.md'], {})
+    >>> compare({"crates/b.rs": 2, "crates/a.rs": 1}, {"crates/a.rs": 3})
+    ([], {'crates/b.rs': 2, 'crates/a.rs': 1})
+    >>> compare({"crates/b.rs": 3, "crates/a.rs": 1}, {"crates/a.rs": 3})
+    (['crates/b.rs'], {'crates/a.rs': 1})
+    """
+    is_source = lambda name: name.endswith(".rs")
+    freed = sum(max(0, count - counts.get(name, 0)) for name, count in known.items() if is_source(name))
+    new = {name: count for name, count in counts.items() if is_source(name) and name not in known}
+    moved = sum(new.values()) <= freed
+    worse = [name for name, count in counts.items() if count > known.get(name, 0) and not (moved and name in new)]
+    lowered = {name: min(count, known.get(name, count)) for name, count in counts.items()
+               if name in known or (moved and name in new)}
+    return worse, lowered
+
+
+def read_baseline():
+    rows = (line.split("\t") for line in BASELINE.read_text().splitlines() if line and not line.startswith("#"))
+    return {name: int(count) for name, count in rows}
+
+
+def write_baseline(counts):
+    head = "# Files that tests/docs/prose.py does not find clean yet, and how many findings they have. Counts only go down.\n"
+    BASELINE.write_text(head + "".join(f"{name}\t{count}\n" for name, count in sorted(counts.items())))
+
+
+def self_test():
+    failed, count = doctest.testmod()
+    print(f"prose: {count} examples, {failed} failed")
+    return 1 if failed else 0
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--list", metavar="PATH")
+    parser.add_argument("--self-test", action="store_true")
+    arguments = parser.parse_args()
+    if arguments.self_test:
+        return self_test()
+    every = list(findings())
+    if arguments.list is not None:
+        for name, line, text in every:
+            if name.startswith(arguments.list):
+                print(f"{name}:{line}: {text}")
+        return 0
+    counts = {}
+    for name, _, _ in every:
+        counts[name] = counts.get(name, 0) + 1
+    known = read_baseline()
+    worse, lowered = compare(counts, known)
+    for name, line, text in every:
+        if name in worse:
+            print(f"{name}:{line}: {text}", file=sys.stderr)
+    for name in worse:
+        print(f"{name}: {counts[name]} findings, {known.get(name, 0)} allowed; see docs/glossary.md", file=sys.stderr)
+    if lowered != known and not worse:
+        if os.environ.get("CI"):
+            print(f"{BASELINE.relative_to(ROOT)} is out of date: run tests/docs/prose.py and commit it", file=sys.stderr)
+            return 1
+        write_baseline(lowered)
+        print(f"prose: lowered the counts in {BASELINE.relative_to(ROOT)}; commit it")
+    print(f"prose: {len(every)} known findings in {len(counts)} files, {len(worse)} files with more than allowed")
+    return 1 if worse else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
