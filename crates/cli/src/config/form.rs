@@ -60,7 +60,7 @@ pub trait Form<T> {
 pub struct Text;
 
 impl Form<String> for Text {
-    const NAME: &'static str = "a text";
+    const NAME: &'static str = "a string";
 
     fn read(value: &DeValue<'_>) -> Result<String, String> {
         text(value).map(str::to_owned)
@@ -72,7 +72,7 @@ impl Form<String> for Text {
 }
 
 impl Form<Option<String>> for Text {
-    const NAME: &'static str = "a text; empty: none";
+    const NAME: &'static str = "a string; empty: none";
 
     fn read(value: &DeValue<'_>) -> Result<Option<String>, String> {
         Ok(Some(text(value)?.to_owned()).filter(|text| !text.is_empty()))
@@ -117,7 +117,7 @@ impl Form<Vec<PathBuf>> for File {
 pub struct Searches;
 
 impl Form<Vec<StoredSearch>> for Searches {
-    const NAME: &'static str = "a list of texts such as \"unread-from-boss UNSEEN FROM boss@example.org\"";
+    const NAME: &'static str = "a list of strings such as \"unread-from-boss UNSEEN FROM boss@example.org\"";
 
     fn read(value: &DeValue<'_>) -> Result<Vec<StoredSearch>, String> {
         let parse = |item: String| item.parse().map_err(|why| format!("{item:?}: {why}"));

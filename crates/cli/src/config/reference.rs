@@ -14,16 +14,15 @@ const WIDTH: usize = 100;
 /// A configuration file with every key commented out at its default, and what it means.
 pub fn default_file() -> String {
     let defaults = Config::default();
-    let mut text = String::from(
-        "# The configuration of Sealpost. Every key is here with its default; what is commented out is in force.\n",
-    );
+    let mut text =
+        String::from("# The configuration of Sealpost: every key with its default, commented out.\n");
     for (section, about) in SECTIONS {
         if !section.is_empty() {
             text.push_str(&format!("\n{}[{section}]\n", comment(about)));
         }
         for key in keys_of(section) {
             let written = (key.show)(&defaults).to_toml();
-            let comments = comment(key.about) + &comment(&format!("Written as {}.", key.form));
+            let comments = comment(key.about) + &comment(&type_of(key));
             text.push_str(&format!("\n{}#{} = {written}\n", comments, key.short()));
         }
     }
@@ -103,12 +102,7 @@ pub fn guide() -> String {
         text.push_str("\n| Key | Default | Meaning |\n|---|---|---|\n");
         for key in keys_of(section) {
             let default = (key.show)(&defaults).to_toml();
-            text.push_str(&format!(
-                "| `{}` | `{default}` | {} Written as {}. |\n",
-                key.short(),
-                key.about,
-                key.form
-            ));
+            text.push_str(&format!("| `{}` | `{default}` | {} {} |\n", key.short(), key.about, type_of(key)));
         }
     }
     text
@@ -117,27 +111,31 @@ pub fn guide() -> String {
 const GUIDE_HEAD: &str = "<!-- Written by `sealpost config guide`; a test compares. Change crates/cli/src/config/keys.rs. -->\n\
     # Configuration\n\
     \n\
-    Sealpost reads one TOML file. Every key has a default, so an empty file is a configuration too, and so is none. A key\n\
-    that does not exist is an error, with the one that was probably meant. Paths in the file start where the file is,\n\
-    unless they begin with `/`.\n\
+    Sealpost reads one TOML file, by default `/etc/sealpost.toml`. Every key has a default, so a file needs only the keys\n\
+    that differ; an empty file, or none, is valid too. An unknown key is an error, with the most similar key as a hint.\n\
+    Relative paths in the file start at its directory.\n\
     \n\
-    Which file, for every command, the first of these:\n\
+    \x20\x20\x20\x20sealpost config default                       # prints a file with every key, its default and its meaning\n\
+    \x20\x20\x20\x20sealpost config show                          # prints the values in force and where each one comes from\n\
+    \n\
+    Every command reads the first of these files:\n\
     \n\
     1. `--config FILE`.\n\
-    2. The variable `SEALPOST_CONFIG` of the environment. An empty one: no file is read.\n\
-    3. `/etc/sealpost.toml`, if there is one and `--dir` is not given: a command on another directory must not end up in\n\
-    \x20\x20\x20the store of a file that nobody has named.\n\
+    2. The file named by the environment variable `SEALPOST_CONFIG`. If it is empty: no file.\n\
+    3. `/etc/sealpost.toml`, if it exists and `--dir` is not given. With `--dir`, a command could otherwise use the store\n\
+    \x20\x20\x20of a different server.\n\
     \n\
-    `sealpost try` reads a file only if `--config` names it. Copies of `archive` go into a bucket only then, too.\n\
+    Options go before the file: `--dir` before `directory`, `--log` before `log.level`, and `--memory` of `serve` and `try`\n\
+    before `memory`.\n\
     \n\
-    - `sealpost config default` prints a file with every key, its default and what it means: a good start.\n\
-    - `sealpost config show` prints which file is read, what is in force and where each value came from: a default, a line\n\
-    \x20\x20of the file, or an option. It accepts the same options as every command, and `--json`.\n\
-    - `--dir` goes before `directory`, and `--log` before `log.level`, and `--memory` of `serve` and\n\
-    \x20\x20`try` before `memory`.\n\
-    \n\
-    `sealpost try` listens on its own ports of this machine, is called `localhost` and uses a self-signed\n\
-    certificate, whatever the file says; without `--memory` and without a `memory` in the file it uses 64 MiB.\n";
+    `sealpost try` reads a file only with `--config`. It uses its own ports on this machine, the name `localhost` and a\n\
+    self-signed certificate, whatever the file says, and 64 MiB unless `--memory` or the file sets `memory`. Sealed copies of\n\
+    `archive` go into a bucket only with `--config`.\n";
+
+/// What to write for a key, as a label.
+fn type_of(key: &Key) -> String {
+    format!("Type: {}.", key.form.strip_prefix("a ").unwrap_or(key.form))
+}
 
 fn keys_of(section: &'static str) -> impl Iterator<Item = &'static Key> {
     KEYS.iter().filter(move |key| key.section() == section)

@@ -126,7 +126,7 @@ fn everything_that_is_wrong_is_said_with_its_line() {
         (
             "filters = [\"odd FROM\"]",
             &[
-                "1: filters is a list of texts such as \"unread-from-boss UNSEEN FROM boss@example.org\": \"odd FROM\": a space is missing",
+                "1: filters is a list of strings such as \"unread-from-boss UNSEEN FROM boss@example.org\": \"odd FROM\": a space is missing",
             ],
         ),
         (
