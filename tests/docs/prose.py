@@ -3,6 +3,7 @@
 
     tests/docs/prose.py              check; exit status 1 if a file has more findings than tests/docs/prose-baseline.tsv allows
     tests/docs/prose.py --list PATH  print every finding in files whose path begins with PATH, the known ones included
+    tests/docs/prose.py --start      write a baseline with the present counts, if there is no baseline
     tests/docs/prose.py --self-test  test the rules and the scanners
 
 Checked are README.md, CHANGELOG.md, docs/guide, the glossary, the benchmarks and contrib/*/README.md; in crates/*/src the string
@@ -318,29 +319,39 @@ def write_baseline(counts):
     BASELINE.write_text(head + "".join(f"{name}\t{count}\n" for name, count in sorted(counts.items())))
 
 
+def count(every):
+    counts = {}
+    for name, _, _ in every:
+        counts[name] = counts.get(name, 0) + 1
+    return counts
+
+
 def self_test():
-    failed, count = doctest.testmod()
-    print(f"prose: {count} examples, {failed} failed")
+    failed, tried = doctest.testmod()
+    print(f"prose: {tried} examples, {failed} failed")
     return 1 if failed else 0
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--list", metavar="PATH")
+    parser.add_argument("--start", action="store_true")
     parser.add_argument("--self-test", action="store_true")
     arguments = parser.parse_args()
     if arguments.self_test:
         return self_test()
     every = list(findings())
+    if arguments.start:
+        if BASELINE.exists():
+            parser.error(f"there is a baseline already: {BASELINE.relative_to(ROOT)}")
+        write_baseline(count(every))
+        return 0
     if arguments.list is not None:
         for name, line, text in every:
             if name.startswith(arguments.list):
                 print(f"{name}:{line}: {text}")
         return 0
-    counts = {}
-    for name, _, _ in every:
-        counts[name] = counts.get(name, 0) + 1
-    known = read_baseline()
+    counts, known = count(every), read_baseline()
     worse, lowered = compare(counts, known)
     for name, line, text in every:
         if name in worse:
