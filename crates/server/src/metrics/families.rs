@@ -162,51 +162,30 @@ const FAMILIES: &[Family] = &[
     family!("sealpost_build_info", Gauge, "", "version", "The version that runs; the value is 1.", |_, s| {
         s.value(&[("version", env!("CARGO_PKG_VERSION"))], 1.0);
     }),
-    family!(
-        "process_cpu_seconds",
-        Counter,
-        "seconds",
-        "",
-        "Processor time used, the kernel's for it included.",
-        |v, s| {
-            s.value(&[], v.process.cpu.as_secs_f64());
-        }
-    ),
-    family!("process_resident_memory_bytes", Gauge, "bytes", "", "Memory in RAM.", |v, s| {
+    family!("process_cpu_seconds", Counter, "seconds", "", "CPU time used, user and system.", |v, s| {
+        s.value(&[], v.process.cpu.as_secs_f64());
+    }),
+    family!("process_resident_memory_bytes", Gauge, "bytes", "", "Resident memory.", |v, s| {
         s.number(&[], v.process.resident);
     }),
-    family!(
-        "process_resident_memory_peak_bytes",
-        Gauge,
-        "bytes",
-        "",
-        "The most memory that was in RAM.",
-        |v, s| {
-            s.number(&[], v.process.peak);
-        }
-    ),
-    family!(
-        "process_virtual_memory_bytes",
-        Gauge,
-        "bytes",
-        "",
-        "Addresses in use, whether or not there is memory behind them.",
-        |v, s| {
-            s.number(&[], v.process.size);
-        }
-    ),
+    family!("process_resident_memory_peak_bytes", Gauge, "bytes", "", "Peak resident memory.", |v, s| {
+        s.number(&[], v.process.peak);
+    }),
+    family!("process_virtual_memory_bytes", Gauge, "bytes", "", "Virtual address space.", |v, s| {
+        s.number(&[], v.process.size);
+    }),
     family!("process_threads", Gauge, "", "", "Threads.", |v, s| s.number(&[], v.process.threads)),
-    family!("process_open_fds", Gauge, "", "", "Open files, connections among them.", |v, s| {
+    family!("process_open_fds", Gauge, "", "", "Open file descriptors, including connections.", |v, s| {
         s.number(&[], v.process.files);
     }),
-    family!("process_max_fds", Gauge, "", "", "Files that may be open at once.", |v, s| s
+    family!("process_max_fds", Gauge, "", "", "Limit of open file descriptors.", |v, s| s
         .number(&[], v.process.most_files)),
     family!(
         "process_start_time_seconds",
         Gauge,
         "seconds",
         "",
-        "When the server started, since 1970.",
+        "Start time of the server, in seconds since 1970.",
         |v, s| {
             s.value(&[], v.ctx.started.0 as f64 / 1000.0);
         }
@@ -216,20 +195,27 @@ const FAMILIES: &[Family] = &[
         Gauge,
         "bytes",
         "",
-        "The memory that work draws on: what `memory` in the configuration leaves for it.",
+        "The memory budget for requests: the part of `memory` for work.",
         |v, s| {
             s.number(&[], v.ctx.budget.total() as u64);
         }
     ),
-    family!("sealpost_memory_in_use_bytes", Gauge, "bytes", "", "How much of it is drawn now.", |v, s| {
-        s.number(&[], v.ctx.budget.in_use() as u64);
-    }),
+    family!(
+        "sealpost_memory_in_use_bytes",
+        Gauge,
+        "bytes",
+        "",
+        "How much of the budget is in use.",
+        |v, s| {
+            s.number(&[], v.ctx.budget.in_use() as u64);
+        }
+    ),
     family!(
         "sealpost_memory_waiting",
         Gauge,
         "",
         "",
-        "Pieces of work that wait for some of it now.",
+        "Requests that wait for memory of the budget.",
         |v, s| {
             s.number(&[], v.ctx.budget.waiting() as u64);
         }
@@ -249,7 +235,7 @@ const FAMILIES: &[Family] = &[
         Counter,
         "",
         "protocol",
-        "Connections that were told to come back later.",
+        "Connections rejected with a temporary error.",
         |v, s| {
             s.each_protocol(v, |p| &p.refused);
         }
@@ -259,7 +245,7 @@ const FAMILIES: &[Family] = &[
         Counter,
         "",
         "protocol",
-        "Sessions that ended because the client sent a line of HTTP: a browser that was led to the wrong port.",
+        "Sessions that ended because the client sent HTTP: a browser on the wrong port.",
         |v, s| {
             s.each_protocol(v, |p| &p.http);
         }
@@ -269,7 +255,7 @@ const FAMILIES: &[Family] = &[
         Counter,
         "",
         "",
-        "Mistakes in this program that ended a session or a background task; the log says where. Everything else goes on.",
+        "Bugs that ended a session or a background task; the log names the location. Other sessions continue.",
         |v, s| {
             s.number(&[], v.ctx.metrics.panics.read());
         }
@@ -279,7 +265,7 @@ const FAMILIES: &[Family] = &[
         Counter,
         "",
         "",
-        "Errors in the log: something damaged was met, or a mistake in this program. The log has each of them once an hour; all are counted.",
+        "Errors: damaged objects or bugs. The log has each of them once an hour; this counts all.",
         |v, s| {
             s.number(&[], v.ctx.metrics.log.get().map_or(0, |log| log.errors.read()));
         }
@@ -289,7 +275,7 @@ const FAMILIES: &[Family] = &[
         Counter,
         "",
         "",
-        "Errors and warnings that were not written: the same error was within the hour, or too many lines of their kind were.",
+        "Errors and warnings left out of the log: the same error was logged within the hour, or too many of the kind.",
         |v, s| {
             s.number(&[], v.ctx.metrics.log.get().map_or(0, |log| log.repeated.read()));
         }
@@ -299,7 +285,7 @@ const FAMILIES: &[Family] = &[
         Counter,
         "",
         "",
-        "Lines of the log that could not be written to standard error, or not quickly enough.",
+        "Log lines dropped because standard error was full or too slow.",
         |v, s| {
             s.number(&[], v.ctx.metrics.log.get().map_or(0, |log| log.lost.read()));
         }
@@ -309,7 +295,7 @@ const FAMILIES: &[Family] = &[
         Gauge,
         "",
         "protocol state",
-        "Sessions now. The states of IMAP are `anonymous`, `authenticated`, `selected` and `idle`; the others' are `open`.",
+        "Open sessions. The states of IMAP are `anonymous`, `authenticated`, `selected` and `idle`; of other protocols, `open`.",
         |v, s| {
             for (protocol, count) in Protocol::ALL.into_iter().zip(&v.sessions) {
                 match protocol {
@@ -328,7 +314,7 @@ const FAMILIES: &[Family] = &[
         Counter,
         "bytes",
         "protocol",
-        "Octets received from clients, without TLS.",
+        "Bytes received from clients, without TLS.",
         |v, s| {
             s.each_protocol(v, |p| &p.bytes_in);
         }
@@ -338,7 +324,7 @@ const FAMILIES: &[Family] = &[
         Counter,
         "bytes",
         "protocol",
-        "Octets sent to clients, without TLS.",
+        "Bytes sent to clients, without TLS.",
         |v, s| {
             s.each_protocol(v, |p| &p.bytes_out);
         }
@@ -348,7 +334,7 @@ const FAMILIES: &[Family] = &[
         kind: Kind::Counter,
         unit: "",
         labels: "protocol command result",
-        help: "Commands that were answered. `ok`: OK, or a reply 2xx; `no`: NO, or 4xx; `bad`: BAD, or 5xx. A command has series once it was used.",
+        help: "Completed commands. `ok`: OK, or a reply 2xx; `no`: NO, or 4xx; `bad`: BAD, or 5xx. A command has a series after its first use.",
         write: Write::Commands(|protocol, command, v, s| {
             let command = super::Command::from_u8(command);
             let Some(metrics) = v.ctx.metrics.of(protocol).command(command) else { return };
@@ -370,7 +356,7 @@ const FAMILIES: &[Family] = &[
         kind: Kind::Histogram,
         unit: "seconds",
         labels: "protocol command",
-        help: "How long commands take, from when they have been read to when their answer is complete, what is sent and received meanwhile included. `DATA` and `BDAT`: from the last octet of the message to the first reply. IDLE is not here: how long it takes is the client's choice.",
+        help: "Time of commands, until the reply is complete, including data transferred meanwhile. `DATA` and `BDAT`: from the last byte of the message to the first reply. IDLE is not included.",
         write: Write::Commands(|protocol, command, v, s| {
             let command = super::Command::from_u8(command);
             let Some(metrics) = v.ctx.metrics.of(protocol).command(command) else { return };
@@ -385,20 +371,27 @@ const FAMILIES: &[Family] = &[
         Counter,
         "",
         "protocol",
-        "Messages that were taken for at least one recipient.",
+        "Messages accepted for at least one recipient.",
         |v, s| {
             s.each_receiving(v, |p| &p.messages);
         }
     ),
-    family!("sealpost_messages_received_bytes", Counter, "bytes", "protocol", "Their octets.", |v, s| {
-        s.each_receiving(v, |p| &p.message_bytes);
-    }),
+    family!(
+        "sealpost_messages_received_bytes",
+        Counter,
+        "bytes",
+        "protocol",
+        "Bytes of accepted messages.",
+        |v, s| {
+            s.each_receiving(v, |p| &p.message_bytes);
+        }
+    ),
     family!(
         "sealpost_messages_refused",
         Counter,
         "",
         "protocol",
-        "Messages that were refused after they had come.",
+        "Messages rejected after they were received.",
         |v, s| {
             s.each_receiving(v, |p| &p.messages_refused);
         }
@@ -408,7 +401,7 @@ const FAMILIES: &[Family] = &[
         Counter,
         "",
         "protocol",
-        "Recipients that messages were delivered to.",
+        "Deliveries: recipients of accepted messages.",
         |v, s| {
             s.each_receiving(v, |p| &p.deliveries);
         }
@@ -418,7 +411,7 @@ const FAMILIES: &[Family] = &[
         Counter,
         "",
         "slot",
-        "Logins that succeeded, by what kind of slot opened the account: a `password`, a `token` (app password) or a `recovery` code.",
+        "Successful logins, by the kind of slot that opened the account: a `password`, a `token` (app password) or a `recovery` code.",
         |v, s| {
             for (slot, counter) in ["password", "token", "recovery"].iter().zip(&v.ctx.auth.metrics().entered)
             {
@@ -431,7 +424,7 @@ const FAMILIES: &[Family] = &[
         Counter,
         "",
         "reason",
-        "Logins that failed: wrong `credentials`, too many waiting (`busy`), the store could not be asked (`unavailable`), or the account is `suspended`.",
+        "Failed logins: wrong `credentials`, too many waiting (`busy`), no reply from the store (`unavailable`), or the account is `suspended`.",
         |v, s| {
             for (reason, counter) in
                 ["credentials", "busy", "unavailable", "suspended"].iter().zip(&v.ctx.auth.metrics().denied)
@@ -445,7 +438,7 @@ const FAMILIES: &[Family] = &[
         Counter,
         "",
         "",
-        "Failed logins that have no line of their own in the log, because there were too many.",
+        "Failed logins without a log line of their own, because there were too many.",
         |v, s| {
             s.number(&[], v.ctx.failed_logins.unlogged());
         }
@@ -455,12 +448,12 @@ const FAMILIES: &[Family] = &[
         Counter,
         "",
         "",
-        "Logins that needed no password check because the same one succeeded a while ago.",
+        "Logins answered from the login cache, without a password check.",
         |v, s| {
             s.number(&[], v.ctx.auth.metrics().remembered.read());
         }
     ),
-    family!("sealpost_login_cache_entries", Gauge, "", "", "Logins that are remembered now.", |v, s| {
+    family!("sealpost_login_cache_entries", Gauge, "", "", "Entries in the login cache.", |v, s| {
         s.number(&[], v.ctx.auth.remembered() as u64);
     }),
     family!(
@@ -468,7 +461,7 @@ const FAMILIES: &[Family] = &[
         Counter,
         "",
         "",
-        "Logins that had to wait because of earlier failures.",
+        "Logins delayed because of earlier failures.",
         |v, s| {
             s.number(&[], v.ctx.auth.metrics().held_back.read());
         }
@@ -478,28 +471,21 @@ const FAMILIES: &[Family] = &[
         Gauge,
         "",
         "reason",
-        "Logins that wait now: for a password check (`check`), or because of earlier failures (`throttle`).",
+        "Waiting logins: for a password check (`check`), or because of earlier failures (`throttle`).",
         |v, s| {
             s.number(&[("reason", "check")], v.ctx.auth.checks_waiting() as u64);
             s.number(&[("reason", "throttle")], v.ctx.auth.held_back() as u64);
         }
     ),
-    family!(
-        "sealpost_accounts_loaded",
-        Gauge,
-        "",
-        "",
-        "Accounts, and shared mailboxes, in memory now.",
-        |v, s| {
-            s.number(&[], v.loaded.0 as u64);
-        }
-    ),
+    family!("sealpost_accounts_loaded", Gauge, "", "", "Loaded accounts and shared mailboxes.", |v, s| {
+        s.number(&[], v.loaded.0 as u64);
+    }),
     family!(
         "sealpost_accounts_loaded_bytes",
         Gauge,
         "bytes",
         "",
-        "About how much memory their states take.",
+        "Approximate memory of the loaded accounts.",
         |v, s| {
             s.number(&[], v.loaded.1 as u64);
         }
@@ -509,7 +495,7 @@ const FAMILIES: &[Family] = &[
         Histogram,
         "seconds",
         "",
-        "Loading an account: its checkpoint and the log after it.",
+        "Time to load an account: its checkpoint and the log after it.",
         |v, s| {
             s.times(&[], &v.ctx.accounts.metrics().loads);
         }
@@ -519,12 +505,12 @@ const FAMILIES: &[Family] = &[
         Histogram,
         "",
         "",
-        "Events of the log applied on top of the checkpoint when an account was loaded.",
+        "Events replayed after the checkpoint when an account is loaded.",
         |v, s| {
             s.counts(&[], &v.ctx.accounts.metrics().load_events);
         }
     ),
-    family!("sealpost_account_unloads", Counter, "", "", "Accounts that left memory.", |v, s| {
+    family!("sealpost_account_unloads", Counter, "", "", "Accounts evicted from memory.", |v, s| {
         s.number(&[], v.ctx.accounts.metrics().unloads.read());
     }),
     family!(
@@ -532,21 +518,14 @@ const FAMILIES: &[Family] = &[
         Histogram,
         "seconds",
         "",
-        "Writing a checkpoint of an account, until it is durable.",
+        "Time to write a checkpoint of an account, until it is durable.",
         |v, s| {
             s.times(&[], &v.ctx.accounts.metrics().checkpoints);
         }
     ),
-    family!(
-        "sealpost_checkpoint_events",
-        Histogram,
-        "",
-        "",
-        "Events since the checkpoint before: how long logs get.",
-        |v, s| {
-            s.counts(&[], &v.ctx.accounts.metrics().checkpoint_events);
-        }
-    ),
+    family!("sealpost_checkpoint_events", Histogram, "", "", "Events between two checkpoints.", |v, s| {
+        s.counts(&[], &v.ctx.accounts.metrics().checkpoint_events);
+    }),
     family!("sealpost_log_entries_appended", Counter, "", "", "Entries appended to logs.", |v, s| {
         s.number(&[], v.ctx.accounts.metrics().journal.appended.read());
     }),
@@ -555,7 +534,7 @@ const FAMILIES: &[Family] = &[
         Counter,
         "",
         "",
-        "Appends that found another entry in their place and were decided anew; nothing is lost but time.",
+        "Appends that conflicted with another writer and were repeated; no data is lost.",
         |v, s| {
             s.number(&[], v.ctx.accounts.metrics().journal.lost.read());
         }
@@ -565,7 +544,7 @@ const FAMILIES: &[Family] = &[
         Counter,
         "",
         "",
-        "Entries read, to load accounts or to read on.",
+        "Entries read to load accounts or to catch up.",
         |v, s| {
             s.number(&[], v.ctx.accounts.metrics().journal.replayed.read());
         }
@@ -575,7 +554,7 @@ const FAMILIES: &[Family] = &[
         Counter,
         "",
         "",
-        "Entries removed because two checkpoints include them.",
+        "Entries trimmed because two checkpoints cover them.",
         |v, s| {
             s.number(&[], v.ctx.accounts.metrics().journal.trimmed.read());
         }
@@ -585,7 +564,7 @@ const FAMILIES: &[Family] = &[
         Histogram,
         "seconds",
         "operation",
-        "How long the store takes to `read`, `write` (until durable) and `delete` objects, its queues included.",
+        "Time to `read`, `write` (until durable) and `delete` objects, including queues.",
         |v, s| {
             let metrics = v.ctx.store.metrics();
             s.times(&[("operation", "read")], &metrics.reads);
@@ -593,7 +572,7 @@ const FAMILIES: &[Family] = &[
             s.times(&[("operation", "delete")], &metrics.deletes);
         }
     ),
-    family!("sealpost_store_failures", Counter, "", "", "Operations of the store that failed.", |v, s| {
+    family!("sealpost_store_failures", Counter, "", "", "Failed store operations.", |v, s| {
         s.number(&[], v.ctx.store.metrics().failures.read());
     }),
     family!(
@@ -601,7 +580,7 @@ const FAMILIES: &[Family] = &[
         Counter,
         "",
         "",
-        "Signs of damage in the local store's database: nothing is written any more until `sealpost store repair`.",
+        "Signs of damage in the local store's database. The store is read-only until `sealpost store repair`.",
         |v, s| {
             s.number(&[], v.ctx.store.metrics().damage.read());
         }
@@ -611,7 +590,7 @@ const FAMILIES: &[Family] = &[
         Gauge,
         "",
         "",
-        "1 while the disk of the local store is full: mail is refused for now, and what is left is kept for removing.",
+        "1 while the disk of the local store is full: mail gets a temporary error, and the reserve is for removing.",
         |v, s| {
             s.number(&[], v.ctx.store.is_disk_full().into());
         }
@@ -621,7 +600,7 @@ const FAMILIES: &[Family] = &[
         Gauge,
         "",
         "",
-        "1 while the clock is far past the newest time that is known: nothing is removed for good until it is set or confirmed.",
+        "1 while the clock is far past the newest known time: no data is deleted until it is set or confirmed.",
         |v, s| {
             s.number(&[], v.ctx.clock_watch.is_doubted().into());
         }
@@ -631,7 +610,7 @@ const FAMILIES: &[Family] = &[
         Counter,
         "",
         "",
-        "Requests sent to a store behind a network; a page of a listing and a part of an upload are one each.",
+        "Requests to a remote store; a page of a listing and a part of an upload count as one each.",
         |v, s| {
             s.number(&[], v.ctx.store.metrics().requests.read());
         }
@@ -641,7 +620,7 @@ const FAMILIES: &[Family] = &[
         Counter,
         "",
         "",
-        "Those of them that repeated one that had failed.",
+        "Requests to a remote store that repeated a failed one.",
         |v, s| {
             s.number(&[], v.ctx.store.metrics().retries.read());
         }
@@ -651,7 +630,7 @@ const FAMILIES: &[Family] = &[
         Counter,
         "",
         "result",
-        "Reads of messages, index and checkpoints that the cache of such a store answered (`hit`), or had to leave to the store (`miss`).",
+        "Reads of messages, index segments and checkpoints from the cache of a remote store (`hit`), or from the store (`miss`).",
         |v, s| {
             s.number(&[("result", "hit")], v.ctx.store.metrics().cache_hits.read());
             s.number(&[("result", "miss")], v.ctx.store.metrics().cache_misses.read());
@@ -662,7 +641,7 @@ const FAMILIES: &[Family] = &[
         Histogram,
         "seconds",
         "",
-        "Transactions of the local store, the wait for the disk included.",
+        "Time of local store transactions, including the sync.",
         |v, s| {
             s.times(&[], &v.ctx.store.metrics().commits);
         }
@@ -672,7 +651,7 @@ const FAMILIES: &[Family] = &[
         Histogram,
         "",
         "",
-        "Writes and removals that share such a transaction.",
+        "Writes and removals in one transaction.",
         |v, s| {
             s.counts(&[], &v.ctx.store.metrics().commit_jobs);
         }
@@ -682,21 +661,27 @@ const FAMILIES: &[Family] = &[
         Counter,
         "",
         "",
-        "Waits for the disk: one for each transaction, two for each object that is a file.",
+        "Syncs: one for each transaction, two for each object that is a file.",
         |v, s| {
             s.number(&[], v.store.fsyncs);
         }
     ),
     family!("sealpost_store_objects_written", Counter, "", "", "Objects written.", |v, s| s
         .number(&[], v.store.objects)),
-    family!("sealpost_store_written_bytes", Counter, "bytes", "", "Their bytes, sealed.", |v, s| s
-        .number(&[], v.store.bytes)),
+    family!(
+        "sealpost_store_written_bytes",
+        Counter,
+        "bytes",
+        "",
+        "Bytes of written objects, sealed.",
+        |v, s| s.number(&[], v.store.bytes)
+    ),
     family!(
         "sealpost_store_wal_checkpoints",
         Counter,
         "",
         "",
-        "Copies of the local store's write-ahead log into its database.",
+        "Checkpoints of the local store's write-ahead log into its database.",
         |v, s| {
             s.number(&[], v.ctx.store.metrics().wal_checkpoints.read());
         }
