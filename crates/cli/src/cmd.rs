@@ -31,25 +31,25 @@ pub enum Command {
     Try(r#try::Args),
     /// Run the server
     Serve(serve::Args),
-    /// Make, list, change and remove accounts; app passwords and recovery codes
+    /// Manage accounts, app passwords and recovery codes
     Account(account::Args),
-    /// Make, list and remove aliases and catch-alls
+    /// Manage aliases and catch-alls
     Alias(alias::Args),
-    /// Put mail from mbox files, Maildirs and .eml files into an account
+    /// Import mbox files, Maildirs and .eml files into an account
     Import(import::Args),
-    /// Write an account's mail to mbox files or a Maildir
+    /// Export an account's mail to mbox files or a Maildir
     Export(export::Args),
-    /// Keep a copy of a mailbox that lives on another server
+    /// Back up a mailbox of another server
     Archive(archive::Args),
-    /// Read everything back and say what is damaged
+    /// Verify the store and report damage
     Check(check::Args),
-    /// Say how much there is
+    /// Print the number and size of accounts and objects
     Stats(stats::Args),
-    /// Find out what a store can do; copy one, for backup or to move it; repair one
+    /// Test, copy or repair a store
     Store(store::Args),
-    /// Watch what the server is doing
+    /// Monitor the server: sessions, memory, rates
     Top(top::Args),
-    /// Load any IMAP, SMTP or LMTP server and report how it does
+    /// Benchmark an IMAP, SMTP or LMTP server
     Bench(bench::Args),
     /// Show the configuration
     Config(config::Args),

@@ -10,19 +10,19 @@ use crate::shell;
 /// Options that every command has, before or after its name.
 #[derive(Args, Debug, Clone, Default)]
 pub struct Global {
-    /// Read the configuration from FILE [default: $SEALPOST_CONFIG, else /etc/sealpost.toml if it is there and --dir is not given]
+    /// Read the configuration from FILE [default: $SEALPOST_CONFIG, else /etc/sealpost.toml if it exists and --dir is not given]
     #[arg(long, global = true, value_name = "FILE", help_heading = "Any command")]
     pub config: Option<PathBuf>,
     /// Keep the data in DIR [default: the configuration's `directory`, else ./sealpost-data]
     #[arg(long, global = true, value_name = "DIR", help_heading = "Any command")]
     pub dir: Option<PathBuf>,
-    /// Print JSON, for programs
+    /// Print JSON
     #[arg(long, global = true, help_heading = "Any command")]
     pub json: bool,
-    /// Print nothing if all goes well; what goes wrong is printed on standard error all the same
+    /// Print errors only, on standard error
     #[arg(long, short, global = true, help_heading = "Any command")]
     pub quiet: bool,
-    /// How much to log, on standard error [default: the configuration's `log.level`, else warn]
+    /// Log level, on standard error [default: the configuration's `log.level`, else warn]
     #[arg(long, global = true, value_name = "LEVEL", help_heading = "Any command")]
     pub log: Option<Level>,
 }

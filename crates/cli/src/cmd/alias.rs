@@ -17,14 +17,15 @@ use crate::place::Place;
 /// Arguments of `sealpost alias`.
 #[derive(clap::Args)]
 #[command(
-    after_help = "An address with a tag (jane+lists@example.org) needs no alias: its mail goes to the address \
-                        without the tag. Targets are accounts and aliases of this server, which sends no mail to others.\n
+    after_help = "An address with a tag (jane+lists@example.org) needs no alias: its mail goes to the \
+                        address without the tag. Targets are accounts and aliases of this server. \
+                        Sealpost sends no mail to other servers.\n
 Examples:
   sealpost alias add info@example.org jane@example.org joe@example.org
-  sealpost alias add info@example.org ann@example.org      ann gets that mail too
-  sealpost alias set info@example.org ann@example.org      ann alone gets it
-  sealpost alias add @example.org jane@example.org         everything nobody else answers to
-  sealpost alias remove info@example.org joe@example.org   joe gets it no more
+  sealpost alias add info@example.org ann@example.org      adds a target
+  sealpost alias set info@example.org ann@example.org      replaces all targets
+  sealpost alias add @example.org jane@example.org         catch-all
+  sealpost alias remove info@example.org joe@example.org   removes a target
   sealpost alias remove info@example.org"
 )]
 pub struct Args {

@@ -64,7 +64,7 @@ enum Command {
     Migrate(Box<migrate::Args>),
     /// Make an account's folders the same as another one's
     Mirror(Box<mirror::Args>),
-    /// Say what is in a copy
+    /// Print the contents of a copy
     Stats(stats::Args),
     /// Write a copy in another format
     Export(Box<export::Args>),

@@ -39,10 +39,10 @@ use crate::secret::{self, PasswordArgs};
 /// Arguments of `sealpost check`.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Without a password only what needs no key is checked, and that is said. A password that is \
-                        given is tried on every account that is checked. Objects that nothing refers to are \
-                        counted, not damage: they are left by interrupted deliveries and removed in time. Exit \
-                        status 0 if nothing is wrong, 1 if something is.\n
+    after_help = "Without a password, check verifies the parts that need no key, and reports the rest as \
+                        not checked. With a password, it tries it on every account. It \
+                        counts objects without references, which are left by interrupted deliveries and \
+                        removed later; they are no damage. Exit status 0 if no damage was found, else 1.\n
 Examples:
   sealpost check
   sealpost check --account jane@example.org

@@ -17,7 +17,7 @@ pub struct Args {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Print which file is read, what is in force, and where each value came from
+    /// Print the file that is read, the values in force, and where each one comes from
     Show,
     /// Print a configuration file with every key, its default and what it means
     Default,

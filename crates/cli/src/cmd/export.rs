@@ -35,11 +35,11 @@ const FAILURES_KEPT: usize = 1000;
 /// Arguments of `sealpost export`.
 #[derive(clap::Args)]
 #[command(
-    after_help = "mbox: with one --mailbox, PATH is the file; otherwise a directory that gets a file for each \
-                        mailbox that has messages, those of mailboxes below others in directories of their own. No \
-                        file that exists is overwritten, and only you can read the new ones. Maildir: PATH is the directory, mailboxes are Maildir++ \
-                        folders; an export that was interrupted can be run again, and adds what is new. Flags and \
-                        dates are kept in both.\n
+    after_help = "mbox: with one --mailbox, PATH is the file. Otherwise it is a directory, with one file \
+                        for each mailbox that has messages, and subdirectories for mailboxes below \
+                        others. Existing files are not overwritten; new ones are readable only by you. \
+                        Maildir: PATH is the directory, with Maildir++ folders; run the command again to \
+                        continue or to add new mail. Both keep flags and dates.\n
 Examples:
   sealpost export --account jane@example.org --format mbox mail/
   sealpost export --account jane@example.org --format mbox --mailbox Archive archive.mbox

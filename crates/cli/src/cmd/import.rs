@@ -50,13 +50,14 @@ const SKIPPED_SHOWN: usize = 100;
 /// Arguments of `sealpost import`.
 #[derive(clap::Args)]
 #[command(
-    after_help = "What a file is depends on what is in it, not on its name; what is compressed (gzip, bzip2, xz, zstd) is \
-                        unpacked. A file that is no mail is named and not imported. Mailboxes are called as the folders of \
-                        the archive are and made if they are not there. A message that its mailbox has already, byte for \
-                        byte, is not imported again (one that is twice in the archive is twice in the mailbox), so an import \
-                        that was interrupted, or whose archive has grown, is simply run again. A message without a date of \
-                        its own in the archive gets that of its Received or Date field. Exit status 1 if a message failed or \
-                        a file that was named is no mail; the others are imported all the same.\n
+    after_help = "The content of a file decides its format, not its name. Compressed files (gzip, bzip2, \
+                        xz, zstd) are decompressed. Files that are not mail are reported and skipped. \
+                        Mailboxes have the names of the folders in the archive; missing ones are created. \
+                        A message that its mailbox already has, byte for byte, is skipped, so run the \
+                        command again to continue after an interruption or to add new mail. A message \
+                        without a date in the archive gets the date of its Received or Date field. Exit \
+                        status 1 if a message failed, or if a file named on the command line is not mail; \
+                        the others are imported.\n
 Examples:
   sealpost import old.mbox --account jane@example.org
   sealpost import ~/Maildir --account jane@example.org --below Old

@@ -14,8 +14,8 @@ use crate::secret::PasswordArgs;
 /// Arguments of `sealpost account recovery`.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Makes a recovery code and prints it, this once; a code made before works no longer. Nobody, \
-                        the operator included, can open the account without its password or this code.\n
+    after_help = "Prints a new recovery code, once; an earlier code stops working. Without the password \
+                        or this code the account cannot be opened, by the operator either.\n
 Examples:
   sealpost account recovery jane@example.org
   sealpost account passwd jane@example.org --recovery"

@@ -17,16 +17,14 @@ use crate::secret::PasswordArgs;
 
 /// Arguments of `sealpost stats`.
 #[derive(clap::Args)]
-#[command(
-    after_help = "What is counted without a password is what the server itself can see: objects and their \
-                        sizes. With --account and its password, its mailboxes and messages too.\n
+#[command(after_help = "Without a password, stats counts objects and their sizes. With --account and its \
+                        password, it also counts mailboxes and messages.\n
 Examples:
   sealpost stats
   sealpost stats --account jane@example.org
-  sealpost stats --json | jq .kinds.messages.bytes"
-)]
+  sealpost stats --json | jq .kinds.messages.bytes")]
 pub struct Args {
-    /// Open this account and count what is in its mailboxes
+    /// Open this account and count its mailboxes and messages
     #[arg(long, value_name = "NAME")]
     account: Option<String>,
     #[command(flatten)]

@@ -27,7 +27,7 @@ enum Command {
     Copy(copy::Args),
     /// Make the damaged database of a local store sound again, while no server runs
     Repair(repair::Args),
-    /// Say that the clock is right, after which a server removes again for good what is old
+    /// Confirm that the clock is right, so that servers delete expired data again
     ConfirmClock(confirm_clock::Args),
 }
 

@@ -34,7 +34,7 @@ enum Command {
     Add {
         #[command(flatten)]
         account: NameArgs,
-        /// What it is for
+        /// A label, such as the name of the device
         label: String,
         #[command(flatten)]
         password: PasswordArgs,

@@ -30,16 +30,16 @@ const PLAIN_WIDTH: usize = 140;
 /// Arguments of `sealpost top`.
 #[derive(clap::Args)]
 #[command(
-    after_help = "On a terminal, the screen is drawn anew every second: q ends it, o changes the order of \
-                        sessions. Elsewhere, with --once and with --json it prints what is, once; numbers then count \
-                        from the server's start.\n
+    after_help = "On a terminal, top refreshes every second: q quits, o changes the order of sessions. \
+                        Elsewhere, and with --once or --json, it prints once; numbers are then totals \
+                        since the server started.\n
 Examples:
   sealpost top --dir /var/lib/sealpost
   sealpost top --once
   sealpost top --json | jq .memory"
 )]
 pub struct Args {
-    /// Print what is, once
+    /// Print once
     #[arg(long)]
     once: bool,
     /// Which sessions come first
@@ -53,10 +53,10 @@ pub struct Args {
 /// Which sessions come first.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub enum SessionOrder {
-    /// Those that work on a command, then those that moved most octets
+    /// Sessions with a running command first, then by bytes transferred
     #[default]
     Busy,
-    /// Those that moved most octets
+    /// By bytes transferred
     Bytes,
     /// The oldest
     Age,

@@ -30,9 +30,9 @@ const COPY_PASSWORDS: usize = 5;
 /// Arguments of `sealpost archive add`.
 #[derive(clap::Args)]
 #[command(
-    after_help = "What is not said is asked for at a terminal, which folders to copy too. The account is tried before it is \
-                  remembered. A password that was typed is kept in a file that only you can read; --password-file or \
-                  --token-command keep it where you want it.\n
+    after_help = "At a terminal, add asks for missing values, and for the folders to copy. It tests the \
+                        connection before it remembers the account. It keeps a typed password in a file \
+                        that only you can read; --password-file or --token-command leave it elsewhere.\n
 Examples:
   sealpost archive add work
   sealpost archive add work --host imap.example.org --user jane --password-file ~/.secret --format mbox --into ~/mail/work

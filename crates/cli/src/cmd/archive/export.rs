@@ -25,10 +25,10 @@ use crate::global::Global;
 /// Arguments of `sealpost archive export`.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Octets, dates, flags and the server's UIDs are the same afterwards. Messages that are there already are not \
-                  written again, so an export that was interrupted, or whose copy has grown, is simply run again; a pull into \
-                  the export goes on where the copy was. Exit status 1 if a message could not be read; the others are exported \
-                  all the same; 75 if it was interrupted.\n
+    after_help = "Keeps bytes, dates, flags and the server's UIDs. Messages that exist are not written \
+                        again: run the command again to continue after an interruption, or to add new \
+                        mail. A pull into the export continues where the copy ended. Exit status 1 if a \
+                        message could not be read (the others are exported), 75 if it was interrupted.\n
 Examples:
   sealpost archive export work --format mbox --into ~/mail/work
   sealpost archive export --from copy --format maildir --into ~/Maildir"
@@ -53,8 +53,7 @@ pub struct Args {
     sealed: SealedArgs,
     #[command(flatten)]
     folders: FolderArgs,
-    /// Also what was put aside when the server gave its folder another UIDVALIDITY, as a folder of its own (INBOX-7). `--folder`
-    /// may name either
+    /// Also export folders that a changed UIDVALIDITY has put aside, as folders of their own (INBOX-7). `--folder` may name either
     #[arg(long)]
     put_aside: bool,
     /// Say what would be written, and write nothing

@@ -13,14 +13,14 @@ use crate::global::Global;
 /// Arguments of `sealpost archive keep-bodies`.
 #[derive(clap::Args)]
 #[command(
-    after_help = "The next pull gives up what is too much. What was given up before stays on the server alone, also if more may be \
-                        kept now."
+    after_help = "The next pull removes bodies beyond the limit. Bodies that were removed before stay on \
+                        the server only, also after you raise the limit."
 )]
 pub struct Args {
     /// An account that is remembered
     #[arg(value_name = "ACCOUNT")]
     account: String,
-    /// Octets on disk, such as 2GB, or `all`
+    /// Disk space, such as 2GB, or `all`
     #[arg(value_name = "SIZE")]
     size: String,
 }

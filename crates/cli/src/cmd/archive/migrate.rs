@@ -29,8 +29,7 @@ pub struct Args {
     to: String,
     #[command(flatten)]
     put: PutArgs,
-    /// Add to FILE which message got which UID, a line of JSON each
-    /// [default: FROM-TO.uids beside what is remembered of the accounts]
+    /// Append the new UID of each message to FILE, one line of JSON each [default: FROM-TO.uids beside the remembered accounts]
     #[arg(long, value_name = "FILE")]
     map: Option<PathBuf>,
 }

@@ -13,11 +13,12 @@ use crate::global::Global;
 /// Arguments of `sealpost archive mirror`.
 #[derive(clap::Args)]
 #[command(
-    after_help = "As `archive migrate`, and then the folders of TO become what those of FROM are: flags follow, and what is gone \
-                  from FROM is removed from TO, for good. Removed is only what an earlier migrate or mirror put there. What looks \
-                  like a mistake is not removed, and the exit status is 1: an empty folder, more than half of a folder, a \
-                  FROM whose UIDVALIDITY changed, a run in which something could not be put there. Folders are never \
-                  removed.\n
+    after_help = "Does what `archive migrate` does, and then makes the folders of TO equal to those of \
+                        FROM: it copies flags, and permanently removes messages from TO that FROM no \
+                        longer has. It removes only messages that an earlier migrate or mirror put there. \
+                        It removes nothing, and exits with status 1, if FROM looks like a mistake: an \
+                        empty folder, more than half of a folder removed, a changed UIDVALIDITY, or a \
+                        message that could not be copied. It never removes folders.\n
 Example:
   sealpost archive mirror work standby --dry-run"
 )]

@@ -29,10 +29,11 @@ use crate::output::advice;
 /// Arguments of `sealpost archive pull`.
 #[derive(clap::Args)]
 #[command(
-    after_help = "A pull may be ended at any moment, by Ctrl-C, a crash or a power cut: what was committed is in the \
-                  copy, and the next pull goes on from there. Messages that the server no longer has stay in the copy unless \
-                  --delete is given; folders that it no longer has stay in any case. Exit status 0: the copy is what the server has; 1: something could not be had, \
-                  and is tried again next time; 75: interrupted, or the server cannot be reached.\n
+    after_help = "You can end a pull at any moment, by Ctrl-C, a crash or a power cut: committed messages \
+                        are in the copy, and the next pull continues. Messages that the server no longer \
+                        has stay in the copy, unless you give --delete; folders always stay. Exit status \
+                        0 if the copy is complete; 1 if a message or folder could not be fetched (the \
+                        next pull retries it); 75 if it was interrupted or the server cannot be reached.\n
 Examples:
   sealpost archive pull                       every account that is remembered
   sealpost archive pull work --folder 'INBOX*'
@@ -54,8 +55,7 @@ pub struct Args {
     sealed: SealedArgs,
     #[command(flatten)]
     folders: FolderArgs,
-    /// Keep no more bodies than SIZE on disk, such as 2GB: headers and searchable text of everything stay, the oldest and largest bodies
-    /// are given up and fetched from the server when they are opened [default: what is remembered of the account, or all]
+    /// Keep at most SIZE of message bodies on disk, such as 2GB: headers and searchable text of all messages stay, the oldest and largest bodies are removed, and fetched from the server when they are opened [default: the remembered limit of the account, or all]
     #[arg(long, value_name = "SIZE", value_parser = octets, help_heading = "Copy")]
     keep_bodies: Option<u64>,
     /// Remove messages from the copy that the server no longer has; folders that are gone there stay

@@ -23,8 +23,10 @@ use crate::global::Global;
 /// Arguments of `sealpost archive restore`.
 #[derive(clap::Args)]
 #[command(
-    after_help = "What is in the copy and not on the server is put there, also what was deleted there since. Dates and flags are kept. A message that the folder has already, by its Message-ID or else by date, \
-                  sender and subject, is not put there again, so a restore that was interrupted is simply run again.\n
+    after_help = "Copies to the server the messages of the copy that it does not have, also those deleted \
+                        there since, with dates and flags. It skips messages that the folder has already, \
+                        by Message-ID, or else by date, sender and subject; run it again to continue \
+                        after an interruption.\n
 Examples:
   sealpost archive restore work                             back to where it came from
   sealpost archive restore work --below Old --to new-account
@@ -49,8 +51,7 @@ pub struct Args {
     server: ServerArgs,
     #[command(flatten)]
     put: PutArgs,
-    /// Also what was put aside when the server gave its folder another UIDVALIDITY, into the folder that it was. `--folder` may
-    /// name either
+    /// Also restore folders that a changed UIDVALIDITY has put aside, into their original folder. `--folder` may name either
     #[arg(long)]
     put_aside: bool,
     /// Add to FILE which message got which UID, a line of JSON each, besides sealpost.restored in the copy, which pulls read

@@ -25,10 +25,11 @@ use crate::output::warn;
 /// Arguments of `sealpost archive verify`.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Every message of the copy is read and compared with the hash it was stored under; then counts, UIDs and sizes \
-                  are compared with the server, and the octets of a sample. Exit status 1 if something is missing, \
-                  different or damaged. With --repair, what the server has is fetched again and takes its place; what it has no \
-                  more stays as it is. Exit status 1 then if something could not be repaired, 75 if it was interrupted.\n
+    after_help = "Reads every message of the copy and compares it with its stored hash. Then compares \
+                        counts, UIDs and sizes with the server, and the bytes of a sample. Exit status 1 \
+                        if a message is missing, different or damaged. With --repair, it fetches such \
+                        messages again; those that the server no longer has stay as they are. Exit status \
+                        1 then if a message could not be repaired, 75 if it was interrupted.\n
 Examples:
   sealpost archive verify work
   sealpost archive verify work --all
@@ -57,7 +58,7 @@ pub struct Args {
     /// Fetch and compare all of them
     #[arg(long, conflicts_with = "sample")]
     all: bool,
-    /// Fetch again what is missing, different or damaged
+    /// Fetch missing, different and damaged messages again
     #[arg(long)]
     repair: bool,
 }

@@ -65,7 +65,7 @@ pub struct Options {
     /// Believe the certificates in FILE, PEM, and those they issued [default: the system's]
     #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
     ca: Option<PathBuf>,
-    /// What the server is called in the report
+    /// The server's name in the report
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
     /// Watch this process and all below it: CPU, memory, threads, files

@@ -12,14 +12,13 @@ use crate::place::Place;
 
 /// Arguments of `sealpost store confirm-clock`.
 #[derive(clap::Args)]
-#[command(
-    after_help = "A server whose clock is more than 30 days past the newest time that it knows of serves, and removes nothing for good: \
-                  a clock that is years ahead would take what was removed yesterday. If the clock is wrong, set it. If it is \
-                  right, and the server was off for so long, this says so; a server that runs goes by it within a minute. On several \
-                  nodes it is said on each.\n
+#[command(after_help = "If the clock is more than 30 days past the newest time that the server knows, the \
+                        server deletes nothing permanently, because a wrong clock would end every grace \
+                        period. If the clock is wrong, set it. If it is right, and the server was off for \
+                        so long, run this command; a running server notices within a minute. On several \
+                        nodes, run it on each.\n
 Examples:
-  sealpost store confirm-clock --config /etc/sealpost.toml"
-)]
+  sealpost store confirm-clock --config /etc/sealpost.toml")]
 pub struct Args {}
 
 #[derive(Serialize)]

@@ -37,20 +37,19 @@ use crate::store::{Purpose, is_store};
 
 /// Arguments of `sealpost store copy`.
 #[derive(clap::Args)]
-#[command(
-    after_help = "A store is s3://bucket/prefix (with the endpoint, region and access key of the configuration), \
-                        file:///directory, a directory, or config:FILE, the one that another configuration names. What is \
-                        there already is not copied again: run it again to go on after an interruption, or to bring a \
-                        backup up to date. Nothing is replaced, and nothing removed. The server's key is no object: copy \
-                        server.key yourself. Exit status 1 if something at TO differs: what is copied now is read back and compared, \
-                        what was there is compared by size (a file at TO that is missing or has another size is written again), \
-                        and byte by byte with --verify; or if something at FROM is damaged or \
-                        cannot be read: it is named, and everything else is copied.\n
+#[command(after_help = "A store is s3://bucket/prefix (with the endpoint, region and access key of the \
+                        configuration), file:///directory, a directory, or config:FILE, the store of \
+                        another configuration. Objects that TO already has are not copied again: run the \
+                        command again to continue after an interruption, or to update a backup. It \
+                        replaces and removes nothing. It does not copy the server's key: copy server.key \
+                        yourself. New objects are read back and compared; existing ones are compared by \
+                        size, with --verify byte by byte. A file at TO that is missing or has another \
+                        size is written again. Exit status 1 if an object at TO differs, or if an object \
+                        at FROM is damaged or cannot be read; the others are copied.\n
 Examples:
   sealpost store copy ./sealpost-data /backup/mail
   sealpost store copy --config /etc/sealpost.toml s3://mail /backup/mail --json
-  sealpost store copy ./sealpost-data s3://mail --account jane@example.org"
-)]
+  sealpost store copy ./sealpost-data s3://mail --account jane@example.org")]
 pub struct Args {
     /// Where to copy from
     #[arg(value_name = "FROM")]
@@ -61,7 +60,7 @@ pub struct Args {
     /// Copy this account and its shared mailboxes only; may be repeated. The data directory has to have the key of FROM
     #[arg(long, value_name = "NAME")]
     account: Vec<String>,
-    /// Compare what is at TO already byte by byte, which reads all of it from both; without this its sizes are compared
+    /// Compare existing objects at TO byte by byte instead of by size
     #[arg(long)]
     verify: bool,
 }

@@ -17,16 +17,16 @@ const SHOWN: usize = 20;
 
 /// Arguments of `sealpost store repair`.
 #[derive(clap::Args)]
-#[command(
-    after_help = "For the database of a local store (objects.sqlite) of which `sealpost check` says that it is damaged. The \
-                  server and all other commands have to be stopped. Damaged indexes are built anew. If that is not enough, all that \
-                  can be read is copied into a new database, which is checked before it takes the place of the old one; the old \
-                  one is kept beside it, and takes as much room again. Exit status 0 if nothing is lost, 1 if objects are lost or \
-                  could not be repaired, 3 if there is no store, 75 if another process has it open.\n
+#[command(after_help = "Repairs the database of a local store (objects.sqlite) after `sealpost check` has \
+                        reported damage. Stop the server and all other commands first. The command \
+                        rebuilds damaged indexes. If that is not enough, it copies all readable rows into \
+                        a new database, checks it, and exchanges the two; the old one is kept beside it \
+                        and needs as much disk space again. Exit status 0 if nothing is lost, 1 if \
+                        objects are lost or could not be repaired, 3 if there is no store, 75 if another \
+                        process has it open.\n
 Examples:
   sealpost store repair
-  sealpost store repair --config /etc/sealpost.toml --json"
-)]
+  sealpost store repair --config /etc/sealpost.toml --json")]
 pub struct Args {
     /// The directory of the store, if it is not the one of the configuration
     #[arg(value_name = "DIRECTORY")]
