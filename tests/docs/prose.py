@@ -208,27 +208,27 @@ def literals(text):
 
 
 def help_texts(text):
-    """The doc comments from which clap makes help: of fields and variants, in a file that uses clap's derives.
+    """The doc comments from which clap makes help: of fields and variants of types that derive clap's traits.
 
     >>> code = "#[derive(clap::Args)]\\npub struct Args {\\n    /// The file\\n    /// to read\\n    #[arg(long)]\\n    file: PathBuf,\\n}"
     >>> list(help_texts(code))
     [(3, 'The file to read')]
-    >>> list(help_texts("struct A {\\n    /// Whoever\\n    a: u8,\\n}"))
+    >>> list(help_texts("use clap::Args;\\n#[derive(Debug)]\\nstruct A {\\n    /// Whoever\\n    a: u8,\\n}"))
     []
     >>> list(help_texts("#[derive(clap::Args)]\\nstruct A;\\nimpl A {\\n    /// Whoever\\n    fn f() {}\\n}"))
     []
     """
-    if not re.search(r"\bclap::|\bSubcommand\b|\bValueEnum\b", text):
-        return
-    block, first = [], 0
+    block, first, inside = [], 0, False
     for number, line in enumerate(text.splitlines(), 1):
-        comment = re.match(r"\s+///\s?(.*)", line)
+        if line.startswith("#[derive("):
+            inside = re.search(r"\b(?:Args|Parser|Subcommand|ValueEnum)\b", line)
+        inside = inside and not re.match(r"\}|(?:pub(?:\([^)]*\))? )?(?:impl|fn|async|mod|const|static|trait)\b", line)
+        comment = inside and re.match(r"\s+///\s?(.*)", line)
         if comment:
             first = first if block else number
             block.append(comment[1])
         elif block and line.strip() and not line.strip().startswith("#"):
-            if not re.match(r"\s*(?:pub(?:\([^)]*\))? )?(?:const |async )*fn\b", line):
-                yield first, " ".join(block)
+            yield first, " ".join(block)
             block = []
 
 
