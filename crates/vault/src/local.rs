@@ -543,8 +543,12 @@ impl fmt::Debug for LocalStore {
     }
 }
 
+/// The end of the year 9999, in milliseconds since 1970: there is no later date.
+const LATEST_MS: u64 = 253_402_300_799_000;
+
 fn meta(location: Path, row: &Row) -> ObjectMeta {
-    let modified = UNIX_EPOCH + Duration::from_millis(u64::try_from(row.modified.0).unwrap_or(0));
+    let modified = u64::try_from(row.modified.0).unwrap_or(0).min(LATEST_MS);
+    let modified = UNIX_EPOCH + Duration::from_millis(modified);
     ObjectMeta { location, last_modified: modified.into(), size: row.size, e_tag: None, version: None }
 }
 

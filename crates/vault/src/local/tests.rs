@@ -527,6 +527,32 @@ fn puts_a_hundred() {
 }
 
 #[test]
+fn a_row_with_values_that_were_never_written_harms_no_other() {
+    let dir = tempfile::tempdir().unwrap();
+    block_on(async {
+        let store = open(dir.path()).await;
+        for (path, size) in [("d/a", 300), ("d/b", 300), ("d/large", LARGE)] {
+            store.put_new(path, sealed(size, 1)).await.unwrap();
+        }
+        let database = rusqlite::Connection::open(schema::path(dir.path())).unwrap();
+        database.busy_timeout(Duration::from_secs(10)).unwrap();
+        for (size, modified) in [(i64::MAX, i64::MAX), (-1, i64::MIN), (i64::MAX / 2, 1 << 60)] {
+            let damage = "UPDATE objects SET size = ?1, modified = ?2 WHERE path <> 'd/b'";
+            assert_eq!(database.execute(damage, [size, modified]).unwrap(), 2);
+            assert_eq!(listed(&store, "d", None).await, ["d/a", "d/b", "d/large"]);
+            assert_eq!(store.read("d/b").await.unwrap(), sealed(300, 1).as_ref());
+            for path in ["d/a", "d/large"] {
+                assert_eq!(
+                    store.read(path).await.unwrap_err().kind(),
+                    Kind::Corrupt,
+                    "{path} of {size} bytes"
+                );
+            }
+        }
+    });
+}
+
+#[test]
 #[allow(clippy::print_stderr, reason = "a test that cannot run here has to say so")]
 fn what_frees_room_goes_on_when_the_disk_is_full() {
     if !may_mount() {
