@@ -134,9 +134,9 @@ async fn noise_loses_nothing_and_nobody_disagrees() {
         expunge(&there, 2).await.unwrap();
         let expected = inbox(&here).await;
         assert_eq!(subjects(&expected), ["a", "c"]);
-        assert_eq!(inbox(&*w.open(&w.node()).await.unwrap()).await, expected);
+        assert_eq!(inbox(&w.open(&w.node()).await.unwrap()).await, expected);
         here.checkpoint().await.unwrap();
-        assert_eq!(inbox(&*w.open(&w.node()).await.unwrap()).await, expected);
+        assert_eq!(inbox(&w.open(&w.node()).await.unwrap()).await, expected);
     }
 }
 
@@ -229,7 +229,7 @@ async fn a_lost_last_entry_is_noticed_by_who_has_read_it() {
     let refused = w.open(&w.node()).await.err().unwrap();
     assert_eq!(refused.kind(), Kind::Corrupt, "{refused}");
     w.journal().repair(false).await.unwrap().unwrap();
-    let after = inbox(&*w.open(&w.node()).await.unwrap()).await;
+    let after = inbox(&w.open(&w.node()).await.unwrap()).await;
     assert_eq!(subjects(&after), ["x0", "x1", "x2"]);
     assert!(after.0 > shown.0);
     assert_eq!(inbox(&here).await, after);

@@ -540,11 +540,12 @@ mod tests {
     /// What the MAC costs: `cargo test -p sealpost-vault --release what_a_mac_costs -- --ignored --nocapture`.
     #[test]
     #[ignore = "prints figures"]
+    #[allow(clippy::print_stdout, reason = "that is what it is for")]
     fn what_a_mac_costs() {
         use sealpost_base::{Clock, SystemClock};
         let (clock, key, times) = (SystemClock::new(), log_key(1), 20_000u32);
         for size in [300usize, 2_000, 64 * 1024] {
-            let text: Vec<u8> = (0..size).map(|i| (i * i >> 3) as u8 ^ i as u8).collect();
+            let text: Vec<u8> = (0..size).map(|i| ((i * i) >> 3) as u8 ^ i as u8).collect();
             let (keys, [owner, delivery], header) = sealed(&text);
             let random = SeededRandom::new(1);
             let times = times / (1 + size as u32 / 2_000);
