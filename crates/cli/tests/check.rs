@@ -258,7 +258,9 @@ fn an_account_with_a_lost_entry_is_repaired_by_a_command() {
     let (said, status) = home.json(&["account", "repair", ACCOUNT]);
     assert_eq!((status, said["logs"].as_array().map(Vec::len)), (0, Some(0)), "{said}");
     remove(&home, &entry);
-    assert_ne!(home.export("mbox", "refused").1, 0, "the account is not opened");
+    let refused =
+        ["export", "--account", ACCOUNT, "--format", "mbox", "--password-file", "password", "refused"];
+    assert_ne!(home.status(&refused), 0, "the account is not opened");
     let (said, status) = home.json(&["account", "repair", ACCOUNT]);
     assert_eq!((status, said["logs"].as_array().map(Vec::len)), (0, Some(1)), "{said}");
     assert_eq!(home.check().1, 0);

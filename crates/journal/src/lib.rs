@@ -174,6 +174,11 @@ pub fn log_entry(path: &str) -> Option<(AccountId, Position)> {
     Some((account.parse().ok()?, Place::parse(position)?.position))
 }
 
+/// Whether that is the name of a mark, among the manifests, which says that a position of the log is passed over.
+pub fn is_passed_over(name: &str) -> bool {
+    name.strip_prefix(PASSED_OVER).is_some_and(|position| position_in(position).is_some())
+}
+
 /// The position a path ends with, or that its folder is named after.
 fn position_in(segment: &str) -> Option<Position> {
     if segment.len() != 16 || !segment.bytes().all(|b| b.is_ascii_hexdigit()) {
