@@ -29,7 +29,7 @@ pub fn seal(
     let mut object = Vec::with_capacity(HEADER_BYTES + plaintext.len() / 2 + chunk::OVERHEAD_BYTES);
     object.extend_from_slice(&MAGIC);
     object.extend_from_slice(&salt);
-    let cipher = ObjectCipher::new(&salt, &keys.checkpoint.0, context(account, position, name));
+    let cipher = ObjectCipher::new(&salt, keys.checkpoint.bytes(), context(account, position, name));
     chunk::seal_section(&cipher, SECTION, plaintext, &mut object);
     Sealed::new(object)
 }
@@ -51,7 +51,7 @@ pub fn open(
     if header[..4] != MAGIC {
         return Err(Error::corrupt("not a checkpoint, or of a version this program does not know"));
     }
-    let cipher = ObjectCipher::new(&header[4..], &keys.checkpoint.0, context(account, position, name));
+    let cipher = ObjectCipher::new(&header[4..], keys.checkpoint.bytes(), context(account, position, name));
     chunk::open_section(&cipher, SECTION, body, MAX_BYTES)
         .map_err(|e| e.context(format!("checkpoint {position}/{name}")))
 }

@@ -5,14 +5,64 @@
 
 use ring::{aead, digest, hkdf, hmac};
 use sealpost_base::{Error, Result};
-use zeroize::{Zeroize, ZeroizeOnDrop};
+use zeroize::Zeroize;
 
 /// Bytes that AES-GCM adds to what it seals.
 pub(crate) const TAG_BYTES: usize = 16;
 
-/// 32 secret bytes: wiped when dropped, never shown.
-#[derive(Clone, Zeroize, ZeroizeOnDrop)]
-pub(crate) struct Secret(pub(crate) [u8; 32]);
+/// Bytes of the stack that [`wipe_stack`] overwrites: more than any derivation here uses.
+const STACK_BYTES: usize = 4 * 1024;
+
+/// 32 secret bytes behind one allocation that does not move: wiped when dropped, never shown, and filled in place, so that
+/// no copy stays where it was made.
+#[derive(Clone)]
+pub(crate) struct Secret(Box<[u8; 32]>);
+
+impl Secret {
+    /// Those that `fill` leaves in 32 zeros.
+    pub fn filled(fill: impl FnOnce(&mut [u8; 32])) -> Self {
+        let mut secret = Secret(Box::new([0; 32]));
+        fill(&mut secret.0);
+        secret
+    }
+
+    /// The same, unless `fill` fails.
+    pub fn try_filled<E>(
+        fill: impl FnOnce(&mut [u8; 32]) -> std::result::Result<(), E>,
+    ) -> std::result::Result<Self, E> {
+        let mut secret = Secret(Box::new([0; 32]));
+        fill(&mut secret.0)?;
+        Ok(secret)
+    }
+
+    /// The bytes. Whoever copies them wipes the copy.
+    pub fn bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+}
+
+impl Drop for Secret {
+    fn drop(&mut self) {
+        self.0.zeroize();
+    }
+}
+
+/// Overwrites what calls that have returned left on the stack: `ring` and `hpke` wipe no intermediate of theirs.
+#[inline(never)]
+pub(crate) fn wipe_stack() {
+    std::hint::black_box(&mut [0u8; STACK_BYTES]);
+}
+
+/// What `work` returns, with the stack that it used wiped.
+pub(crate) fn leaving_nothing<T>(work: impl FnOnce() -> T) -> T {
+    #[inline(never)]
+    fn aside<T>(work: impl FnOnce() -> T) -> T {
+        work()
+    }
+    let done = aside(work);
+    wipe_stack();
+    done
+}
 
 /// SHA-256 over the concatenation of `parts`. Parts of variable length must be last or carry their length.
 pub(crate) fn sha256(parts: &[&[u8]]) -> [u8; 32] {
@@ -43,7 +93,7 @@ impl Sha256 {
 
 /// HMAC-SHA256 under `key` over the concatenation of `parts`.
 pub(crate) fn hmac_sha256(key: &Secret, parts: &[&[u8]]) -> [u8; 32] {
-    let key = hmac::Key::new(hmac::HMAC_SHA256, &key.0);
+    let key = hmac::Key::new(hmac::HMAC_SHA256, key.bytes());
     let mut context = hmac::Context::with_key(&key);
     parts.iter().for_each(|part| context.update(part));
     array(context.sign().as_ref())
@@ -56,11 +106,12 @@ pub(crate) fn equal(a: &[u8; 32], b: &[u8; 32]) -> bool {
 
 /// HKDF-SHA256 (RFC 5869): 32 bytes from `secret`, for the purpose named by the concatenation of `info`.
 pub(crate) fn derive(salt: &[u8], secret: &[u8], info: &[&[u8]]) -> Secret {
-    let mut out = Secret([0; 32]);
-    let prk = hkdf::Salt::new(hkdf::HKDF_SHA256, salt).extract(secret);
-    let okm = prk.expand(info, hkdf::HKDF_SHA256).expect("one hash is less than the 255 that HKDF can give");
-    okm.fill(&mut out.0).expect("32 bytes were asked for and 32 are filled");
-    out
+    leaving_nothing(|| {
+        let prk = hkdf::Salt::new(hkdf::HKDF_SHA256, salt).extract(secret);
+        let okm =
+            prk.expand(info, hkdf::HKDF_SHA256).expect("one hash is less than the 255 that HKDF can give");
+        Secret::filled(|out| okm.fill(out).expect("32 bytes were asked for and 32 are filled"))
+    })
 }
 
 fn array(bytes: &[u8]) -> [u8; 32] {
@@ -82,16 +133,18 @@ pub(crate) struct Place {
 
 /// Seals and opens the pieces of one object.
 pub(crate) struct ObjectCipher {
-    key: aead::LessSafeKey,
+    /// Where it is wiped when it is freed, if the process's allocator wipes: `ring` does not.
+    key: Box<aead::LessSafeKey>,
     context: [u8; 32],
 }
 
 impl ObjectCipher {
     /// A cipher for the one object that `context` names, from key material of that object alone.
     pub fn new(salt: &[u8], secret: &[u8], context: [u8; 32]) -> Self {
-        let key = derive(salt, secret, &[b"sealpost object v1", &context]);
-        let key = aead::UnboundKey::new(&aead::AES_256_GCM, &key.0).expect("32 bytes are an AES-256 key");
-        ObjectCipher { key: aead::LessSafeKey::new(key), context }
+        let key = derive(salt, secret, &[b"sealpost object v2", &context]);
+        let key =
+            aead::UnboundKey::new(&aead::AES_256_GCM, key.bytes()).expect("32 bytes are an AES-256 key");
+        ObjectCipher { key: Box::new(aead::LessSafeKey::new(key)), context }
     }
 
     /// Encrypts `out[from..]` in place and appends the tag.

@@ -10,11 +10,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use hpke::aead::AesGcm256;
-use hpke::kdf::HkdfSha256;
-use hpke::kem::X25519HkdfSha256;
 use hpke::rand_core::{CryptoRng, RngCore};
-use hpke::{Deserializable, Kem, OpModeR, OpModeS, Serializable, setup_receiver, setup_sender};
 use minicbor::{Decode, Encode};
 use sealpost_base::limits::ENTRY_BYTES;
 use sealpost_base::{AccountId, Error, Position, Random, Result};
@@ -23,7 +19,7 @@ use zeroize::Zeroizing;
 use crate::cipher::{ObjectCipher, Secret, equal, hmac_sha256, sha256};
 use crate::keys::{AccountKeys, PublicKey};
 use crate::record::ServerKey;
-use crate::{Hash, Sealed, chunk};
+use crate::{Hash, Sealed, chunk, kem};
 
 /// "Sealpost log".
 const MAGIC: [u8; 3] = *b"SPL";
@@ -61,9 +57,9 @@ struct KeyParts {
 impl LogKey {
     /// The installation's.
     pub fn of(server: &ServerKey) -> Self {
-        let mac = Secret(*server.purpose("log entries"));
+        let mac = Secret::filled(|mac| *mac = *server.purpose("log entries"));
         let mut id = [0; KEY_ID_BYTES];
-        id.copy_from_slice(&sha256(&[b"sealpost log key id v1", &mac.0])[..KEY_ID_BYTES]);
+        id.copy_from_slice(&sha256(&[b"sealpost log key id v1", mac.bytes()])[..KEY_ID_BYTES]);
         LogKey(Arc::new(KeyParts { mac, id }))
     }
 
@@ -206,7 +202,7 @@ pub fn seal_owner(
     let mut object = begin(OWNER, key, header);
     let context = context(&object);
     object.extend_from_slice(&salt);
-    let cipher = ObjectCipher::new(&salt, &keys.log.0, context);
+    let cipher = ObjectCipher::new(&salt, keys.log.bytes(), context);
     finish(key, object, |body| {
         chunk::seal_section(&cipher, SECTION, plaintext, body);
     })
@@ -226,17 +222,9 @@ pub fn seal_delivery(
 ) -> Result<Sealed> {
     let mut object = begin(DELIVERY, key, header);
     let context = context(&object);
-    let (encapsulated, sender) = setup_sender::<AesGcm256, HkdfSha256, X25519HkdfSha256, _>(
-        &OpModeS::Base,
-        &to.to_kem()?,
-        &context,
-        &mut Rng(random),
-    )
-    .map_err(|_| Error::corrupt("an account's public key is not an X25519 key"))?;
-    let mut secret = Secret([0; 32]);
-    sender.export(EXPORT, &mut secret.0).map_err(|_| Error::internal("HPKE export failed"))?;
-    object.extend_from_slice(&encapsulated.to_bytes());
-    let cipher = ObjectCipher::new(&[], &secret.0, context);
+    let (encapsulated, secret) = kem::encapsulate(to, &context, EXPORT, random)?;
+    object.extend_from_slice(&encapsulated);
+    let cipher = ObjectCipher::new(&[], secret.bytes(), context);
     Ok(finish(key, object, |body| {
         chunk::seal_section(&cipher, SECTION, plaintext, body);
     }))
@@ -300,8 +288,11 @@ pub fn open(
     }
     let context = context(&object[..FIXED_BYTES]);
     let cipher = match parsed.origin {
-        Origin::Owner => ObjectCipher::new(parsed.key, &keys.log.0, context),
-        Origin::Delivery => ObjectCipher::new(&[], &decapsulate(keys, parsed.key, &context)?.0, context),
+        Origin::Owner => ObjectCipher::new(parsed.key, keys.log.bytes(), context),
+        Origin::Delivery => {
+            let secret = kem::decapsulate(&keys.private, parsed.key, &context, EXPORT)?;
+            ObjectCipher::new(&[], secret.bytes(), context)
+        }
         Origin::Renumbering => return Err(Error::corrupt("a renumbering is not sealed")),
     };
     let plaintext = chunk::open_section(&cipher, SECTION, parsed.body, MAX_BYTES)
@@ -310,21 +301,6 @@ pub fn open(
 }
 
 const EXPORT: &[u8] = b"sealpost delivery v1";
-
-fn decapsulate(keys: &AccountKeys, encapsulated: &[u8], context: &[u8]) -> Result<Secret> {
-    let corrupt = |_| Error::corrupt("a delivery's encapsulated key does not open");
-    let encapsulated = <X25519HkdfSha256 as Kem>::EncappedKey::from_bytes(encapsulated).map_err(corrupt)?;
-    let receiver = setup_receiver::<AesGcm256, HkdfSha256, X25519HkdfSha256>(
-        &OpModeR::Base,
-        &keys.private,
-        &encapsulated,
-        context,
-    )
-    .map_err(corrupt)?;
-    let mut secret = Secret([0; 32]);
-    receiver.export(EXPORT, &mut secret.0).map_err(corrupt)?;
-    Ok(secret)
-}
 
 fn begin(kind: u8, key: &LogKey, header: &Header) -> Vec<u8> {
     let mut object = Vec::with_capacity(512);
@@ -404,7 +380,7 @@ fn array<const N: usize>(bytes: &[u8]) -> [u8; N] {
 }
 
 /// Lends a [`Random`] to `hpke`.
-struct Rng<'a>(&'a dyn Random);
+pub(crate) struct Rng<'a>(pub(crate) &'a dyn Random);
 
 impl RngCore for Rng<'_> {
     fn next_u32(&mut self) -> u32 {

@@ -48,6 +48,7 @@ struct Shared {
     faults: AtomicU64,
     calls: AtomicU64,
     absent: AtomicU64,
+    keeps: AtomicBool,
     /// Of which object the next answer is wrong: a part of its path.
     wrong: Mutex<Option<String>>,
     /// Which listing waits.
@@ -89,6 +90,7 @@ impl Faulty {
             faults: 0.into(),
             calls: 0.into(),
             absent: 0.into(),
+            keeps: false.into(),
             wrong: Mutex::default(),
             held: Mutex::default(),
         }))
@@ -97,6 +99,11 @@ impl Faulty {
     /// The next reads find nothing, as in a store that tells of an object a moment before it gives it out.
     pub fn give_out_late(&self, reads: u64) {
         self.0.absent.store(reads, Ordering::SeqCst);
+    }
+
+    /// Whether all deletes fail, before they have any effect.
+    pub fn refuse_deletes(&self, refuses: bool) {
+        self.0.keeps.store(refuses, Ordering::SeqCst);
     }
 
     /// The next answer with octets of an object whose path has `part` in it has one wrong bit.
@@ -251,6 +258,9 @@ impl ObjectStore for Faulty {
     }
 
     async fn delete(&self, location: &Path) -> object_store::Result<()> {
+        if self.0.keeps.load(Ordering::SeqCst) {
+            return Err(object_store::Error::Generic { store: "faulty", source: "no deletes".into() });
+        }
         self.0.write(self.0.inner.delete(location)).await
     }
 

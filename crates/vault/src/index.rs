@@ -162,7 +162,7 @@ fn chunks(mut sealed: &[u8]) -> Result<usize> {
 
 fn cipher(keys: &AccountKeys, account: AccountId, path: &str, salt: &[u8]) -> ObjectCipher {
     let context = sha256(&[b"sealpost index v1", &account.0, path.as_bytes()]);
-    ObjectCipher::new(salt, &keys.index.0, context)
+    ObjectCipher::new(salt, keys.index.bytes(), context)
 }
 
 #[cfg(test)]

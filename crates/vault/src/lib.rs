@@ -13,6 +13,7 @@ mod cache;
 mod chunk;
 mod cipher;
 mod compress;
+mod kem;
 mod local;
 mod metrics;
 mod remote;
@@ -35,7 +36,7 @@ pub mod store;
 #[doc(hidden)]
 pub mod fuzz;
 
-pub use keys::{AccountKeys, PublicKey, RootKey};
+pub use keys::{AccountKeys, Keyring, PublicKey, RootKey};
 pub use metrics::StoreMetrics;
 pub use remote::{Addressing, Azure, Credentials, Gcs, Patience, Refusal, S3};
 pub use sealed::{Hash, Sealed};

@@ -298,15 +298,16 @@ impl LocalStore {
         }
     }
 
-    /// Makes `payload` a body that a row can hold: small ones as they are, large ones as a durable file.
-    async fn body(&self, payload: PutPayload) -> object_store::Result<Body> {
+    /// Makes `payload` a body that a row of `path` can hold: small ones as they are, large ones, and those that are to be
+    /// erased some day, as a durable file.
+    async fn body(&self, path: &Path, payload: PutPayload) -> object_store::Result<Body> {
         self.writer()?;
-        if payload.content_length() <= INLINE_OBJECT_BYTES {
+        if payload.content_length() <= INLINE_OBJECT_BYTES && !files::holds_slots(path.as_ref()) {
             return Ok(Body::Inline(Bytes::from(payload)));
         }
-        let (files, counters) = (self.files.clone(), self.counters.clone());
+        let (files, counters, path) = (self.files.clone(), self.counters.clone(), path.clone());
         self.write_file(move || {
-            let mut file = files.create()?;
+            let mut file = files.create_for(path.as_ref())?;
             for segment in &payload {
                 file.append(segment)?;
             }
@@ -319,8 +320,13 @@ impl LocalStore {
     async fn duplicate(&self, from: &Path, to: &Path, mode: Mode) -> object_store::Result<()> {
         let Found { row, bytes } = self.readers.get(from, None, false).await?;
         let body = match row.file {
-            None => Body::Inline(bytes),
-            Some(name) if shared::is_shared(&name) => self.body(bytes.into()).await?,
+            None => self.body(to, bytes.into()).await?,
+            // A second name for a file that is erased some day would be erased with it.
+            Some(name)
+                if shared::is_shared(&name) || files::is_erased(&name) || files::holds_slots(to.as_ref()) =>
+            {
+                self.body(to, bytes.into()).await?
+            }
             Some(name) => {
                 let files = self.files.clone();
                 self.counters.file_syncs.fetch_add(1, Ordering::Relaxed);
@@ -399,7 +405,7 @@ impl ObjectStore for LocalStore {
             PutMode::Update(_) => return Err(unsupported("conditional update: objects are written once")),
         };
         let frees = options.extensions.get::<Frees>().is_some();
-        let body = self.body(payload).await?;
+        let body = self.body(location, payload).await?;
         self.put_body(location, body, mode, frees).await
     }
 
@@ -409,8 +415,8 @@ impl ObjectStore for LocalStore {
         _: PutMultipartOptions,
     ) -> object_store::Result<Box<dyn MultipartUpload>> {
         self.writer()?;
-        let files = self.files.clone();
-        let file = self.write_file(move || files.create()).await?;
+        let (files, path) = (self.files.clone(), location.clone());
+        let file = self.write_file(move || files.create_for(path.as_ref())).await?;
         Ok(Box::new(LocalUpload::new(location.to_string(), file, self)?))
     }
 

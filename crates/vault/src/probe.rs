@@ -45,6 +45,8 @@ pub struct Probe {
     pub lists_what_was_written: bool,
     /// What was removed is not in the next listing.
     pub forgets_what_was_removed: bool,
+    /// Versions of what was removed are kept, and whoever reads the bucket can have them; `false` where the store does not say.
+    pub keeps_removed: bool,
     /// Ranges of objects are answered with exactly these bytes.
     pub reads_ranges: bool,
     /// Objects can be written in parts.
@@ -133,6 +135,7 @@ async fn look(
         conditions,
         lists_what_was_written,
         forgets_what_was_removed,
+        keeps_removed: store.keeps_removed(),
         reads_ranges,
         uploads_in_parts,
         clock_ahead_ms,

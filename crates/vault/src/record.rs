@@ -13,8 +13,8 @@ use crate::Sealed;
 use crate::cipher::{Secret, derive, equal, hmac_sha256};
 use crate::owner;
 
-/// "Sealpost record", version 1.
-const MAGIC: [u8; 4] = *b"SPR\x01";
+/// "Sealpost record", version 2.
+const MAGIC: [u8; 4] = *b"SPR\x02";
 const MAC_BYTES: usize = 32;
 
 /// The server's key: 32 random bytes in a file that only the server's user can read.
@@ -27,8 +27,7 @@ pub struct ServerKey {
 impl ServerKey {
     /// A new key that is kept nowhere, for tests.
     pub fn generate(random: &dyn Random) -> Self {
-        let mut secret = Secret([0; 32]);
-        random.fill(&mut secret.0);
+        let secret = Secret::filled(|secret| random.fill(secret));
         Self::new(secret)
     }
 
@@ -47,8 +46,7 @@ impl ServerKey {
             Err(e) if e.kind() == ErrorKind::NotFound => {}
             Err(e) => return Err(failed(e)),
         }
-        let mut secret = Secret([0; 32]);
-        random.fill(&mut secret.0);
+        let secret = Secret::filled(|secret| random.fill(secret));
         create_key(path, &secret, random).map_err(failed)?;
         match read_key(path) {
             Ok(found) => found.map(Self::new).ok_or_else(|| not_a_key(path)),
@@ -58,11 +56,13 @@ impl ServerKey {
 
     /// A key for another purpose of the server's, named by `label`.
     pub fn purpose(&self, label: &str) -> Zeroizing<[u8; 32]> {
-        Zeroizing::new(derive(b"sealpost server purpose v1", &self.secret.0, &[label.as_bytes()]).0)
+        Zeroizing::new(
+            *derive(b"sealpost server purpose v1", self.secret.bytes(), &[label.as_bytes()]).bytes(),
+        )
     }
 
     fn new(secret: Secret) -> Self {
-        ServerKey { mac: derive(b"sealpost server key v1", &secret.0, &[b"records"]), secret }
+        ServerKey { mac: derive(b"sealpost server key v1", secret.bytes(), &[b"records"]), secret }
     }
 
     fn mac_of(&self, path: &str, plaintext: &[u8]) -> [u8; MAC_BYTES] {
@@ -103,9 +103,7 @@ fn read_key(path: &Path) -> std::io::Result<Option<Secret>> {
     if bytes.len() != 32 {
         return Ok(None);
     }
-    let mut secret = Secret([0; 32]);
-    secret.0.copy_from_slice(&bytes);
-    Ok(Some(secret))
+    Ok(Some(Secret::filled(|secret| secret.copy_from_slice(&bytes))))
 }
 
 /// Written whole under another name first: a key file is complete or absent, whenever the machine stops.
@@ -114,7 +112,7 @@ fn create_key(path: &Path, secret: &Secret, random: &dyn Random) -> std::io::Res
     name.push(format!(".{:016x}.tmp", random.next_u64()));
     let temporary = path.with_file_name(name);
     let mut file = owner::create(&temporary)?;
-    let written = file.write_all(&secret.0).and_then(|()| file.sync_all()).and_then(|()| {
+    let written = file.write_all(secret.bytes()).and_then(|()| file.sync_all()).and_then(|()| {
         match std::fs::hard_link(&temporary, path) {
             // Another process was first: its key is the key.
             Err(e) if e.kind() == ErrorKind::AlreadyExists => Ok(()),

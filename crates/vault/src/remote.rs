@@ -63,6 +63,8 @@ struct Shared {
     attempts: Attempts,
     metrics: Arc<StoreMetrics>,
     e_tags: Arc<ETags>,
+    /// Whether the store numbers what is written only where it keeps what is removed.
+    versions_tell: bool,
 }
 
 /// What "409 Conflict" says to a conditional write.
@@ -83,13 +85,14 @@ impl Remote {
         bucket: Arc<dyn Bucket>,
         prefix: Path,
         conflict: Conflict,
+        versions_tell: bool,
         patience: Patience,
         random: Arc<dyn Random>,
     ) -> Self {
         let metrics = Arc::new(StoreMetrics::default());
         let attempts = Attempts::new(patience, random, metrics.clone());
         let e_tags = Arc::default();
-        let shared = Arc::new(Shared { bucket, prefix, conflict, attempts, metrics, e_tags });
+        let shared = Arc::new(Shared { bucket, prefix, conflict, attempts, metrics, e_tags, versions_tell });
         Remote { shared, conditional: true }
     }
 
@@ -200,12 +203,15 @@ impl Shared {
 impl ObjectStore for Remote {
     async fn put_opts(&self, location: &Path, payload: PutPayload, options: PutOptions) -> Result<PutResult> {
         let path = self.shared.full(location);
-        if options.mode == PutMode::Create && self.conditional {
-            return self.shared.create(&path, payload, options).await;
-        }
-        let options = PutOptions { mode: PutMode::Overwrite, ..options };
-        let put = |_| self.shared.put(&path, payload.clone(), options.clone());
-        self.shared.attempts.run("writing", put).await
+        let mut done = if options.mode == PutMode::Create && self.conditional {
+            self.shared.create(&path, payload, options).await?
+        } else {
+            let options = PutOptions { mode: PutMode::Overwrite, ..options };
+            let put = |_| self.shared.put(&path, payload.clone(), options.clone());
+            self.shared.attempts.run("writing", put).await?
+        };
+        done.version = done.version.filter(|_| self.shared.versions_tell);
+        Ok(done)
     }
 
     async fn put_multipart_opts(

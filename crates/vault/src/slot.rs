@@ -1,8 +1,10 @@
-//! Slots: the ways to an account's root key. Each holds the key wrapped under one secret.
+//! Slots: the ways to an account's root key, one for each secret.
 //!
-//! A password slot stretches its secret with Argon2id; token and recovery slots hold secrets of their own making,
-//! too long to guess, and need none. Changing a password replaces a slot, never the mail. Every slot is bound to
-//! its account, its id and its kind. Format: `docs/format/keys-and-slots.md`.
+//! From its secret a slot derives a pair of keys. It publishes the public one, and the root key is sealed to that: so a root key
+//! can be sealed to every slot of an account without any of the secrets ([`Slot::reseal`]). A password slot stretches its secret
+//! with Argon2id; token and recovery slots hold secrets of their own making, too long to guess, and need none. Changing a password
+//! replaces a slot, never the mail. Every slot is bound to its account, its id and its kind. Format:
+//! `docs/format/keys-and-slots.md`.
 
 mod recovery;
 mod token;
@@ -11,12 +13,13 @@ use std::fmt;
 
 use argon2::{Algorithm, Argon2, Block, Params, Version};
 use minicbor::{Decode, Encode};
-use sealpost_base::{AccountId, Random, Timestamp};
+use sealpost_base::{AccountId, Random, Result, Timestamp};
 use zeroize::Zeroizing;
 
-use crate::RootKey;
-use crate::cipher::{ObjectCipher, Place, Secret, TAG_BYTES, sha256};
-use crate::keys::root_bytes;
+use crate::cipher::{ObjectCipher, Place, Secret, TAG_BYTES, derive, leaving_nothing, sha256};
+use crate::kem::{self, ENCAPSULATED_BYTES};
+use crate::keys::{PrivateKey, key_pair};
+use crate::{PublicKey, RootKey};
 
 /// Names a slot of an account; in a token, it says which slot the token opens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
@@ -67,14 +70,11 @@ impl Default for PasswordParams {
 
 /// The most a stored slot may ask for: a forged one must not exhaust the machine.
 const MAX_PARAMS: PasswordParams = PasswordParams { memory_kib: 256 * 1024, passes: 16, lanes: 8 };
-/// Blocks of 1 KiB that are reserved (not touched) for every password: just over 32 MiB, from where the C library's
-/// allocator gives memory back to the system when it is freed. Smaller ones it learns to keep, 19 MiB in each
-/// thread that ever checked a password.
-const MAPPED_BLOCKS: usize = 33 * 1024;
-const WRAPPED_BYTES: usize = 32 + TAG_BYTES;
+/// The encapsulated key, the root key and its tag.
+const SEALED_BYTES: usize = ENCAPSULATED_BYTES + 32 + TAG_BYTES;
 
 /// One way to an account's root key.
-#[derive(Clone, Encode, Decode)]
+#[derive(Clone, PartialEq, Eq, Encode, Decode)]
 pub struct Slot {
     #[n(0)]
     id: SlotId,
@@ -84,11 +84,15 @@ pub struct Slot {
     salt: [u8; 32],
     #[n(3)]
     params: Option<PasswordParams>,
-    #[cbor(n(4), with = "minicbor::bytes")]
-    wrapped: [u8; WRAPPED_BYTES],
-    #[n(5)]
-    label: Option<String>,
+    /// Its private half comes of the secret.
+    #[n(4)]
+    public: PublicKey,
+    /// The root key, sealed to `public`.
+    #[cbor(n(5), with = "minicbor::bytes")]
+    sealed: [u8; SEALED_BYTES],
     #[n(6)]
+    label: Option<String>,
+    #[n(7)]
     created: Option<Timestamp>,
 }
 
@@ -102,16 +106,15 @@ impl Slot {
         random: &dyn Random,
     ) -> Slot {
         let slot = Slot::empty(SlotKind::Password, Some(params), random);
-        slot.wrap(root, account, secret)
+        slot.made(root, account, secret, random)
     }
 
     /// A slot that opens with the token returned with it, and with nothing else.
     pub fn token(root: &RootKey, account: AccountId, random: &dyn Random) -> (Slot, Zeroizing<String>) {
         let slot = Slot::empty(SlotKind::Token, None, random);
-        let mut secret = Secret([0; 32]);
-        random.fill(&mut secret.0);
+        let secret = Secret::filled(|secret| random.fill(secret));
         let text = token::format(slot.id, &secret);
-        (slot.wrap(root, account, &secret.0), text)
+        (slot.made(root, account, secret.bytes(), random), text)
     }
 
     /// A slot that opens with the recovery code returned with it, and with nothing else.
@@ -120,7 +123,7 @@ impl Slot {
         let mut secret = Zeroizing::new([0; recovery::SECRET_BYTES]);
         random.fill(&mut *secret);
         let text = recovery::format(&secret);
-        (slot.wrap(root, account, &*secret), text)
+        (slot.made(root, account, &*secret, random), text)
     }
 
     /// A slot that nothing opens, at the cost of a password slot: for names that are no account, so that time does
@@ -170,7 +173,7 @@ impl Slot {
                 if id != self.id {
                     return None;
                 }
-                parsed = Zeroizing::new(key.0.to_vec());
+                parsed = Zeroizing::new(key.bytes().to_vec());
                 &parsed
             }
             SlotKind::Recovery => {
@@ -178,59 +181,80 @@ impl Slot {
                 &parsed
             }
         };
-        let mut wrapped = Zeroizing::new(self.wrapped);
-        let cipher = self.cipher(account, secret)?;
-        cipher.open(PLACE, HEADER, &mut *wrapped).ok()?;
-        let mut root = Secret([0; 32]);
-        root.0.copy_from_slice(&wrapped[..32]);
-        Some(RootKey(root))
+        let (private, _) = self.keys(account, secret)?;
+        self.unseal(account, &private)
+    }
+
+    /// The same slot with another root key of `account` in it, which its secret opens from now on. Needs no secret.
+    ///
+    /// # Errors
+    /// `Corrupt` if the slot's public key is none.
+    pub fn reseal(&self, root: &RootKey, account: AccountId, random: &dyn Random) -> Result<Slot> {
+        let (encapsulated, secret) = kem::encapsulate(&self.public, &self.context(account), EXPORT, random)?;
+        let cipher = ObjectCipher::new(&[], secret.bytes(), self.context(account));
+        let mut sealed = Zeroizing::new(Vec::with_capacity(SEALED_BYTES));
+        sealed.extend_from_slice(&encapsulated);
+        sealed.extend_from_slice(root.bytes());
+        cipher.seal(PLACE, HEADER, &mut sealed, ENCAPSULATED_BYTES);
+        let mut slot = self.clone();
+        slot.sealed.copy_from_slice(&sealed);
+        Ok(slot)
+    }
+
+    fn unseal(&self, account: AccountId, private: &PrivateKey) -> Option<RootKey> {
+        let (encapsulated, sealed) = self.sealed.split_at(ENCAPSULATED_BYTES);
+        let context = self.context(account);
+        let secret = kem::decapsulate(private, encapsulated, &context, EXPORT).ok()?;
+        let mut root = Zeroizing::new(sealed.to_vec());
+        let opened = ObjectCipher::new(&[], secret.bytes(), context).open(PLACE, HEADER, &mut root).ok()?;
+        RootKey::copied(&root[..opened])
     }
 
     fn empty(kind: SlotKind, params: Option<PasswordParams>, random: &dyn Random) -> Slot {
         let (mut id, mut salt) = (SlotId([0; 8]), [0; 32]);
         random.fill(&mut id.0);
         random.fill(&mut salt);
-        let wrapped = [0; WRAPPED_BYTES];
-        Slot { id, kind, salt, params, wrapped, label: None, created: None }
+        let (public, sealed) = (PublicKey([0; 32]), [0; SEALED_BYTES]);
+        Slot { id, kind, salt, params, public, sealed, label: None, created: None }
     }
 
-    fn wrap(mut self, root: &RootKey, account: AccountId, secret: &[u8]) -> Slot {
-        let mut sealed = root_bytes(root).to_vec();
+    fn made(mut self, root: &RootKey, account: AccountId, secret: &[u8], random: &dyn Random) -> Slot {
         // Parameters out of bounds are the caller's constant, not input: fall back to the default rather than fail.
-        let cipher = match self.cipher(account, secret) {
-            Some(cipher) => cipher,
-            None => {
-                self.params = Some(PasswordParams::default());
-                self.cipher(account, secret).expect("the default parameters are within bounds")
-            }
-        };
-        cipher.seal(PLACE, HEADER, &mut sealed, 0);
-        self.wrapped.copy_from_slice(&sealed);
-        self
+        let keys = self.keys(account, secret).or_else(|| {
+            self.params = Some(PasswordParams::default());
+            self.keys(account, secret)
+        });
+        self.public = keys.expect("the default parameters are within bounds").1;
+        self.reseal(root, account, random).expect("a key that was just derived is one")
     }
 
-    /// The cipher of this slot under `secret`; `None` if the slot's parameters are out of bounds.
-    fn cipher(&self, account: AccountId, secret: &[u8]) -> Option<ObjectCipher> {
-        let kind = [self.kind as u8];
+    /// The pair of keys that comes of `secret`; `None` if the slot's parameters are out of bounds.
+    fn keys(&self, account: AccountId, secret: &[u8]) -> Option<(Box<PrivateKey>, PublicKey)> {
+        let stretched = match self.kind {
+            SlotKind::Password => Some(stretch(secret, &self.salt, self.params?)?),
+            SlotKind::Token | SlotKind::Recovery => None,
+        };
+        let secret = stretched.as_ref().map_or(secret, |s| s.bytes());
+        let context = self.context(account);
+        Some(key_pair(&derive(&self.salt, secret, &[b"sealpost slot keys v2", &context])))
+    }
+
+    /// What the slot is bound to.
+    fn context(&self, account: AccountId) -> [u8; 32] {
         let params = self.params.unwrap_or(PasswordParams { memory_kib: 0, passes: 0, lanes: 0 });
-        let context = sha256(&[
-            b"sealpost slot v1",
+        sha256(&[
+            b"sealpost slot v2",
             &account.0,
             &self.id.0,
-            &kind,
+            &[self.kind as u8],
             &params.memory_kib.to_be_bytes(),
             &params.passes.to_be_bytes(),
             &params.lanes.to_be_bytes(),
-        ]);
-        let stretched = match self.kind {
-            SlotKind::Password => Some(stretch(secret, &self.salt, params)?),
-            SlotKind::Token | SlotKind::Recovery => None,
-        };
-        let secret = stretched.as_ref().map_or(secret, |s| &s.0);
-        Some(ObjectCipher::new(&self.salt, secret, context))
+        ])
     }
 }
 
+const EXPORT: &[u8] = b"sealpost slot v2";
 const PLACE: Place = Place { section: 0, number: 0, last: true };
 const HEADER: [u8; 4] = [0; 4];
 
@@ -251,13 +275,12 @@ fn stretch(secret: &[u8], salt: &[u8], params: PasswordParams) -> Option<Secret>
         return None;
     }
     let params = Params::new(memory_kib, passes, lanes, Some(32)).ok()?;
-    let mut memory = Vec::with_capacity(params.block_count().max(MAPPED_BLOCKS));
-    memory.resize(params.block_count(), Block::new());
-    let mut out = Secret([0; 32]);
-    Argon2::new(Algorithm::Argon2id, Version::V0x13, params)
-        .hash_password_into_with_memory(secret, salt, &mut out.0, &mut memory)
-        .ok()?;
-    Some(out)
+    let mut memory = Zeroizing::new(vec![Block::new(); params.block_count()]);
+    let argon2 = Argon2::new(Algorithm::Argon2id, Version::V0x13, params);
+    let stretch = |out: &mut [u8; 32]| {
+        leaving_nothing(|| argon2.hash_password_into_with_memory(secret, salt, out, &mut *memory))
+    };
+    Secret::try_filled(stretch).ok()
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ mod upload;
 use std::error::Error as StdError;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -67,6 +67,8 @@ struct Shared {
     part_bytes: usize,
     puts: AtomicU64,
     bytes: AtomicU64,
+    /// A write was answered with the number of a version, as by stores that keep what is removed.
+    keeps_removed: AtomicBool,
     metrics: Arc<StoreMetrics>,
     /// For measuring, and nothing else.
     clock: SystemClock,
@@ -163,6 +165,12 @@ impl Store {
         self.0.local.as_deref().map(LocalStore::directory)
     }
 
+    /// Whether the store was seen to keep versions of what is removed, from where whoever reads it can take them; a bucket says so
+    /// with each write. Google's stores do not say it.
+    pub fn keeps_removed(&self) -> bool {
+        self.0.keeps_removed.load(Ordering::Relaxed)
+    }
+
     /// Whether messages are packed here ([`crate::pack`]): each question takes a while, and many are to be avoided.
     pub fn wants_packs(&self) -> bool {
         self.0.packs
@@ -185,6 +193,9 @@ impl Store {
         match self.timed(&self.0.metrics.writes, put).await {
             Ok(put) => {
                 self.wrote(size);
+                if put.version.is_some_and(|version| version != "null") {
+                    self.0.keeps_removed.store(true, Ordering::Relaxed);
+                }
                 self.0.e_tags.learn(put.e_tag.as_deref(), &bytes);
                 if let Some(cache) = self.cache_for(path) {
                     cache.keep_whole(path, bytes).await;

@@ -135,9 +135,13 @@ impl Directory {
         for _ in 0..limits::RECORD_ATTEMPTS {
             let found = self.newest_account(name).await?.filter(|record| !record.purged);
             let mut record = found.ok_or_else(|| Error::not_found(format!("there is no account {name}")))?;
+            let before = record.slots.clone();
             let outcome = change(&mut record)?;
             record.version += 1;
             if self.put(&record).await? {
+                if before.iter().any(|slot| !record.slots.contains(slot)) {
+                    self.forget_before(&record).await?;
+                }
                 return Ok(outcome);
             }
         }
@@ -319,9 +323,17 @@ impl Directory {
 
     /// Writes `record` as its version; `false` if there is one already.
     async fn put(&self, record: &AccountRecord) -> Result<bool> {
-        let bytes = minicbor::to_vec(record)
-            .map_err(|e| Error::internal("an account record cannot be encoded").with_source(e.to_string()))?;
-        self.versions.put_after(&directory(&record.name), record.version - 1, &bytes).await
+        self.versions.put_after(&directory(&record.name), record.version - 1, &encode(record)?).await
+    }
+
+    /// Removes the versions before `record`, which was just written: a slot that was withdrawn opens the mail for as long as there
+    /// is a copy of it.
+    async fn forget_before(&self, record: &AccountRecord) -> Result<()> {
+        let (directory, bytes) = (directory(&record.name), encode(record)?);
+        self.versions.forget_before(&directory, record.version, &bytes).await.map_err(|e| {
+            let why = "the change is made, but a copy of what was withdrawn may still be there: repeat it";
+            e.context(format!("{}: {why}", record.name))
+        })
     }
 }
 
@@ -335,6 +347,11 @@ fn owned(record: &AccountRecord, id: AccountId, root: &RootKey) -> Result<()> {
 
 fn directory(name: &AccountName) -> String {
     format!("{ROOT}/{}", path::encode(name.as_str()))
+}
+
+fn encode(record: &AccountRecord) -> Result<Vec<u8>> {
+    minicbor::to_vec(record)
+        .map_err(|e| Error::internal("an account record cannot be encoded").with_source(e.to_string()))
 }
 
 pub(super) fn decode(at: &str, version: u64, bytes: &[u8]) -> Result<AccountRecord> {

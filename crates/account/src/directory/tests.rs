@@ -200,6 +200,95 @@ async fn tokens_and_the_recovery_code() {
     assert_eq!(kind(directory.set_password(&me, &foreign, secret("evil"))).await, Kind::Denied);
 }
 
+/// Files of the local store that hold `bytes`, whatever they are called and wherever in them it is.
+fn files_with(dir: &std::path::Path, bytes: &[u8]) -> Vec<std::path::PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(files_with(&path, bytes));
+        } else if std::fs::read(&path).unwrap().windows(bytes.len()).any(|window| window == bytes) {
+            found.push(path);
+        }
+    }
+    found
+}
+
+/// The salt and what is sealed, of each slot of the account.
+async fn marks(directory: &Directory, me: &AccountName) -> Vec<[Vec<u8>; 2]> {
+    let record = directory.get(me).await.unwrap();
+    let slots = record.slots.iter().map(|slot| minicbor::to_vec(slot).unwrap());
+    slots.map(|slot| [slot[13..45].to_vec(), slot[slot.len() - 40..slot.len() - 16].to_vec()]).collect()
+}
+
+/// The attack: the disk, and a secret that was withdrawn. Nothing of its slot is in any file, free page or log.
+#[tokio::test]
+async fn no_file_holds_a_slot_that_was_withdrawn() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut world = World::new();
+    world.store = Store::local(dir.path()).await.unwrap();
+    let (here, me) = (world.directory(), name("me@x"));
+    // Other records of many sizes, so that pages are split, merged and used again.
+    let crowd = async |round: usize| {
+        for n in 0..40 {
+            let other = name(&format!("other{n}@x"));
+            if round == 0 {
+                let (_, root) = here.create(&other, new("pw")).await.unwrap();
+                here.add_token(&other, &root, "x").await.unwrap();
+            }
+            here.update(&other, |record| Ok(record.quota = Some(round as u64))).await.unwrap();
+        }
+    };
+    let (_, root) = here.create(&me, new("one")).await.unwrap();
+    let (phone, _) = here.add_token(&me, &root, "phone").await.unwrap();
+    here.set_recovery(&me, &root).await.unwrap();
+    crowd(0).await;
+    let all = marks(&here, &me).await;
+    assert_eq!(all.len(), 3);
+    for mark in all.iter().flatten() {
+        assert!(!files_with(dir.path(), mark).is_empty(), "what is in force is there");
+    }
+    let [password, token, recovery] = &all[..] else { panic!() };
+    let gone = |marks: &[Vec<u8>; 2], why: &str| {
+        for mark in marks {
+            assert_eq!(files_with(dir.path(), mark), [] as [std::path::PathBuf; 0], "{why}");
+        }
+    };
+    here.set_password(&me, &root, secret("two")).await.unwrap();
+    gone(password, "the old password");
+    crowd(1).await;
+    here.revoke_token(&me, phone.id).await.unwrap();
+    gone(token, "an app password that was revoked");
+    here.set_recovery(&me, &root).await.unwrap();
+    gone(recovery, "an old recovery code");
+    let left = marks(&here, &me).await;
+    here.remove(&me).await.unwrap();
+    world.clock.advance(Duration::from_secs(10));
+    here.purge(&me, world.clock.now()).await.unwrap();
+    for marks in left.iter().chain(&all) {
+        gone(marks, "an account that was purged");
+    }
+    crowd(2).await;
+    assert!(here.unlock(&name("other3@x"), secret("pw")).await.is_ok());
+}
+
+/// Where removing fails, whoever withdraws a secret hears of it.
+#[tokio::test]
+async fn a_withdrawn_slot_that_stays_is_an_error() {
+    let mut world = World::new();
+    let faulty = Faulty::new(Arc::new(InMemory::new()), Plan::default(), 1);
+    world.store = Store::over(Arc::new(faulty.clone()));
+    let (here, me) = (world.directory(), name("me@x"));
+    let (_, root) = here.create(&me, new("one")).await.unwrap();
+    faulty.refuse_deletes(true);
+    let failed = here.set_password(&me, &root, secret("two")).await.unwrap_err();
+    assert!(failed.kind() == Kind::Retry && failed.to_string().contains("repeat it"), "{failed}");
+    assert!(here.unlock(&me, secret("two")).await.is_ok(), "it is in force");
+    faulty.refuse_deletes(false);
+    here.set_password(&me, &root, secret("two")).await.unwrap();
+    assert_eq!(world.paths("accounts").await.len(), 2);
+}
+
 #[tokio::test]
 async fn an_account_has_so_many_tokens_and_no_more() {
     let world = World::new();

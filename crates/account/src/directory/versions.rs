@@ -196,6 +196,30 @@ impl Versions {
         }
     }
 
+    /// Makes the store forget every version before `version`, the newest: it writes `bytes`, which are those of that version, once
+    /// more. So whoever stands still meanwhile finds the two versions that [`Versions::put_after`] relies on, and neither holds what
+    /// the earlier ones do.
+    ///
+    /// # Errors
+    /// What the store says; then an older version may be there until the record changes again.
+    pub(super) async fn forget_before(&self, directory: &str, version: u64, bytes: &[u8]) -> Result<()> {
+        if !self.put_after(directory, version, bytes).await? {
+            // Others have changed it since, and have removed what they found.
+            self.prune(directory, version.saturating_add(1)).await?;
+        }
+        let old = |path: &str| split(path).is_some_and(|(d, found)| d == directory && found < version);
+        let mut listed = self.store.list(directory, None);
+        while let Some(object) = listed.next().await {
+            let path = object?.path;
+            if old(&path) {
+                return Err(Error::retry(format!(
+                    "{path}, which holds a secret that was withdrawn, is still there"
+                )));
+            }
+        }
+        Ok(())
+    }
+
     async fn write(&self, directory: &str, version: u64, path: &str, object: Sealed) -> Result<bool> {
         match self.store.appends() {
             Appends::Conditional => self.put(path, object).await,

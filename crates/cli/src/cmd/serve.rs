@@ -101,6 +101,12 @@ pub async fn start(place: &Place) -> Result<Server> {
     settings.listen.admin = Some(place.dir.clone());
     settings.bus.node = Some(place.dir.clone());
     settings.data = Some(place.dir.clone());
+    if store.keeps_removed() {
+        tracing::warn!(
+            "the bucket keeps versions of removed objects: whoever reads it finds withdrawn passwords and removed mail there; turn \
+             versioning off, or have versions expire"
+        );
+    }
     let started = Server::start(settings, store, key, place.clock.clone(), place.random.clone()).await;
     let server = started.map_err(|e| match e.kind() {
         Kind::Invalid => named(e),

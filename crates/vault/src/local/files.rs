@@ -3,7 +3,7 @@
 
 use std::error::Error as StdError;
 use std::fs::{File, OpenOptions};
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -24,6 +24,9 @@ use crate::owner::{self, Owner};
 
 /// Files without a row are left alone for this long: their row may be about to be written, by any process.
 const ORPHAN_SECONDS: i64 = 60 * 60;
+/// What ends the name of a file that is overwritten before it is removed. A row would leave copies behind: in pages that SQLite
+/// balanced, and in the write-ahead log.
+const ERASED: &str = ".slots";
 /// Time between two sweeps of one store, however often it is opened.
 const SWEEP_SECONDS: i64 = 24 * 60 * 60;
 /// How long a sweep compares indexes before it removes anything.
@@ -72,7 +75,16 @@ impl Files {
 
     /// Starts a new file under a temporary name.
     pub fn create(self: &Arc<Self>) -> io::Result<NewFile> {
-        let name = self.new_name()?;
+        self.create_as(self.new_name()?)
+    }
+
+    /// Starts a new file for the object `path`, of which nothing may stay when it is removed if it [`holds_slots`].
+    pub fn create_for(self: &Arc<Self>, path: &str) -> io::Result<NewFile> {
+        let end = if holds_slots(path) { ERASED } else { "" };
+        self.create_as(self.new_name()? + end)
+    }
+
+    fn create_as(self: &Arc<Self>, name: String) -> io::Result<NewFile> {
         let temporary = self.path(&name).with_extension("tmp");
         let file = self.owner.create(&temporary).map_err(|e| owner::explained(&temporary, e))?;
         Ok(NewFile { files: self.clone(), file: Arc::new(file), name, size: 0, kept: false })
@@ -138,8 +150,14 @@ impl Files {
         }
     }
 
-    /// Removes the file `name`, whose row is gone.
+    /// Removes the file `name`, whose row is gone; what held slots is overwritten first.
     pub fn remove(&self, name: &str) {
+        if is_erased(name)
+            && let Err(e) = overwrite(&self.path(name))
+            && e.kind() != ErrorKind::NotFound
+        {
+            tracing::warn!(error = %e, name, "a removed account record could not be overwritten");
+        }
         if let Err(e) = std::fs::remove_file(self.path(name))
             && e.kind() != ErrorKind::NotFound
         {
@@ -172,6 +190,24 @@ impl Files {
     fn sync_directory_of(&self, name: &str) -> io::Result<()> {
         File::open(self.path(name).parent().unwrap_or(&self.objects))?.sync_all()
     }
+}
+
+/// Whether nothing of the object `path` may stay when it is removed: account records, whose slots open the account.
+pub(super) fn holds_slots(path: &str) -> bool {
+    path.starts_with("accounts/")
+}
+
+/// Whether the file `name` is overwritten before it is removed.
+pub(super) fn is_erased(name: &str) -> bool {
+    name.ends_with(ERASED)
+}
+
+/// Durable when it returns: a file system that has not written the zeros may drop them with the file.
+fn overwrite(path: &Path) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).open(path)?;
+    let size = file.metadata()?.len();
+    io::copy(&mut io::repeat(0).take(size), &mut file)?;
+    file.sync_all()
 }
 
 #[cfg(target_os = "linux")]
@@ -229,8 +265,10 @@ impl NewFile {
 impl Drop for NewFile {
     fn drop(&mut self) {
         if !self.kept {
+            let temporary = self.files.path(&self.name).with_extension("tmp");
             // What cannot be removed now is swept up later.
-            let _ = std::fs::remove_file(self.files.path(&self.name).with_extension("tmp"));
+            let _ = if is_erased(&self.name) { overwrite(&temporary) } else { Ok(()) };
+            let _ = std::fs::remove_file(temporary);
         }
     }
 }

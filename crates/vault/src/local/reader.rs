@@ -20,7 +20,7 @@ use sealpost_base::{Error, Result, Timestamp};
 use tokio::sync::oneshot;
 
 use crate::local::failure::{Damaged, Failure, generic, not_found};
-use crate::local::files::Files;
+use crate::local::files::{self, Files};
 use crate::local::schema::{self, Access};
 use crate::local::shared;
 use crate::local::unsound::Unsound;
@@ -350,6 +350,14 @@ impl Reader {
                     // Deleted, and the file has others.
                     (_, Some(at))
                         if shared::may_be_hole(&bytes, at + range.start) && !self.still_there(&row) =>
+                    {
+                        return Err(not_found(path));
+                    }
+                    // Deleted, and overwritten before it is unlinked.
+                    (file, None)
+                        if files::is_erased(file)
+                            && shared::may_be_hole(&bytes, range.start)
+                            && !self.still_there(&row) =>
                     {
                         return Err(not_found(path));
                     }

@@ -17,10 +17,10 @@ use crate::owner;
 const FILE: &str = "objects.sqlite";
 
 /// The version of the schema, in `PRAGMA user_version`.
-const VERSION: i64 = 1;
+const VERSION: i64 = 3;
 /// That of a database with rows of which several are in one file. It has the same tables; programs that do not know of such rows
 /// must leave it alone.
-pub(super) const SHARES_FILES: i64 = 2;
+pub(super) const SHARES_FILES: i64 = 4;
 /// "SPst" in `PRAGMA application_id`, so that `file` can tell what the database is.
 const APPLICATION_ID: i64 = 0x5350_7374;
 /// Bytes of an object kept before the rest of it in its row. SQLite reads a row's columns from the front, so what
@@ -186,6 +186,8 @@ pub(super) fn connect(path: &Path, access: Access) -> rusqlite::Result<Connectio
         connection.pragma_update(None, "page_size", 8192)?;
         write_ahead(&connection)?;
         connection.pragma_update(None, "synchronous", "FULL")?;
+        // What is removed is overwritten, in pages that are used again and in those that are free.
+        connection.pragma_update_and_check(None, "secure_delete", true, |row| row.get::<_, i64>(0))?;
         // Checkpoints are made by the writer, after those who wait have been answered.
         connection.pragma_update(None, "wal_autocheckpoint", 0)?;
         connection.pragma_update(None, "journal_size_limit", 64 * 1024 * 1024)?;

@@ -15,7 +15,7 @@ use bytes::Bytes;
 use rusqlite::{Connection, params};
 use sealpost_base::limits::INLINE_OBJECT_BYTES;
 
-use crate::local::files::{Files, NewFile};
+use crate::local::files::{self, Files, NewFile};
 use crate::local::schema::HEAD_BYTES;
 use crate::local::writer::Body;
 
@@ -60,7 +60,16 @@ impl Shared {
     /// # Errors
     /// What the file system says; the whole is of no more use then.
     pub(super) fn add(&self, objects: Vec<(String, Bytes)>) -> io::Result<()> {
+        let (alone, objects): (Vec<_>, Vec<_>) =
+            objects.into_iter().partition(|(path, _)| files::holds_slots(path));
+        let mut rows = Vec::with_capacity(alone.len());
+        for (path, object) in alone {
+            let mut file = self.files.create_for(&path)?;
+            file.append(&object)?;
+            rows.push((path, file.keep()?));
+        }
         let mut state = self.lock();
+        state.rows.extend(rows);
         let (mut bytes, mut needed) = (state.waiting_bytes, state.file.is_some());
         for (_, object) in objects.iter().filter(|(_, object)| object.len() > ROW_BYTES) {
             bytes += object.len();

@@ -154,6 +154,69 @@ fn lists_are_sorted_and_stay_below_their_prefix() {
     });
 }
 
+fn holds(dir: &FilePath, bytes: &[u8]) -> bool {
+    std::fs::read_dir(dir).unwrap().any(|entry| {
+        let path = entry.unwrap().path();
+        match path.is_dir() {
+            true => holds(&path, bytes),
+            false => std::fs::read(path).unwrap().windows(bytes.len()).any(|window| window == bytes),
+        }
+    })
+}
+
+/// However a record came, nothing of it is left when it is removed, also where there was a second name for it.
+#[test]
+fn nothing_stays_of_a_record_that_was_removed() {
+    let dir = tempfile::tempdir().unwrap();
+    block_on(async {
+        let store = open(dir.path()).await;
+        let objects: Vec<_> = (0..4).map(|n| (format!("accounts/me/{n}"), sealed(300, n))).collect();
+        store.put_new(&objects[0].0, objects[0].1.clone()).await.unwrap();
+        store.put_all_new(&objects[1..3]).await.unwrap();
+        let mut upload = store.upload(&objects[3].0).await.unwrap();
+        upload.part(objects[3].1.clone()).await.unwrap();
+        upload.complete().await.unwrap();
+        let path = |s: &str| Path::parse(s).unwrap();
+        let local = LocalStore::open(dir.path()).unwrap();
+        local.copy(&path("accounts/me/0"), &path("accounts/you/0")).await.unwrap();
+        // One that lost against another leaves nothing either.
+        let late = sealed(300, 9);
+        assert_eq!(store.put_new("accounts/me/0", late.clone()).await.unwrap(), Put::Exists);
+        assert!(!holds(dir.path(), late.as_ref()));
+        for (path, object) in &objects {
+            assert_eq!(store.read(path).await.unwrap(), object.as_ref());
+            assert!(holds(dir.path(), object.as_ref()));
+            store.delete(path).await.unwrap();
+            let copied = path == "accounts/me/0";
+            assert_eq!(holds(dir.path(), object.as_ref()), copied, "{path}");
+        }
+        assert_eq!(store.read("accounts/you/0").await.unwrap(), objects[0].1.as_ref());
+        store.delete("accounts/you/0").await.unwrap();
+        assert!(!holds(dir.path(), objects[0].1.as_ref()) && files_below(dir.path()).is_empty());
+    });
+}
+
+/// Rows that were removed are overwritten in the database, as soon as the write-ahead log is copied into it.
+#[test]
+fn removed_rows_are_overwritten() {
+    let dir = tempfile::tempdir().unwrap();
+    block_on(async {
+        let store = open(dir.path()).await;
+        for n in 0..50 {
+            store.put_new(&format!("a/{n:02}"), sealed(n as usize * 1000, n)).await.unwrap();
+        }
+        store.delete_in_order((0..49).map(|n| format!("a/{n:02}")).collect()).await.unwrap();
+        drop(store);
+        let connection = rusqlite::Connection::open(schema::path(dir.path())).unwrap();
+        connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).unwrap();
+        for n in 1..49 {
+            let object = sealed(n as usize * 1000, n);
+            assert!(!holds(dir.path(), &object.as_ref()[..200]), "{n}");
+            assert!(!holds(dir.path(), &object.as_ref()[object.len() - 200..]), "{n}");
+        }
+    });
+}
+
 #[test]
 fn the_trait_is_kept_where_the_platform_does_not_look() {
     let dir = tempfile::tempdir().unwrap();
@@ -341,7 +404,7 @@ fn a_newer_store_is_left_alone() {
     let dir = tempfile::tempdir().unwrap();
     drop(LocalStore::open(dir.path()).unwrap());
     let connection = schema::connect(&dir.path().join("objects.sqlite"), schema::Access::Write).unwrap();
-    connection.pragma_update(None, "user_version", 3).unwrap();
+    connection.pragma_update(None, "user_version", 5).unwrap();
     assert_eq!(LocalStore::open(dir.path()).unwrap_err().kind(), Kind::Invalid);
 }
 

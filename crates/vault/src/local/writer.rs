@@ -18,7 +18,7 @@ use tokio::sync::{oneshot, watch};
 
 use crate::local::Counters;
 use crate::local::failure::{Failure, generic};
-use crate::local::files::Files;
+use crate::local::files::{self, Files};
 use crate::local::reserve::Reserve;
 use crate::local::schema::{self, Access, HEAD_BYTES};
 use crate::local::shared;
@@ -316,6 +316,10 @@ impl Thread {
             }
             // A row dirties about a page besides its bytes; many that were made together are in few.
             self.unchecked += 8192 + job.bytes() + 512 * job.objects();
+            // What held slots is gone before anybody hears that it was removed.
+            let (erased, orphans): (Vec<_>, Vec<_>) =
+                orphans.into_iter().partition(|(name, _)| files::is_erased(name));
+            erased.iter().for_each(|(name, _)| self.files.remove(name));
             let _ = job.reply.send(Ok(outcome));
             if let Some(connection) = self.connection.as_ref().filter(|_| !orphans.is_empty()) {
                 shared::release(connection, &self.files, &orphans);

@@ -44,7 +44,8 @@ impl Gcs {
             .with_retry(client::once())
             .with_http_connector(Bounded(patience));
         let bucket = Arc::new(builder.build().map_err(wrong)?);
-        Ok(Remote::new(bucket, prefix, Conflict::Exists, patience, random))
+        // Generations number everything here, kept or not.
+        Ok(Remote::new(bucket, prefix, Conflict::Exists, false, patience, random))
     }
 }
 

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -83,6 +83,7 @@ struct Shared {
     address: SocketAddr,
     manners: Mutex<Manners>,
     tags: Mutex<Tags>,
+    versions: AtomicBool,
     page: usize,
     plan: Mutex<Box<Plan>>,
     objects: Mutex<BTreeMap<String, Bytes>>,
@@ -102,6 +103,7 @@ impl Lookalike {
             address: listener.local_addr().unwrap(),
             manners: Mutex::new(manners),
             tags: Mutex::new(Tags::Md5),
+            versions: AtomicBool::new(false),
             page,
             plan: Mutex::new(Box::new(|_| Fault::None)),
             objects: Mutex::default(),
@@ -154,6 +156,11 @@ impl Lookalike {
     /// From now on, how it treats `If-None-Match`.
     pub fn behave(&self, manners: Manners) {
         *lock(&self.0.manners) = manners;
+    }
+
+    /// From now on it numbers what is written, as buckets do that keep what is removed.
+    pub fn keep_versions(&self) {
+        self.0.versions.store(true, Ordering::SeqCst);
     }
 
     /// From now on, what its ETags are.
@@ -291,7 +298,11 @@ impl Lookalike {
             }
         }
         lock(&self.0.objects).insert(request.key.clone(), request.body.clone());
-        Reply::ok("").with("ETag", self.e_tag(&request.body))
+        let reply = Reply::ok("").with("ETag", self.e_tag(&request.body));
+        match self.0.versions.load(Ordering::SeqCst) {
+            true => reply.with("x-amz-version-id", "3sL4kqtJlcpXroDTDmJ".into()),
+            false => reply,
+        }
     }
 
     fn e_tag(&self, object: &Bytes) -> String {

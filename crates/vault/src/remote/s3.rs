@@ -94,7 +94,7 @@ impl S3 {
             builder = builder.with_endpoint(endpoint);
         }
         let bucket = Arc::new(builder.build().map_err(wrong)?);
-        Ok(Remote::new(bucket, prefix, Conflict::Open, patience, random))
+        Ok(Remote::new(bucket, prefix, Conflict::Open, true, patience, random))
     }
 }
 

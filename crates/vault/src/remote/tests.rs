@@ -405,3 +405,18 @@ async fn what_was_read_once_is_not_asked_for_again() {
     store.delete("acct/a/msg/small").await.unwrap();
     store.put_new("acct/a/msg/last", sealed(b"x")).await.unwrap();
 }
+
+/// Whoever reads a bucket with versioning finds every record that was removed.
+#[tokio::test]
+async fn a_bucket_that_keeps_what_is_removed_is_known_at_the_start() {
+    let (server, store) = start().await;
+    assert!(!store.keeps_removed());
+    server.keep_versions();
+    for manners in [Manners::Keeps, Manners::Ignores] {
+        server.behave(manners);
+        let store = open(&server, PATIENCE).await;
+        assert!(store.keeps_removed());
+    }
+    let random = SeededRandom::new(3);
+    assert!(probe(&store, &SystemClock::new(), &random).await.unwrap().keeps_removed);
+}

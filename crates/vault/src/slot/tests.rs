@@ -40,7 +40,7 @@ fn argon2id_matches_the_reference_implementation() {
     // echo -n password | argon2 somesalt -id -t 2 -k 65536 -p 1 (the reference implementation's own test).
     let params = PasswordParams { memory_kib: 65536, passes: 2, lanes: 1 };
     let out = stretch(b"password", b"somesalt", params).unwrap();
-    assert_eq!(out.0[..8], [0x09, 0x31, 0x61, 0x15, 0xd5, 0xcf, 0x24, 0xed]);
+    assert_eq!(out.bytes()[..8], [0x09, 0x31, 0x61, 0x15, 0xd5, 0xcf, 0x24, 0xed]);
 }
 
 #[test]
@@ -79,6 +79,36 @@ fn a_recovery_code_survives_handwriting_but_no_mistake() {
     assert!(for_login(std::slice::from_ref(&slot), code.as_bytes()).is_empty());
 }
 
+/// Every slot gets a new root key without its secret, and its secret opens that one, no longer the old one.
+#[test]
+fn a_new_root_key_is_sealed_to_slots_without_their_secrets() {
+    let random = SeededRandom::new(5);
+    let (old, new) = (RootKey::generate(&random), RootKey::generate(&random));
+    let (token, token_text) = Slot::token(&old, ACCOUNT, &random);
+    let (recovery, code) = Slot::recovery(&old, ACCOUNT, &random);
+    let password = Slot::password(&old, ACCOUNT, b"correct horse", CHEAP, &random);
+    let secrets =
+        [(password, &b"correct horse"[..]), (token, token_text.as_bytes()), (recovery, code.as_bytes())];
+    for (slot, secret) in secrets {
+        let slot = slot.labelled(Some("mine".into()), Timestamp(5));
+        let resealed = slot.reseal(&new, ACCOUNT, &random).unwrap();
+        assert!(resealed.open(ACCOUNT, secret).unwrap().same(&new));
+        assert!(resealed.open(ACCOUNT, b"wrong").is_none());
+        assert!(slot.open(ACCOUNT, secret).unwrap().same(&old));
+        assert_eq!((resealed.id(), resealed.label()), (slot.id(), Some("mine")));
+        assert!(
+            resealed != slot
+                && resealed
+                    .reseal(&new, AccountId([8; 16]), &random)
+                    .unwrap()
+                    .open(ACCOUNT, secret)
+                    .is_none()
+        );
+    }
+    let no_key = Slot::decoy(CHEAP, &random);
+    assert!(no_key.reseal(&new, ACCOUNT, &random).is_err());
+}
+
 #[test]
 fn slots_survive_storage() {
     let random = SeededRandom::new(4);
@@ -94,8 +124,9 @@ proptest! {
     #[test]
     fn secrets_round_trip_and_anything_parses_safely(bytes: [u8; 20], id: [u8; 8], key: [u8; 32], junk: Vec<u8>) {
         prop_assert_eq!(*recovery::parse(recovery::format(&bytes).as_bytes()).unwrap(), bytes);
-        let (found, secret) = token::parse(token::format(SlotId(id), &Secret(key)).as_bytes()).unwrap();
-        prop_assert_eq!((found.0, secret.0), (id, key));
+        let secret = Secret::filled(|secret| *secret = key);
+        let (found, secret) = token::parse(token::format(SlotId(id), &secret).as_bytes()).unwrap();
+        prop_assert_eq!((found.0, *secret.bytes()), (id, key));
         recovery::parse(&junk);
         token::parse(&[b"sp_", &junk[..]].concat());
     }

@@ -14,7 +14,7 @@ const CHARS: usize = BYTES * 8 / 5;
 pub(super) fn format(id: SlotId, secret: &Secret) -> Zeroizing<String> {
     let mut bytes = Zeroizing::new([0; BYTES]);
     bytes[..8].copy_from_slice(&id.0);
-    bytes[8..].copy_from_slice(&secret.0);
+    bytes[8..].copy_from_slice(secret.bytes());
     let mut text = Zeroizing::new(String::with_capacity(PREFIX.len() + CHARS));
     text.push_str(PREFIX);
     encode_base32(&*bytes, &mut text);
@@ -30,8 +30,7 @@ pub(super) fn parse(text: &[u8]) -> Option<(SlotId, Secret)> {
     }
     let mut bytes = Zeroizing::new([0; BYTES]);
     decode_base32(text, &mut *bytes)?;
-    let (mut id, mut secret) = (SlotId([0; 8]), Secret([0; 32]));
+    let mut id = SlotId([0; 8]);
     id.0.copy_from_slice(&bytes[..8]);
-    secret.0.copy_from_slice(&bytes[8..]);
-    Some((id, secret))
+    Some((id, Secret::filled(|secret| secret.copy_from_slice(&bytes[8..]))))
 }

@@ -2,6 +2,7 @@
 
 use std::path::Path as FilePath;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use object_store::ObjectStore;
 use object_store::memory::InMemory;
@@ -85,11 +86,13 @@ impl Store {
     async fn bucket(remote: Remote, random: Arc<dyn Random>) -> Result<Self> {
         let store = Self::remote(remote.clone(), Appends::Conditional);
         let found = probe::conditions(&store, &*random, probe::Effort::Quick).await;
-        Ok(match found? {
-            Conditions::Kept => store,
+        let opened = match found? {
+            Conditions::Kept => return Ok(store),
             Conditions::Ignored | Conditions::Raced => Self::remote(remote, Appends::Siblings),
             Conditions::Refused => Self::remote(remote.without_conditions(), Appends::Siblings),
-        })
+        };
+        opened.0.keeps_removed.store(store.keeps_removed(), Ordering::Relaxed);
+        Ok(opened)
     }
 
     pub(crate) fn remote(remote: Remote, appends: Appends) -> Self {
@@ -158,7 +161,7 @@ impl Store {
         let silent = watch::Sender::new(0);
         let (metrics, clock) =
             (local.as_ref().map(|local| local.metrics()).unwrap_or_default(), SystemClock::new());
-        let (puts, bytes) = (0.into(), 0.into());
+        let (puts, bytes, keeps_removed) = (0.into(), 0.into(), false.into());
         let appends = backend.appends;
         let (remote, cache) = (None, None);
         let shared = Shared {
@@ -173,6 +176,7 @@ impl Store {
             part_bytes,
             puts,
             bytes,
+            keeps_removed,
             metrics,
             clock,
         };

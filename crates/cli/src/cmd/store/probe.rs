@@ -51,6 +51,7 @@ struct Found {
     settled: Vec<&'static str>,
     list_after_write: bool,
     list_after_delete: bool,
+    keeps_removed: bool,
     ranges: bool,
     multipart: bool,
     clock_ahead_ms: i64,
@@ -148,6 +149,7 @@ impl Found {
             settled: marks.iter().map(|mark| mark.name()).collect(),
             list_after_write: probe.lists_what_was_written,
             list_after_delete: probe.forgets_what_was_removed,
+            keeps_removed: probe.keeps_removed,
             ranges: probe.reads_ranges,
             multipart: probe.uploads_in_parts,
             clock_ahead_ms: probe.clock_ahead_ms,
@@ -206,6 +208,15 @@ impl Found {
                     self.list_after_delete,
                     "no longer shows what was removed",
                     "still shows what was removed; that does no harm",
+                ),
+            ),
+            (
+                "removed objects",
+                yes(
+                    !self.keeps_removed,
+                    "are not seen to be kept",
+                    "ARE KEPT AS VERSIONS: old passwords and removed mail stay with them; turn versioning off, or have \
+                     versions expire",
                 ),
             ),
             (
