@@ -71,6 +71,7 @@ impl Directory {
     /// The directory in `store`, whose records are authenticated with `key`.
     pub fn new(store: Store, key: ServerKey, clock: Arc<dyn Clock>, random: Arc<dyn Random>) -> Self {
         let host = Host { hostname: "localhost".to_owned(), domain: None, postmaster: None };
+        store.seal_sizes(&key);
         Directory {
             versions: Versions::new(store, key, clock.clone(), random.clone()),
             clock,

@@ -386,3 +386,35 @@ async fn a_stream_draws_on_the_budget_while_it_runs() {
     }
     assert_eq!(budget.in_use(), 0);
 }
+
+/// The attack: whoever sees the store and can send mail guesses what another one has sent, a thousand times, and looks whether any
+/// object became shorter.
+#[tokio::test]
+async fn a_right_guess_shows_in_no_size() {
+    let sizes = async |code: &str, guess: &str| {
+        let w = World::new(77);
+        let p = w.process().await;
+        let letter = |code: &str, n: usize| {
+            format!(
+                "From: sender@example.org\r\nSubject: the code for your account is {code}\r\nMessage-ID: <{n:04}@example.org>\r\n\r\n\
+                 The code for your account is {code}, do not tell it to anybody.\r\n"
+            )
+        };
+        let mails: Vec<_> = (0..1100).map(|n| letter(if n == 500 { code } else { guess }, n)).collect();
+        p.append("INBOX", &mails).await;
+        p.told("INBOX").await;
+        p.texts("INBOX").await;
+        p.settle().await;
+        assert!(w.segments().await.len() >= 2, "there are summaries and texts");
+        let listed = w.store.list("acct", None);
+        listed
+            .map(|object| object.map(|object| (object.path, object.size)).unwrap())
+            .collect::<Vec<_>>()
+            .await
+    };
+    // The same letters in another order, which no other words have, so that a guess by itself takes as much.
+    let (right, wrong) = ("QZXJVK", "ZKQVXJ");
+    let guessed = sizes(right, right).await;
+    assert_eq!(guessed, sizes(right, wrong).await);
+    assert_eq!(guessed, sizes(wrong, right).await);
+}

@@ -11,7 +11,7 @@ use zeroize::Zeroize;
 pub(crate) const TAG_BYTES: usize = 16;
 
 /// Bytes of the stack that [`wipe_stack`] overwrites: more than any derivation here uses.
-const STACK_BYTES: usize = 4 * 1024;
+const STACK_BYTES: usize = 16 * 1024;
 
 /// 32 secret bytes behind one allocation that does not move: wiped when dropped, never shown, and filled in place, so that
 /// no copy stays where it was made.

@@ -83,20 +83,32 @@ fn look_through(keys: &AccountKeys, object: &Bytes) {
     assert!(bytes <= object.len());
 }
 
-/// A chunk whose seal is right and whose content is the fuzzer's: what a thief of the keys could write.
+/// A chunk whose seal is right and whose content is the fuzzer's, padded as it should be and not: what a thief of the keys could
+/// write.
 fn sealed_chunk(cipher: &ObjectCipher, data: &[u8]) {
-    let Some((&flag, body)) = data.split_first() else { return };
+    let Some((&encoding, body)) = data.split_first() else { return };
     if body.len() > CHUNK_BYTES {
         return;
     }
-    let mut header = ((body.len() + TAG_BYTES) as u32).to_be_bytes();
-    header[0] = flag;
-    let mut sealed = header.to_vec();
-    sealed.extend_from_slice(body);
-    let place = Place { section: 0, number: 0, last: true };
-    cipher.seal(place, header, &mut sealed, header.len());
-    if let Ok(plain) = chunk::open(cipher, place, BytesMut::from(&sealed[..])) {
-        assert!(plain.len() <= CHUNK_BYTES);
+    let mut padded = body.to_vec();
+    padded.resize(chunk::padded(body.len()), 0);
+    let mut trailer = (body.len() as u32).to_be_bytes();
+    trailer[0] = encoding;
+    padded.extend_from_slice(&trailer);
+    for content in [&padded, body] {
+        let mut header = ((content.len() + TAG_BYTES) as u32).to_be_bytes();
+        header[0] = 2;
+        let mut sealed = header.to_vec();
+        sealed.extend_from_slice(content);
+        let place = Place { section: 0, number: 0, last: true };
+        cipher.seal(place, header, &mut sealed, header.len());
+        if let Ok(plain) = chunk::open(cipher, place, BytesMut::from(&sealed[..])) {
+            assert!(plain.len() <= CHUNK_BYTES);
+        }
+    }
+    let (mut scratch, mut out) = (Vec::new(), Vec::new());
+    if index::take_piece(body, 1000, &mut scratch, &mut out).is_ok() {
+        assert!(out.len() <= 1000);
     }
 }
 
@@ -173,7 +185,7 @@ mod tests {
         write("segment", segment.as_ref());
         write("record", record::seal_record(&keys.server, "accounts/a", &text).as_ref());
         let layout =
-            Layout { raw_bytes: 1, sealed_raw: 21, sealed_text: 20, sealed_structure: 20, sealed_index: 0 };
+            Layout { raw_bytes: 1, sealed_raw: 56, sealed_text: 56, sealed_structure: 56, sealed_index: 0 };
         write("layout", &minicbor::to_vec(layout).unwrap());
         let (slot, _) = Slot::token(&RootKey::generate(&random), ACCOUNT, &random);
         write("slot", &minicbor::to_vec(slot).unwrap());

@@ -36,6 +36,11 @@ pub mod store;
 #[doc(hidden)]
 pub mod fuzz;
 
+/// Overwrites what is left in scratch memory of plaintext that was compressed or decompressed; for whoever does so now and then.
+pub fn wipe_scratch() {
+    compress::wipe();
+}
+
 pub use keys::{AccountKeys, Keyring, PublicKey, RootKey};
 pub use metrics::StoreMetrics;
 pub use remote::{Addressing, Azure, Credentials, Gcs, Patience, Refusal, S3};

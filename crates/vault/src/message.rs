@@ -6,6 +6,7 @@
 //! Of a message whose body was given up the rest stays ([`Thin`]), and readers ask elsewhere for the body ([`Bodies`]). What is read was authenticated: account, object, section, number and
 //! the end of each section are bound to every chunk. Format: `docs/format/message-object.md`.
 
+mod footer;
 mod reader;
 pub(crate) mod thin;
 mod whole;
@@ -18,9 +19,10 @@ use sealpost_base::limits::CHUNK_BYTES;
 use sealpost_base::{AccountId, Error, ObjectId, Random, Result};
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
+use crate::chunk;
 use crate::cipher::{ObjectCipher, sha256};
-use crate::{Listed, Store, chunk};
 
+pub use footer::size_in;
 pub use reader::{MessageReader, READER_BYTES};
 pub use thin::{Bodies, HEAD_BYTES, Thin, Wanted, thin_path};
 pub use whole::Whole;
@@ -35,9 +37,7 @@ const STRUCTURE: u8 = 2;
 const INDEX: u8 = 3;
 /// In a thin object alone.
 const HEAD: u8 = 4;
-/// "Sealpost message", version 1: the last bytes of the object.
-const MAGIC: [u8; 4] = *b"SPM\x01";
-const FOOTER_BYTES: usize = 8 + 8 + 4 + 4 + 4 + 4;
+const FOOTER_BYTES: usize = footer::BYTES;
 /// Bytes of one chunk's size in the index.
 const INDEX_ENTRY_BYTES: usize = 3;
 
@@ -137,7 +137,8 @@ impl Layout {
     fn check(&self) -> Result<()> {
         let most = |plain: u64| {
             let chunks = plain.div_ceil(CHUNK_BYTES as u64).max(1);
-            chunks.saturating_mul(chunk::OVERHEAD_BYTES as u64).saturating_add(plain)
+            let beside = chunks.saturating_mul(chunk::OVERHEAD_BYTES as u64);
+            beside.saturating_add(plain).saturating_add(chunk::MAX_PADDING_BYTES as u64)
         };
         let chunks = self.raw_chunks();
         let sound = u32::try_from(chunks).is_ok()
@@ -147,33 +148,6 @@ impl Layout {
             && u64::from(self.sealed_structure) <= most(SECTION_BYTES as u64)
             && u64::from(self.sealed_index) <= most(chunks.saturating_mul(INDEX_ENTRY_BYTES as u64));
         if sound { Ok(()) } else { Err(Error::corrupt("a message layout that cannot be")) }
-    }
-
-    /// The last bytes of the object: the layout again, so that an object found without its event can be told apart.
-    fn footer(&self) -> [u8; FOOTER_BYTES] {
-        let mut footer = [0; FOOTER_BYTES];
-        footer[..8].copy_from_slice(&self.raw_bytes.to_be_bytes());
-        footer[8..16].copy_from_slice(&self.sealed_raw.to_be_bytes());
-        footer[16..20].copy_from_slice(&self.sealed_text.to_be_bytes());
-        footer[20..24].copy_from_slice(&self.sealed_structure.to_be_bytes());
-        footer[24..28].copy_from_slice(&self.sealed_index.to_be_bytes());
-        footer[28..].copy_from_slice(&MAGIC);
-        footer
-    }
-}
-
-/// Octets of the message in an object, as its footer says: for whoever counts without the key that would vouch for them.
-///
-/// # Errors
-/// `Corrupt` if it does not end as a message object does, whole or thin; what the store says.
-pub async fn size_in(store: &Store, object: &Listed) -> Result<u64> {
-    let corrupt = || Error::corrupt(format!("{} does not end as a message does", object.path));
-    let start = object.size.checked_sub(FOOTER_BYTES as u64).ok_or_else(corrupt)?;
-    let footer = store.read_range(&object.path, start..object.size).await?;
-    let (raw_bytes, rest) = footer.split_first_chunk::<8>().ok_or_else(corrupt)?;
-    match rest.ends_with(&MAGIC) || rest.ends_with(&thin::MAGIC) {
-        true => Ok(u64::from_be_bytes(*raw_bytes)),
-        false => Err(corrupt()),
     }
 }
 

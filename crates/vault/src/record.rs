@@ -10,7 +10,7 @@ use sealpost_base::{Error, Random, Result};
 use zeroize::Zeroizing;
 
 use crate::Sealed;
-use crate::cipher::{Secret, derive, equal, hmac_sha256};
+use crate::cipher::{ObjectCipher, Place, Secret, TAG_BYTES, derive, equal, hmac_sha256, sha256};
 use crate::owner;
 
 /// "Sealpost record", version 2.
@@ -21,6 +21,7 @@ const MAC_BYTES: usize = 32;
 #[derive(Clone)]
 pub struct ServerKey {
     mac: Secret,
+    hidden: Secret,
     secret: Secret,
 }
 
@@ -61,8 +62,14 @@ impl ServerKey {
         )
     }
 
+    /// What the sizes of messages are sealed under.
+    pub(crate) fn sizes(&self) -> Secret {
+        derive(b"sealpost server key v1", self.secret.bytes(), &[b"message sizes"])
+    }
+
     fn new(secret: Secret) -> Self {
-        ServerKey { mac: derive(b"sealpost server key v1", secret.bytes(), &[b"records"]), secret }
+        let purpose = |label| derive(b"sealpost server key v1", secret.bytes(), &[label]);
+        ServerKey { mac: purpose(b"records"), hidden: purpose(b"hidden records"), secret }
     }
 
     fn mac_of(&self, path: &str, plaintext: &[u8]) -> [u8; MAC_BYTES] {
@@ -91,6 +98,39 @@ pub fn open_record(key: &ServerKey, path: &str, object: &[u8]) -> Result<Vec<u8>
         return Err(corrupt());
     }
     Ok(plaintext.to_vec())
+}
+
+/// Encrypts what a record of `directory` says, for nodes alone. It has to be sealed as a record all the same.
+pub fn hide(key: &ServerKey, directory: &str, plaintext: &[u8], random: &dyn Random) -> Vec<u8> {
+    let mut hidden = Vec::with_capacity(SALT_BYTES + plaintext.len() + TAG_BYTES);
+    hidden.resize(SALT_BYTES, 0);
+    random.fill(&mut hidden);
+    let cipher = hidden_cipher(key, directory, &hidden);
+    hidden.extend_from_slice(plaintext);
+    cipher.seal(PLACE, MAGIC, &mut hidden, SALT_BYTES);
+    hidden
+}
+
+/// What was hidden with [`hide`].
+///
+/// # Errors
+/// `Corrupt` for anything else.
+pub fn reveal(key: &ServerKey, directory: &str, hidden: &[u8]) -> Result<Vec<u8>> {
+    let corrupt = || Error::corrupt(format!("a record of {directory} that this server did not hide"));
+    let (salt, sealed) = hidden.split_at_checked(SALT_BYTES).ok_or_else(corrupt)?;
+    let mut plain = sealed.to_vec();
+    let opened = hidden_cipher(key, directory, salt).open(PLACE, MAGIC, &mut plain).map_err(|_| corrupt())?;
+    plain.truncate(opened);
+    Ok(plain)
+}
+
+const SALT_BYTES: usize = 32;
+/// What hiding adds.
+pub const HIDDEN_OVERHEAD_BYTES: usize = SALT_BYTES + TAG_BYTES;
+const PLACE: Place = Place { section: 0, number: 0, last: true };
+
+fn hidden_cipher(key: &ServerKey, directory: &str, salt: &[u8]) -> ObjectCipher {
+    ObjectCipher::new(salt, key.hidden.bytes(), sha256(&[b"sealpost hidden record v1", directory.as_bytes()]))
 }
 
 fn not_a_key(path: &Path) -> Error {

@@ -15,8 +15,8 @@ mod upload;
 
 use std::error::Error as StdError;
 use std::ops::Range;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -30,8 +30,10 @@ use sealpost_base::{Clock, Error, Result, SystemClock, Timestamp};
 use tokio::sync::watch;
 
 use crate::cache::Cache;
+use crate::cipher::Secret;
 use crate::local::{Damaged, Frees, LocalStore, Parts};
 pub use crate::local::{Extent, Inspection, Mark, Newer, Remedy, Repaired};
+use crate::record::ServerKey;
 use crate::remote::Remote;
 use crate::{Sealed, StoreMetrics};
 pub use agree::MARKS;
@@ -67,6 +69,8 @@ struct Shared {
     part_bytes: usize,
     puts: AtomicU64,
     bytes: AtomicU64,
+    /// What the sizes of messages are sealed under.
+    sizes: OnceLock<Secret>,
     /// A write was answered with the number of a version, as by stores that keep what is removed.
     keeps_removed: AtomicBool,
     metrics: Arc<StoreMetrics>,
@@ -163,6 +167,17 @@ impl Store {
     /// The directory that a local store is in.
     pub fn directory(&self) -> Option<&std::path::Path> {
         self.0.local.as_deref().map(LocalStore::directory)
+    }
+
+    /// Seals the sizes of messages that are written from now on, for nodes that have this key and not the account's. A store has one
+    /// server: only the first key counts.
+    pub fn seal_sizes(&self, key: &ServerKey) {
+        self.0.sizes.get_or_init(|| key.sizes());
+    }
+
+    /// That key, if there is one.
+    pub(crate) fn sizes_key(&self) -> Option<&Secret> {
+        self.0.sizes.get()
     }
 
     /// Whether the store was seen to keep versions of what is removed, from where whoever reads it can take them; a bucket says so

@@ -5,9 +5,8 @@
 //! them is counted ([`crate::usage`]). How exact that is: `docs/decisions/0015-mailboxes-and-quota.md`.
 
 use futures::TryStreamExt;
-use minicbor::{Decode, Encode};
 use sealpost_base::{AccountId, Error, Result, Timestamp, limits};
-use sealpost_vault::Store;
+use sealpost_vault::{Store, record};
 
 use super::{AccountRecord, Directory};
 
@@ -175,21 +174,24 @@ pub struct UsageRecord {
     pub version: u64,
 }
 
-/// As it is stored.
-#[derive(Encode, Decode)]
-#[cbor(map)]
-struct StoredUsage {
-    #[n(0)]
-    storage: u64,
-    #[n(1)]
-    messages: u64,
-    #[n(2)]
-    mailboxes: u64,
-    #[n(3)]
-    annotations: u64,
-    #[n(4)]
-    #[cbor(default)]
-    complete: bool,
+/// Of a record as it is hidden: all have the same, whatever they say.
+const HIDDEN_BYTES: usize = record::HIDDEN_OVERHEAD_BYTES + 4 * 8 + 1;
+
+/// What is hidden: four numbers and a flag.
+fn encode(usage: Usage, complete: bool) -> Vec<u8> {
+    let Usage { storage, messages, mailboxes, annotations } = usage;
+    let numbers = [storage, messages, mailboxes, annotations];
+    let mut bytes: Vec<u8> = numbers.into_iter().flat_map(u64::to_be_bytes).collect();
+    bytes.push(u8::from(complete));
+    bytes
+}
+
+fn decode(bytes: &[u8]) -> Option<(Usage, bool)> {
+    let (numbers, [complete @ 0..=1]) = bytes.split_at_checked(4 * 8)? else { return None };
+    let (numbers, _) = numbers.as_chunks::<8>();
+    let [storage, messages, mailboxes, annotations] =
+        <[_; 4]>::try_from(numbers).ok()?.map(u64::from_be_bytes);
+    Some((Usage { storage, messages, mailboxes, annotations }, *complete == 1))
 }
 
 impl Directory {
@@ -199,10 +201,10 @@ impl Directory {
     /// What the store says; `Corrupt` if the record is not one of this server's.
     pub async fn usage_record(&self, account: AccountId) -> Result<Option<UsageRecord>> {
         let Some(newest) = self.versions.newest(&directory(account)).await? else { return Ok(None) };
-        let stored: StoredUsage = minicbor::decode(&newest.bytes)
-            .map_err(|e| Error::corrupt("a usage record cannot be read").with_source(e))?;
-        let StoredUsage { storage, messages, mailboxes, annotations, complete } = stored;
-        let usage = Usage { storage, messages, mailboxes, annotations };
+        let hidden = newest.bytes.get(..HIDDEN_BYTES).unwrap_or_default();
+        let plain = self.versions.reveal(&directory(account), hidden)?;
+        let (usage, complete) =
+            decode(&plain).ok_or_else(|| Error::corrupt("a usage record cannot be read"))?;
         Ok(Some(UsageRecord { usage, complete, version: newest.version }))
     }
 
@@ -258,11 +260,9 @@ impl Directory {
         usage: Usage,
         complete: bool,
     ) -> Result<bool> {
-        let Usage { storage, messages, mailboxes, annotations } = usage;
-        let stored = StoredUsage { storage, messages, mailboxes, annotations, complete };
-        let bytes = minicbor::to_vec(stored)
-            .map_err(|e| Error::internal("a usage record cannot be encoded").with_source(e.to_string()))?;
-        self.versions.put_after(&directory(account), version, &bytes).await
+        let directory = directory(account);
+        let hidden = self.versions.hide(&directory, &encode(usage, complete));
+        self.versions.put_after(&directory, version, &hidden).await
     }
 
     pub(crate) fn store(&self) -> &Store {
@@ -295,10 +295,14 @@ mod tests {
     }
 
     #[test]
-    fn records_of_earlier_versions_are_read() {
-        // {0: 301000, 1: 2, 2: 6, 3: 0}
-        let stored: StoredUsage =
-            minicbor::decode(b"\xa4\x00\x1a\x00\x04\x97\xc8\x01\x02\x02\x06\x03\x00").unwrap();
-        assert_eq!((stored.storage, stored.messages, stored.complete), (301_000, 2, false));
+    fn what_is_hidden_has_one_length_and_comes_back() {
+        let full = Usage { storage: u64::MAX, messages: 1, mailboxes: 2, annotations: u64::MAX };
+        for (usage, complete) in [(Usage::default(), false), (full, true)] {
+            let bytes = encode(usage, complete);
+            assert_eq!(bytes.len() + record::HIDDEN_OVERHEAD_BYTES, HIDDEN_BYTES);
+            assert_eq!(decode(&bytes), Some((usage, complete)));
+            assert_eq!(decode(&bytes[1..]), None);
+            assert_eq!(decode(&[&bytes[..32], &[2]].concat()), None);
+        }
     }
 }

@@ -13,7 +13,7 @@ use futures::stream::{self, BoxStream};
 use lru::LruCache;
 use sealpost_base::{Clock, Error, Kind, Position, Random, Result, limits};
 use sealpost_journal::{Append, Chain, Place};
-use sealpost_vault::record::{ServerKey, open_record, seal_record};
+use sealpost_vault::record::{self, ServerKey, open_record, seal_record};
 use sealpost_vault::{Appends, Put, Sealed, Store};
 
 use super::remembered::Remembered;
@@ -79,6 +79,19 @@ impl Versions {
     pub(super) fn seen(&self) -> Option<Seen> {
         let by_us = self.written.load(Ordering::Acquire);
         self.store.tells().then(|| Seen { by_others: *self.store.changes().borrow(), by_us })
+    }
+
+    /// What a record of `directory` says, for nodes alone: readers of the store learn its length.
+    pub(super) fn hide(&self, directory: &str, plaintext: &[u8]) -> Vec<u8> {
+        record::hide(&self.key, directory, plaintext, &*self.random)
+    }
+
+    /// What [`Versions::hide`] was given.
+    ///
+    /// # Errors
+    /// `Corrupt` for anything else.
+    pub(super) fn reveal(&self, directory: &str, hidden: &[u8]) -> Result<Vec<u8>> {
+        record::reveal(&self.key, directory, hidden)
     }
 
     pub(super) fn store(&self) -> &Store {

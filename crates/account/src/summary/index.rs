@@ -169,7 +169,7 @@ impl Account {
         let Some(name) = writer.name() else { return Ok(None) };
         let content = writer.content();
         let path = name.path(content, self.id());
-        let sections = writer.sections();
+        let sections = writer.sections()?;
         let sections = sections.each_ref().map(Vec::as_slice);
         let sealed = sealpost_vault::index::seal(self.keys(), self.id(), &path, &sections, self.random())?;
         let bytes = sealed.len() as u64;

@@ -198,8 +198,8 @@ mod tests {
         let mut reads =
             Reads { permit, usual: 1, window: 1, messages: 1, room: 2, alone: false, reads, blocks };
         for first in 0..9 {
-            let [directory, ..] = SegmentWriter::new(Content::Summaries).sections();
-            let segment = Segment::decode(&directory, [None, None, None]).unwrap();
+            let [directory, ..] = SegmentWriter::new(Content::Summaries).sections().unwrap();
+            let segment = Segment::decode(Content::Summaries, &directory, [None, None, None]).unwrap();
             reads.put_back(SegmentName { first, last: first, entries: 0 }, segment);
         }
         assert_eq!(reads.reads.len(), 2);

@@ -1,4 +1,7 @@
 //! A segment: the summaries of up to a thousand messages as columns. Bytes: `docs/format/summary.md`.
+//!
+//! The texts of each message are compressed by themselves, and the columns are not: a size tells nothing of what two senders wrote
+//! alike.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,10 +13,12 @@ use super::content::Content;
 use super::{Parts, Sent, signature};
 
 /// It says how the texts in it are folded as well.
-const VERSION: u8 = 2;
-const HEAD_BYTES: usize = 1 + 4;
-/// Number, object, date, zone, flags, and the lengths of three parts.
-const ROW_BYTES: usize = 4 + 16 + 8 + 2 + 1 + 3 * 4;
+const VERSION: u8 = 3;
+const HEAD_BYTES: usize = 1 + 4 + 3 * 4;
+/// Number, object, date, zone, flags, and the compressed lengths of three parts.
+const ROW_BYTES: usize = 4 + 16 + 8 + 2 + 1 + 3 * 2;
+/// More than a part grows by compression at worst.
+const GROWTH_BYTES: usize = 512;
 const DIRECTORY: usize = 0;
 /// The parts of summaries, in the order of their sections after the directory.
 const PARTS: [Parts; 3] = [Parts::FIELDS, Parts::IDS, Parts::HEADERS];
@@ -143,11 +148,14 @@ impl SegmentWriter {
     }
 
     /// The sections of the segment.
-    pub(crate) fn sections(self) -> [Vec<u8>; 4] {
+    ///
+    /// # Errors
+    /// `Internal` if a text cannot be compressed.
+    pub(crate) fn sections(self) -> Result<[Vec<u8>; 4]> {
         let mut directory = Vec::with_capacity(HEAD_BYTES + self.rows.len() * ROW_BYTES);
         directory.push(VERSION);
         directory.extend((self.rows.len() as u32).to_le_bytes());
-        // By columns: what is alike stands together and is compressed well.
+        self.texts.iter().for_each(|text| directory.extend((text.len() as u32).to_le_bytes()));
         let rows = &self.rows;
         let sent = |row: &Row| row.sent.unwrap_or(Sent { seconds: 0, zone: 0 });
         rows.iter().for_each(|row| directory.extend(row.number.to_le_bytes()));
@@ -155,16 +163,24 @@ impl SegmentWriter {
         rows.iter().for_each(|row| directory.extend(sent(row).seconds.to_le_bytes()));
         rows.iter().for_each(|row| directory.extend(sent(row).zone.to_le_bytes()));
         rows.iter().for_each(|row| directory.push(row.flags));
-        for part in 0..3 {
-            let mut start = 0;
+        let mut sections = [const { Vec::new() }; 3];
+        for (part, section) in sections.iter_mut().enumerate() {
+            let (text, mut start) = (self.texts[part].as_bytes(), 0);
+            section.reserve(text.len());
             for row in rows {
-                directory.extend((row.ends[part] - start).to_le_bytes());
-                start = row.ends[part];
+                let end = row.ends[part] as usize;
+                let length = index::put_piece(&text[start..end], section)?;
+                directory.extend(u16::try_from(length).map_err(|_| too_long())?.to_le_bytes());
+                start = end;
             }
         }
-        let [fields, ids, headers] = self.texts.map(String::into_bytes);
-        [directory, fields, ids, headers]
+        let [fields, ids, headers] = sections;
+        Ok([directory, fields, ids, headers])
     }
+}
+
+fn too_long() -> Error {
+    Error::internal("what a message has in a segment is too long")
 }
 
 /// A segment that was read back, or the parts of it that were wanted.
@@ -200,21 +216,28 @@ impl Segment {
         let most = HEAD_BYTES + limits::SUMMARY_SEGMENT_MESSAGES * ROW_BYTES;
         let directory = reader.section(DIRECTORY, most)?;
         let most = content.segment_bytes() + content.most_message_bytes();
+        let most = most + limits::SUMMARY_SEGMENT_MESSAGES * GROWTH_BYTES;
         let mut texts = [None, None, None];
         for (number, (part, text)) in PARTS.iter().zip(&mut texts).enumerate() {
             if parts.contains(*part) {
                 *text = Some(reader.section(DIRECTORY + 1 + number, most)?);
             }
         }
-        Self::decode(&directory, texts)
+        Self::decode(content, &directory, texts)
     }
 
     /// Reads the plaintext of the sections, those of parts that are not wanted left out.
-    pub(crate) fn decode(directory: &[u8], texts: [Option<Vec<u8>>; 3]) -> Result<Self> {
+    pub(crate) fn decode(content: Content, directory: &[u8], texts: [Option<Vec<u8>>; 3]) -> Result<Self> {
         let corrupt = || Error::corrupt("a summary segment that cannot be read");
         let (head, columns) = directory.split_first_chunk::<HEAD_BYTES>().ok_or_else(corrupt)?;
-        let [VERSION, count @ ..] = *head else { return Err(corrupt()) };
-        let count = u32::from_le_bytes(count) as usize;
+        let ([VERSION, numbers @ ..], most) = (head, content.segment_bytes() + content.most_message_bytes())
+        else {
+            return Err(corrupt());
+        };
+        let mut numbers =
+            numbers.as_chunks::<4>().0.iter().map(|number| u32::from_le_bytes(*number) as usize);
+        let mut next = || numbers.next().unwrap_or_default();
+        let (count, totals) = (next(), [next(), next(), next()]);
         if count > limits::SUMMARY_SEGMENT_MESSAGES || columns.len() != count * ROW_BYTES {
             return Err(corrupt());
         }
@@ -236,20 +259,29 @@ impl Segment {
         if !rows.is_sorted_by(|a, b| a.number < b.number) {
             return Err(corrupt());
         }
+        let mut scratch = Vec::new();
         let mut read = [const { String::new() }; 3];
-        for (part, text) in texts.into_iter().enumerate() {
-            let mut end = 0u32;
-            for (row, length) in rows.iter_mut().zip(columns.next::<4>().map(u32::from_le_bytes)) {
-                end = end.checked_add(length).ok_or_else(corrupt)?;
-                row.ends[part] = end;
-            }
-            let Some(text) = text else {
-                rows.iter_mut().for_each(|row| row.ends[part] = 0);
+        for (part, section) in texts.into_iter().enumerate() {
+            let lengths = columns.next::<2>().map(u16::from_le_bytes).map(usize::from);
+            let Some(section) = section else {
+                lengths.for_each(drop);
                 continue;
             };
+            let total = totals[part];
+            if total > most {
+                return Err(corrupt());
+            }
+            let (mut rest, mut text) = (&section[..], Vec::with_capacity(total));
+            for (row, length) in rows.iter_mut().zip(lengths) {
+                let (piece, after) = rest.split_at_checked(length).ok_or_else(corrupt)?;
+                rest = after;
+                let limit = content.most_message_bytes().min(total - text.len());
+                index::take_piece(piece, limit, &mut scratch, &mut text)?;
+                row.ends[part] = text.len() as u32;
+            }
             let text = String::from_utf8(text).map_err(|_| corrupt())?;
             let cut = |row: &Row| text.is_char_boundary(row.ends[part] as usize);
-            if text.len() != end as usize || !rows.iter().all(cut) {
+            if !rest.is_empty() || text.len() != total || !rows.iter().all(cut) {
                 return Err(corrupt());
             }
             read[part] = text;
@@ -323,9 +355,13 @@ mod tests {
     }
 
     fn decode(writer: &SegmentWriter, wanted: [bool; 3]) -> Result<Segment> {
-        let [directory, texts @ ..] = writer.clone().sections();
+        let [directory, texts @ ..] = writer.clone().sections().unwrap();
         let mut wanted = wanted.into_iter();
-        Segment::decode(&directory, texts.map(|text| wanted.next().unwrap().then_some(text)))
+        Segment::decode(
+            writer.content(),
+            &directory,
+            texts.map(|text| wanted.next().unwrap().then_some(text)),
+        )
     }
 
     #[test]

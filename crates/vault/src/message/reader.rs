@@ -18,7 +18,7 @@ use crate::Store;
 use crate::chunk::MAX_SEALED_BYTES;
 use crate::cipher::ObjectCipher;
 use crate::message::thin::Elsewhere;
-use crate::message::{self, FOOTER_BYTES, Layout, MessageKey, RAW, SECTION_BYTES, STRUCTURE, TEXT};
+use crate::message::{self, FOOTER_BYTES, Layout, MessageKey, RAW, SECTION_BYTES, STRUCTURE, TEXT, footer};
 use crate::pack::Piece;
 use source::Source;
 use walk::Walk;
@@ -337,7 +337,7 @@ impl MessageReader {
             source.index().await?;
         }
         let footer = source.store.read_range(&source.path, size - FOOTER_BYTES as u64..size).await?;
-        if footer[..] != source.layout.footer() {
+        if footer[..] != footer::of(&source.store, &source.path, footer::MAGIC, source.layout.raw_bytes) {
             return Err(Error::corrupt(format!("{} has a wrong footer", source.path)));
         }
         Ok(())

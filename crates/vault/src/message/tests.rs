@@ -6,6 +6,7 @@ use proptest::prelude::*;
 use sealpost_base::{Budget, Kind, SeededRandom};
 
 use super::*;
+use crate::record::ServerKey;
 use crate::{Sealed, Store};
 
 fn block_on<T>(future: impl Future<Output = T>) -> T {
@@ -323,8 +324,12 @@ fn a_chunk_that_claims_too_much_is_refused() {
         let bomb = zstd::bulk::compress(&vec![0; size], 1).unwrap();
         let mut sealed = vec![0; 4];
         sealed.extend_from_slice(&bomb);
-        let mut header = ((bomb.len() + 16) as u32).to_be_bytes();
-        header[0] = 1;
+        sealed.resize(4 + chunk::padded(bomb.len()), 0);
+        let mut trailer = (bomb.len() as u32).to_be_bytes();
+        trailer[0] = crate::compress::Encoding::Zstd as u8;
+        sealed.extend_from_slice(&trailer);
+        let mut header = ((sealed.len() - 4 + 16) as u32).to_be_bytes();
+        header[0] = 2;
         sealed[..4].copy_from_slice(&header);
         cipher.seal(place, header, &mut sealed, 4);
         let opened = chunk::open_section(&cipher, TEXT, &sealed, SECTION_BYTES);
@@ -417,4 +422,45 @@ fn another_object_of_that_name_is_a_conflict() {
         let error = Whole::store(vec![other], &written.store).await.unwrap_err();
         assert_eq!(error.kind(), Kind::Conflict);
     });
+}
+
+/// Nodes know how large a message is without its account's key; whoever sees the store alone does not.
+#[tokio::test]
+async fn the_size_in_a_footer_is_for_the_server_alone() {
+    let (random, budget) = (SeededRandom::new(21), Budget::new(8 << 20));
+    let server = ServerKey::generate(&random);
+    let [ours, others, none] = [Some(&server), Some(&ServerKey::generate(&random)), None].map(|key| {
+        let store = Store::memory();
+        key.into_iter().for_each(|key| store.seal_sizes(key));
+        store
+    });
+    let (account, key) = (AccountId([3; 16]), MessageKey::generate(&random));
+    for (n, size) in [1000, 1001, 200_000].into_iter().enumerate() {
+        let object = ObjectId([n as u8; 16]);
+        let raw = vec![b'x'; size];
+        for store in [&ours, &none] {
+            let mut writer = MessageWriter::new(store, account, object, &key, &budget).await.unwrap();
+            writer.write(&raw).await.unwrap();
+            writer.finish(b"text", b"structure").await.unwrap();
+        }
+        let path = path(account, object);
+        let listed = async |store: &Store| {
+            let size = store.size(&path).await.unwrap();
+            crate::Listed { path: path.clone(), size, modified: sealpost_base::Timestamp(0) }
+        };
+        let found = listed(&ours).await;
+        assert_eq!(size_in(&ours, &found).await.unwrap(), size as u64);
+        let object = ours.read(&path).await.unwrap();
+        others.put_new(&path, Sealed::new(object.clone())).await.unwrap();
+        for blind in [&others, &none] {
+            assert_eq!(size_in(blind, &listed(blind).await).await.unwrap_err().kind(), Kind::Corrupt);
+        }
+        assert!(!object.windows(8).any(|window| window == (size as u64).to_be_bytes()));
+    }
+    let sizes = [0, 1].map(|n| path(account, ObjectId([n; 16])));
+    assert_eq!(
+        ours.size(&sizes[0]).await.unwrap(),
+        ours.size(&sizes[1]).await.unwrap(),
+        "a byte more is not seen"
+    );
 }

@@ -20,7 +20,7 @@ use crate::cipher::{ObjectCipher, sha256_of};
 use crate::message::reader::again;
 use crate::message::reader::source::Source;
 use crate::message::writer::put_own;
-use crate::message::{FOOTER_BYTES, HEAD, Layout, MessageReader, SECTION_BYTES, STRUCTURE, TEXT};
+use crate::message::{FOOTER_BYTES, HEAD, Layout, MessageReader, SECTION_BYTES, STRUCTURE, TEXT, footer};
 use crate::spool::Spooled;
 use crate::{Put, Sealed, Store};
 
@@ -28,8 +28,8 @@ use crate::{Put, Sealed, Store};
 pub const HEAD_BYTES: usize = CHUNK_BYTES - DIGEST_BYTES;
 
 const DIGEST_BYTES: usize = 32;
-/// "Sealpost thin", version 1: the last bytes of the object.
-pub(super) const MAGIC: [u8; 4] = *b"SPT\x01";
+/// "Sealpost thin", version 2: the last bytes of the object.
+pub(super) const MAGIC: [u8; 4] = *b"SPT\x02";
 
 /// The path of a thin object.
 pub fn thin_path(account: AccountId, object: ObjectId) -> String {
@@ -136,11 +136,10 @@ impl Thin {
         let mut object = Vec::with_capacity(structure.len() + text.len() + kept.len() + 64);
         object.extend_from_slice(&structure);
         object.extend_from_slice(&text);
-        let before = object.len();
         chunk::seal_section_raw(&source.cipher, HEAD, &kept, &mut object);
-        let sealed_head = (object.len() - before) as u64;
-        object.extend_from_slice(&footer(&layout, sealed_head));
-        Ok(Thin { path: elsewhere.thin_path(), object: Sealed::new(object), whole: source.path.clone() })
+        let path = elsewhere.thin_path();
+        object.extend_from_slice(&footer::of(&source.store, &path, MAGIC, layout.raw_bytes));
+        Ok(Thin { path, object: Sealed::new(object), whole: source.path.clone() })
     }
 
     /// Bytes of the object.
@@ -321,7 +320,7 @@ impl MessageReader {
         let size = source.store.size(&path).await?;
         let head = thin_range(&source.layout, HEAD, size)?;
         let found = source.store.read_range(&path, head.end..size).await?;
-        if found[..] != footer(&source.layout, head.end - head.start) {
+        if found[..] != footer::of(&source.store, &path, MAGIC, source.layout.raw_bytes) {
             return Err(Error::corrupt(format!("{path} has a wrong footer")));
         }
         Ok(())
@@ -341,13 +340,6 @@ fn thin_range(layout: &Layout, section: u8, size: u64) -> Result<Range<u64>> {
             _ => Err(Error::corrupt("a thin object of a size that cannot be")),
         },
     }
-}
-
-/// The last bytes of the object: as those of a message object, with the head in place of the raw section.
-fn footer(layout: &Layout, sealed_head: u64) -> [u8; FOOTER_BYTES] {
-    let mut footer = Layout { sealed_raw: sealed_head, sealed_index: 0, ..*layout }.footer();
-    footer[FOOTER_BYTES - MAGIC.len()..].copy_from_slice(&MAGIC);
-    footer
 }
 
 /// For the fuzz target: an object as it is, of a message with the sizes that `data` begins with, and a head that is sealed right and

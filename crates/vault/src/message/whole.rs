@@ -9,14 +9,16 @@ use sealpost_base::{AccountId, Error, ObjectId, Result};
 use crate::compress::Effort;
 use crate::message::writer::put_own;
 use crate::message::{
-    self, INDEX, INDEX_ENTRY_BYTES, Layout, MessageKey, RAW, SECTION_BYTES, STRUCTURE, TEXT,
+    self, FOOTER_BYTES, INDEX, INDEX_ENTRY_BYTES, Layout, MessageKey, RAW, SECTION_BYTES, STRUCTURE, TEXT,
+    footer,
 };
 use crate::{Batch, Put, Sealed, Store, chunk, cipher::Place};
 
 /// A message's object that is not stored yet.
 pub struct Whole {
     path: String,
-    object: Sealed,
+    /// As it is stored, but for its footer.
+    object: Vec<u8>,
     layout: Layout,
 }
 
@@ -41,7 +43,7 @@ impl Whole {
         }
         let cipher = message::cipher(account, object, key);
         let chunks = raw.len().div_ceil(CHUNK_BYTES).max(1);
-        let beside = chunks * (chunk::OVERHEAD_BYTES + INDEX_ENTRY_BYTES) + 256;
+        let beside = chunks * (chunk::OVERHEAD_BYTES + INDEX_ENTRY_BYTES) + 4 * chunk::MAX_PADDING_BYTES;
         let mut sealed = Vec::with_capacity(structure.len() + text.len() / 2 + raw.len() + beside);
         let sealed_structure = chunk::seal_section(&cipher, STRUCTURE, structure, &mut sealed);
         let sealed_text = chunk::seal_section(&cipher, TEXT, text, &mut sealed);
@@ -67,12 +69,17 @@ impl Whole {
             sealed[raw_end..].rotate_left(sealed_structure);
             layout.sealed_index = chunk::seal_section(&cipher, INDEX, &index, &mut sealed) as u32;
         }
-        sealed.extend_from_slice(&layout.footer());
-        Some(Whole { path: message::path(account, object), object: Sealed::new(sealed), layout })
+        Some(Whole { path: message::path(account, object), object: sealed, layout })
     }
 
-    pub(super) fn new(path: String, object: Sealed, layout: Layout) -> Self {
+    pub(super) fn new(path: String, object: Vec<u8>, layout: Layout) -> Self {
         Whole { path, object, layout }
+    }
+
+    fn into_object(mut self, store: &Store) -> (String, Sealed) {
+        let footer = footer::of(store, &self.path, footer::MAGIC, self.layout.raw_bytes);
+        self.object.extend_from_slice(&footer);
+        (self.path, Sealed::new(self.object))
     }
 
     /// Stores it. It is durable when it returns.
@@ -80,12 +87,13 @@ impl Whole {
     /// # Errors
     /// As [`Whole::store`].
     pub(super) async fn put(self, store: &Store) -> Result<()> {
-        put_own(store, &self.path, self.object).await
+        let (path, object) = self.into_object(store);
+        put_own(store, &path, object).await
     }
 
     /// Bytes of the object.
     pub fn size(&self) -> usize {
-        self.object.len()
+        self.object.len() + FOOTER_BYTES
     }
 
     /// The sizes of its sections, for whoever refers to it.
@@ -96,7 +104,7 @@ impl Whole {
     /// Its sealed structure.
     pub(super) fn sealed_structure(&self) -> Bytes {
         let range = self.layout.range(STRUCTURE);
-        Bytes::copy_from_slice(&self.object.as_ref()[range.start as usize..range.end as usize])
+        Bytes::copy_from_slice(&self.object[range.start as usize..range.end as usize])
     }
 
     /// Stores all of them. All are durable when it returns.
@@ -114,7 +122,7 @@ impl Whole {
     /// # Errors
     /// As [`Whole::store`]; the batch is of no more use then.
     pub async fn add(all: Vec<Whole>, batch: &Batch, store: &Store) -> Result<()> {
-        let objects = all.into_iter().map(|whole| (whole.path, whole.object));
+        let objects = all.into_iter().map(|whole| whole.into_object(store));
         if store.is_local() {
             return batch.add(objects.collect()).await.map(drop);
         }

@@ -11,7 +11,7 @@ use tokio::task::{JoinHandle, spawn_blocking};
 
 use crate::cipher::{ObjectCipher, Place};
 use crate::compress::Effort;
-use crate::message::{self, INDEX, Layout, MessageKey, RAW, SECTION_BYTES, STRUCTURE, TEXT, Whole};
+use crate::message::{self, INDEX, Layout, MessageKey, RAW, SECTION_BYTES, STRUCTURE, TEXT, Whole, footer};
 use crate::store::Upload;
 use crate::{Put, Sealed, Store, chunk};
 
@@ -252,7 +252,8 @@ impl Sink {
     }
 
     async fn finish(mut self: Box<Self>, raw_bytes: u64, text: &[u8], structure: &[u8]) -> Result<Finished> {
-        let mut sealed_text = Vec::with_capacity(text.len() / 2 + chunk::OVERHEAD_BYTES);
+        let mut sealed_text =
+            Vec::with_capacity(text.len() / 2 + chunk::OVERHEAD_BYTES + chunk::MAX_PADDING_BYTES);
         chunk::seal_section(&self.cipher, TEXT, text, &mut sealed_text);
         let mut sealed_structure = Vec::with_capacity(structure.len() + chunk::OVERHEAD_BYTES);
         chunk::seal_section(&self.cipher, STRUCTURE, structure, &mut sealed_structure);
@@ -264,8 +265,10 @@ impl Sink {
             sealed_index: 0,
         };
         if self.upload.is_none() && layout.object_bytes() <= INLINE_OBJECT_BYTES as u64 {
-            let parts = [&sealed_structure[..], &sealed_text, &self.pending, &layout.footer()];
-            let object = Sealed::new(parts.concat());
+            let mut object = Vec::with_capacity(layout.object_bytes() as usize);
+            for part in [&sealed_structure, &sealed_text, &self.pending] {
+                object.extend_from_slice(part);
+            }
             return Ok(Finished::Sealed(Whole::new(self.path, object, layout), self.permit));
         }
         let layout = self.finish_upload(&sealed_text, &sealed_structure, layout).await?;
@@ -288,7 +291,8 @@ impl Sink {
         if self.upload.is_none() {
             self.start_upload().await?;
         }
-        for section in [sealed_text, sealed_structure, &sealed_index, &layout.footer()] {
+        let footer = footer::of(&self.store, &self.path, footer::MAGIC, layout.raw_bytes);
+        for section in [sealed_text, sealed_structure, &sealed_index, &footer] {
             self.pending.extend_from_slice(section);
             if self.pending.len() >= self.store.part_bytes() {
                 self.write_part().await?;

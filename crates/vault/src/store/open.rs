@@ -1,8 +1,8 @@
 //! How stores are opened.
 
 use std::path::Path as FilePath;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock};
 
 use object_store::ObjectStore;
 use object_store::memory::InMemory;
@@ -177,6 +177,7 @@ impl Store {
             puts,
             bytes,
             keeps_removed,
+            sizes: OnceLock::new(),
             metrics,
             clock,
         };

@@ -5,8 +5,8 @@ use std::collections::{BTreeSet, HashSet};
 use anyhow::Result;
 use futures::{StreamExt, TryStreamExt};
 use sealpost_account::AccountState;
-use sealpost_base::{AccountId, Error, Kind, ObjectId};
-use sealpost_vault::{Listed, Store};
+use sealpost_base::{AccountId, Kind, ObjectId};
+use sealpost_vault::{Listed, message};
 
 use super::names;
 use super::report::{Place as At, Report};
@@ -14,11 +14,6 @@ use crate::place::Place;
 
 /// Objects looked at at once.
 const AT_ONCE: usize = 16;
-/// The end of a message object (`docs/format/message-object.md`): raw octets and sealed raw (8 bytes each), sealed
-/// text, structure and index (4 each), magic. A thin one has its head in place of the raw octets.
-const FOOTER_BYTES: u64 = 32;
-const MAGIC: &[u8] = b"SPM\x01";
-const THIN_MAGIC: &[u8] = b"SPT\x01";
 
 /// Counts message objects that nothing in the account refers to: no damage, and removed in time.
 ///
@@ -50,7 +45,7 @@ pub async fn sealed(place: &Place, account: AccountId, report: &mut Report) -> R
     report.expect(objects.len());
     let store = &place.store;
     let checks = futures::stream::iter(objects).map(|object| async move {
-        let wrong = footer(store, &object).await;
+        let wrong = message::size_in(store, &object).await.map(drop);
         (object.path, wrong)
     });
     let mut checks = std::pin::pin!(checks.buffer_unordered(AT_ONCE));
@@ -63,24 +58,6 @@ pub async fn sealed(place: &Place, account: AccountId, report: &mut Report) -> R
             Err(e) if e.kind() == Kind::NotFound => {}
             Err(e) => report.found(At::Object(path), e),
         }
-    }
-    Ok(())
-}
-
-async fn footer(store: &Store, object: &Listed) -> sealpost_base::Result<()> {
-    let corrupt = |what| Error::corrupt(format!("{} {what}", object.path));
-    let start = object.size.checked_sub(FOOTER_BYTES).ok_or_else(|| corrupt("is too short for a message"))?;
-    let footer = store.read_range(&object.path, start..object.size).await?;
-    let (sizes, magic) = footer.split_at(FOOTER_BYTES as usize - MAGIC.len());
-    let thin = object.path.split('/').nth(2) == Some("thin");
-    if magic != if thin { THIN_MAGIC } else { MAGIC } {
-        return Err(corrupt("does not end as a message does"));
-    }
-    let number = |bytes: &[u8]| bytes.iter().fold(0u64, |n, b| n << 8 | u64::from(*b));
-    let sections = [&sizes[8..16], &sizes[16..20], &sizes[20..24], &sizes[24..28]];
-    let total = sections.into_iter().map(number).fold(FOOTER_BYTES, u64::saturating_add);
-    if total != object.size {
-        return Err(corrupt(&format!("has {} bytes instead of {total}", object.size)));
     }
     Ok(())
 }

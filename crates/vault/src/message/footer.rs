@@ -1,0 +1,59 @@
+//! The end of a message object: how many octets the message has, for nodes that count without the account's key.
+//!
+//! It is sealed under a key of the server's, which nodes have and whoever reads the store has not. Readers of messages go by the layout
+//! in the event and never need it. Format: `docs/format/message-object.md`.
+
+use sealpost_base::{Error, Kind, Result};
+
+use super::thin;
+use crate::cipher::{ObjectCipher, Place, TAG_BYTES, sha256};
+use crate::{Listed, Store};
+
+/// "Sealpost message", version 2: the last bytes of the object.
+pub(super) const MAGIC: [u8; 4] = *b"SPM\x02";
+const SIZE_BYTES: usize = 8;
+/// Of a footer.
+pub(super) const BYTES: usize = SIZE_BYTES + TAG_BYTES + MAGIC.len();
+
+const PLACE: Place = Place { section: 0, number: 0, last: true };
+
+/// The footer of the object at `path`, which ends with `magic`, for a message of so many octets. Always the same one. A store that was told
+/// no key ([`Store::seal_sizes`]) has footers that say nothing.
+pub(super) fn of(store: &Store, path: &str, magic: [u8; 4], raw_bytes: u64) -> [u8; BYTES] {
+    let mut footer = [0; BYTES];
+    if let Some(cipher) = cipher(store, path) {
+        let mut sealed = raw_bytes.to_be_bytes().to_vec();
+        cipher.seal(PLACE, magic, &mut sealed, 0);
+        footer[..SIZE_BYTES + TAG_BYTES].copy_from_slice(&sealed);
+    }
+    footer[SIZE_BYTES + TAG_BYTES..].copy_from_slice(&magic);
+    footer
+}
+
+/// Octets of the message in an object, as its footer says.
+///
+/// # Errors
+/// `Corrupt` if it does not end as a message object of this server does, whole or thin; what the store says.
+pub async fn size_in(store: &Store, object: &Listed) -> Result<u64> {
+    let corrupt = || Error::corrupt(format!("{} does not end as a message does", object.path));
+    let start = object.size.checked_sub(BYTES as u64).ok_or_else(corrupt)?;
+    let read = async || {
+        let footer = store.read_range(&object.path, start..object.size).await?;
+        let (sealed, magic) = footer.split_last_chunk::<{ MAGIC.len() }>().ok_or_else(corrupt)?;
+        let known = *magic == MAGIC || *magic == thin::MAGIC;
+        let cipher = cipher(store, &object.path).filter(|_| known).ok_or_else(corrupt)?;
+        let mut sealed = sealed.to_vec();
+        cipher.open(PLACE, *magic, &mut sealed).map_err(|_| corrupt())?;
+        sealed.first_chunk().map(|size| u64::from_be_bytes(*size)).ok_or_else(corrupt)
+    };
+    match read().await {
+        // One answer of a remote store may be wrong.
+        Err(e) if e.kind() == Kind::Corrupt && store.forget(&object.path).await => read().await,
+        size => size,
+    }
+}
+
+fn cipher(store: &Store, path: &str) -> Option<ObjectCipher> {
+    let context = sha256(&[b"sealpost message size v1", path.as_bytes()]);
+    Some(ObjectCipher::new(&[], store.sizes_key()?.bytes(), context))
+}
