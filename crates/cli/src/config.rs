@@ -22,6 +22,7 @@ use sealpost_vault::owner;
 
 use crate::exit::{Usage, named};
 use crate::global::Global;
+use crate::inspection::Inspection;
 use crate::log::Log;
 use crate::store::StoreConfig;
 use file::{ConfigFile, NamedBy};
@@ -48,6 +49,8 @@ pub struct Config {
     pub store: StoreConfig,
     /// What is logged.
     pub log: Log,
+    /// Whether the server's process may be looked into.
+    pub inspection: Inspection,
     /// The file with the certificate; empty: a self-signed one.
     certificate: PathBuf,
     /// The file with its key.
@@ -83,6 +86,7 @@ impl Default for Config {
             settings: Settings { listen, ..Settings::default() },
             store: StoreConfig::default(),
             log: Log::default(),
+            inspection: Inspection::default(),
             certificate: PathBuf::new(),
             certificate_key: PathBuf::new(),
             file: None,

@@ -11,6 +11,7 @@ mod cmd;
 mod config;
 mod exit;
 mod global;
+mod inspection;
 mod log;
 mod output;
 mod place;
@@ -20,6 +21,7 @@ mod secret;
 mod shell;
 mod store;
 
+use std::alloc::System;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -27,6 +29,7 @@ use anyhow::Context;
 use clap::Parser;
 use rustix::process::Signal;
 use tokio::signal::unix::{SignalKind, signal};
+use zeroizing_alloc::ZeroAlloc;
 
 use crate::allocator::Reading;
 use crate::config::Config;
@@ -36,6 +39,10 @@ use crate::global::Global;
 const BLOCKING_THREADS: usize = 64;
 /// How long such a thread waits for more before it ends, so that a burst does not cost memory for long.
 const BLOCKING_KEEP_ALIVE: Duration = Duration::from_secs(2);
+
+/// Wipes what is freed: keys, mail, and every buffer that either was in ([decision 54](../../../docs/decisions/0054-memory.md)).
+#[global_allocator]
+static ALLOCATOR: ZeroAlloc<System> = ZeroAlloc(System);
 
 /// The version, and the commit that it was built from (`build.rs`).
 const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("SEALPOST_COMMIT"), ")");
@@ -57,6 +64,12 @@ fn main() -> ExitCode {
         && let Err(e) = allocator::tune(reading)
     {
         output::warn(format_args!("The allocator keeps its defaults, and more memory than is used: {e}"));
+    }
+    // A server says in its configuration whether it may be looked into.
+    if !matches!(cli.command, cmd::Command::Serve(_))
+        && let Err(e) = inspection::leave_no_cores()
+    {
+        output::warn(format_args!("A core dump of this process would hold keys, and is not prevented: {e}"));
     }
     let outcome = runtime().and_then(|runtime| {
         survive_file_limits(&runtime)?;

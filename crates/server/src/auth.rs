@@ -18,8 +18,8 @@ use std::sync::Arc;
 
 use sealpost_account::directory::{AccountRecord, Directory, Secret};
 use sealpost_base::{AccountId, Budget, Clock, Error, Random, Result, limits};
-use sealpost_vault::RootKey;
 use sealpost_vault::slot::{PasswordParams, Slot, SlotId, SlotKind, for_login};
+use sealpost_vault::{Keyring, RootKey};
 
 use crate::metrics::LoginMetrics;
 use crate::settings::Login;
@@ -49,6 +49,8 @@ pub struct Authenticator {
     checks: Checks,
     remembered: Remembered,
     known: KnownAddresses,
+    /// So that each account's key is in memory once, however many have logged in.
+    keys: Keyring,
     joined: Joined<Answer>,
     throttle: Throttle,
     standings: Standings,
@@ -110,6 +112,7 @@ impl Authenticator {
             checks,
             remembered,
             known,
+            keys: Keyring::default(),
             joined,
             throttle,
             standings,
@@ -166,7 +169,7 @@ impl Authenticator {
     async fn check_bearer(&self, peer: Option<IpAddr>, name: &str, token: &[u8]) -> Result<Entered, Denied> {
         let network = peer.map(Network::of);
         let (tried, record) = self.find(name).await?;
-        if let Some(entered) = record.as_ref().and_then(|record| by_token(record, token)) {
+        if let Some(entered) = record.as_ref().and_then(|record| self.by_token(record, token)) {
             self.known.note(entered.record.id, network);
             return Ok(entered);
         }
@@ -237,7 +240,7 @@ impl Authenticator {
         let remembered = self.recall(record, secret);
         remembered
             .map(|(root, slot)| Entered { record: record.clone(), root, slot })
-            .or_else(|| by_token(record, secret.bytes()))
+            .or_else(|| self.by_token(record, secret.bytes()))
     }
 
     fn recall(&self, record: &AccountRecord, secret: &Secret) -> Option<(RootKey, SlotId)> {
@@ -284,6 +287,7 @@ impl Authenticator {
                 let opens = move |slot: &Slot| slot.open(id, secret.bytes()).map(|root| (root, slot.id()));
                 let check = move || slots.iter().find_map(opens);
                 let opened = self.checks.run(turn, check).await.map_err(Denied::Unavailable)?;
+                let opened = opened.map(|(root, slot)| (self.keys.one(record.id, root), slot));
                 if let Some((root, slot)) = opened.as_ref().filter(|_| record.lets_in()) {
                     self.remembered.insert(tag, record, root.clone(), *slot);
                     self.known.note(record.id, network);
@@ -296,6 +300,13 @@ impl Authenticator {
             None => attempt.failed(),
         }
         Ok(opened)
+    }
+
+    /// The login by a token, if that is one of the account.
+    fn by_token(&self, record: &AccountRecord, secret: &[u8]) -> Option<Entered> {
+        let slot = token_slot(&for_login(&record.slots, secret))?;
+        let root = self.keys.one(record.id, slot.open(record.id, secret)?);
+        Some(Entered { record: record.clone(), root, slot: slot.id() })
     }
 
     /// Does what a wrong password would cost.
@@ -344,13 +355,6 @@ impl Answer {
         let opened = self.opened.map_err(|()| Denied::Busy)?.zip(record);
         opened.map(|((root, slot), record)| Entered { record, root, slot }).ok_or(Denied::Credentials)
     }
-}
-
-/// The login by a token, if that is one of the account.
-fn by_token(record: &AccountRecord, secret: &[u8]) -> Option<Entered> {
-    let slot = token_slot(&for_login(&record.slots, secret))?;
-    let (root, slot) = (slot.open(record.id, secret)?, slot.id());
-    Some(Entered { record: record.clone(), root, slot })
 }
 
 /// Only whoever has the right secret is told that an account is suspended.

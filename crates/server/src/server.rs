@@ -335,7 +335,6 @@ async fn keep_house(ctx: Arc<Context>, tls: Option<Arc<Tls>>) {
             () = tokio::time::sleep(HOUSEKEEPING_PERIOD) => {}
         }
         watch_clock(&ctx, None).await;
-        ctx.auth.sweep();
         ctx.failed_logins.sweep();
         let Some(tls) = tls.clone() else { continue };
         if minute % DAY_PERIODS == DAY_PERIODS - 1
@@ -357,8 +356,11 @@ async fn unload_idle(ctx: Arc<Context>) {
     loop {
         tokio::select! {
             () = ctx.shutdown.wait() => return,
-            () = tokio::time::sleep(UNLOAD_PERIOD) => ctx.accounts.unload_idle(),
+            () = tokio::time::sleep(UNLOAD_PERIOD) => {}
         }
+        ctx.auth.sweep();
+        ctx.accounts.unload_idle();
+        sealpost_vault::wipe_scratch();
     }
 }
 

@@ -70,6 +70,9 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     let mut config = Config::load(global)?;
     config.bound_memory(&args.memory);
     log::start(config.log);
+    if let Err(error) = config.inspection.apply() {
+        tracing::warn!(%error, "core dumps are not prevented: they would hold keys and mail");
+    }
     if config.settings.listen == Listen::default() {
         return Err(Usage("the configuration listens nowhere: every list in [listen] is empty".into()).into());
     }

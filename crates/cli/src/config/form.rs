@@ -8,6 +8,7 @@ use serde::Serialize;
 use toml::de::DeValue;
 
 use crate::global::Level;
+use crate::inspection::Inspection;
 use crate::log::Format;
 use sealpost_server::settings::{IpRange, PlaintextLogin, StoredSearch};
 use sealpost_vault::Addressing;
@@ -283,6 +284,22 @@ impl Form<PlaintextLogin> for Choice {
         let word = match value {
             PlaintextLogin::Loopback => "loopback",
             PlaintextLogin::Never => "never",
+        };
+        Written::Text(word.to_owned())
+    }
+}
+
+impl Form<Inspection> for Choice {
+    const NAME: &'static str = "\"off\" or \"on\"";
+
+    fn read(value: &DeValue<'_>) -> Result<Inspection, String> {
+        choose(value, &[("off", Inspection::Off), ("on", Inspection::On)])
+    }
+
+    fn write(value: &Inspection) -> Written {
+        let word = match value {
+            Inspection::Off => "off",
+            Inspection::On => "on",
         };
         Written::Text(word.to_owned())
     }

@@ -127,6 +127,12 @@ pub const KEYS: &[Key] = &[
         "The bound on the memory of the whole server; at least 48MiB. `sealpost config show` prints how it is divided. Requests that do not fit wait or get a temporary error."
     ),
     key!(
+        "inspection",
+        Choice,
+        inspection,
+        "Whether other processes of the server's user may look into it: read its memory and what /proc says of it, or keep a core dump. Keys and mail are in both; \"on\" is for measuring."
+    ),
+    key!(
         "message_size",
         Size,
         settings.message_size,
