@@ -126,7 +126,9 @@ fn index_segments_are_looked_at() {
 fn a_file_that_is_gone_or_cut_short() {
     let home = home();
     let name: String = database(&home)
-        .query_row("SELECT file FROM objects WHERE file IS NOT NULL AND path LIKE 'acct/%'", [], |row| row.get(0))
+        .query_row("SELECT file FROM objects WHERE file IS NOT NULL AND path LIKE 'acct/%'", [], |row| {
+            row.get(0)
+        })
         .unwrap();
     let file = home.path("data/objects").join(&name);
     let bytes = std::fs::read(&file).unwrap();
@@ -180,7 +182,9 @@ fn a_file_that_is_damaged_is_named_and_comes_back_from_a_backup() {
     let home = home();
     home.ok(&["store", "copy", "data", "backup"]);
     let name: String = database(&home)
-        .query_row("SELECT file FROM objects WHERE file IS NOT NULL", [], |row| row.get(0))
+        .query_row("SELECT file FROM objects WHERE file IS NOT NULL AND path LIKE 'acct/%'", [], |row| {
+            row.get(0)
+        })
         .unwrap();
     let file = home.path("data/objects").join(&name);
     let mut bytes = std::fs::read(&file).unwrap();

@@ -186,8 +186,7 @@ pub(super) fn connect(path: &Path, access: Access) -> rusqlite::Result<Connectio
         connection.pragma_update(None, "page_size", 8192)?;
         write_ahead(&connection)?;
         connection.pragma_update(None, "synchronous", "FULL")?;
-        // What is removed is overwritten, in pages that are used again and in those that are free.
-        connection.pragma_update_and_check(None, "secure_delete", true, |row| row.get::<_, i64>(0))?;
+        treat_removed(&connection, Removed::Overwritten)?;
         // Checkpoints are made by the writer, after those who wait have been answered.
         connection.pragma_update(None, "wal_autocheckpoint", 0)?;
         connection.pragma_update(None, "journal_size_limit", 64 * 1024 * 1024)?;
@@ -198,6 +197,24 @@ pub(super) fn connect(path: &Path, access: Access) -> rusqlite::Result<Connectio
     connection.pragma_update(None, "temp_store", "MEMORY")?;
     connection.set_prepared_statement_cache_capacity(16);
     Ok(connection)
+}
+
+/// What becomes of rows that are removed.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Removed {
+    /// They are overwritten, in pages that are used again and in those that are free.
+    Overwritten,
+    /// The latter stay as they are: they are not written.
+    Left,
+}
+
+/// Has the connection treat them so from now on.
+pub(super) fn treat_removed(connection: &Connection, removed: Removed) -> rusqlite::Result<()> {
+    let secure = match removed {
+        Removed::Overwritten => "ON",
+        Removed::Left => "FAST",
+    };
+    connection.pragma_update_and_check(None, "secure_delete", secure, |_| Ok(()))
 }
 
 /// Two processes that create a database at once may find it locked here without SQLite waiting for them.

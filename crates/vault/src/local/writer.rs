@@ -20,7 +20,7 @@ use crate::local::Counters;
 use crate::local::failure::{Failure, generic};
 use crate::local::files::{self, Files};
 use crate::local::reserve::Reserve;
-use crate::local::schema::{self, Access, HEAD_BYTES};
+use crate::local::schema::{self, Access, HEAD_BYTES, Removed};
 use crate::local::shared;
 use crate::local::unsound::Unsound;
 
@@ -108,6 +108,7 @@ impl Writer {
             ring,
             guards,
             connection: None,
+            removed: Removed::Overwritten,
             seen: None,
             looked: Duration::ZERO,
             gathered: 1,
@@ -161,6 +162,8 @@ struct Thread {
     ring: watch::Sender<u64>,
     guards: Guards,
     connection: Option<Connection>,
+    /// What the connection does about rows that are removed.
+    removed: Removed,
     /// The last `data_version`, which changes when another connection commits.
     seen: Option<i64>,
     looked: Duration,
@@ -170,9 +173,14 @@ struct Thread {
     unchecked: u64,
 }
 
-/// What is known of one job within a transaction: its outcome, and what it leaves without a row: a file as rows name it, and
-/// the object's size.
-type Applied = (Outcome, Vec<(String, u64)>);
+/// What is known of one job within a transaction.
+struct Applied {
+    outcome: Outcome,
+    /// What it leaves without a row: a file as rows name it, and the object's size.
+    orphans: Vec<(String, u64)>,
+    /// Bytes of rows that it removed.
+    overwritten: u64,
+}
 
 impl Thread {
     fn run(mut self) {
@@ -303,19 +311,28 @@ impl Thread {
     }
 
     fn transact(&mut self, batch: &[Job], now: Timestamp) -> rusqlite::Result<Vec<Applied>> {
+        if batch.iter().any(|job| matches!(job.change, Change::Delete(_))) {
+            // A full disk has no room for zeros in the log: what is removed then stays in free pages until they are used again.
+            let removed = if self.guards.reserve.is_spent() { Removed::Left } else { Removed::Overwritten };
+            self.connected()?;
+            if self.removed != removed {
+                schema::treat_removed(self.connected()?, removed)?;
+                self.removed = removed;
+            }
+        }
         self.connected().and_then(|connection| transact(connection, batch, now))
     }
 
     fn answer(&mut self, batch: Vec<Job>, applied: Vec<Applied>) {
         let counters = &self.counters;
         counters.commits.fetch_add(1, Ordering::Relaxed);
-        for (job, (outcome, orphans)) in batch.into_iter().zip(applied) {
+        for (job, Applied { outcome, orphans, overwritten }) in batch.into_iter().zip(applied) {
             if let Outcome::Done = outcome {
                 counters.objects.fetch_add(job.objects(), Ordering::Relaxed);
                 counters.bytes.fetch_add(job.size(), Ordering::Relaxed);
             }
             // A row dirties about a page besides its bytes; many that were made together are in few.
-            self.unchecked += 8192 + job.bytes() + 512 * job.objects();
+            self.unchecked += 8192 + job.bytes() + overwritten + 512 * job.objects();
             // What held slots is gone before anybody hears that it was removed.
             let (erased, orphans): (Vec<_>, Vec<_>) =
                 orphans.into_iter().partition(|(name, _)| files::is_erased(name));
@@ -330,6 +347,7 @@ impl Thread {
     fn connected(&mut self) -> rusqlite::Result<&mut Connection> {
         if self.connection.is_none() {
             self.connection = Some(schema::connect(&self.database, Access::Write)?);
+            self.removed = Removed::Overwritten;
             // A new connection counts from its own start: what happened meanwhile may be anything.
             self.seen = None;
         }
@@ -468,17 +486,24 @@ fn transact(connection: &mut Connection, batch: &[Job], now: Timestamp) -> rusql
                     schema::now_shares_files(&transaction)?;
                 }
                 for (path, body) in objects {
-                    if let (Outcome::Exists, orphan) = put(&transaction, path, body, Mode::Create, now)? {
+                    let put = put(&transaction, path, body, Mode::Create, now)?;
+                    if let Outcome::Exists = put.outcome {
                         outcome = Outcome::Exists;
-                        orphans.extend(orphan);
+                        orphans.extend(put.orphans);
                     }
                 }
-                Ok((outcome, orphans))
+                Ok(Applied { outcome, orphans, overwritten: 0 })
             }
             Change::Delete(paths) => {
-                let files = paths.iter().map(|path| delete(&transaction, path));
-                let files = files.collect::<rusqlite::Result<Vec<_>>>()?;
-                Ok((Outcome::Done, files.into_iter().flatten().collect()))
+                let mut applied = Applied { outcome: Outcome::Done, orphans: Vec::new(), overwritten: 0 };
+                for path in paths {
+                    match delete(&transaction, path)? {
+                        Some(Gone::File(orphan)) => applied.orphans.push(orphan),
+                        Some(Gone::Row(bytes)) => applied.overwritten += bytes,
+                        None => {}
+                    }
+                }
+                Ok(applied)
             }
         })
         .collect::<rusqlite::Result<_>>()?;
@@ -510,15 +535,32 @@ fn put(
     )?;
     let inserted = insert.execute(params![path, body.size() as i64, now.0, file, head, rest])?;
     if inserted == 0 {
-        return Ok((Outcome::Exists, file.map(|file| (file.clone(), body.size())).into_iter().collect()));
+        let orphans = file.map(|file| (file.clone(), body.size())).into_iter().collect();
+        return Ok(Applied { outcome: Outcome::Exists, orphans, overwritten: 0 });
     }
-    Ok((Outcome::Done, replaced.into_iter().collect()))
+    let (orphans, overwritten) = match replaced {
+        Some(Gone::File(orphan)) => (vec![orphan], 0),
+        Some(Gone::Row(bytes)) => (Vec::new(), bytes),
+        None => (Vec::new(), 0),
+    };
+    Ok(Applied { outcome: Outcome::Done, orphans, overwritten })
 }
 
-/// Removes one row; the file it had, and its object's size.
-fn delete(connection: &Connection, path: &str) -> rusqlite::Result<Option<(String, u64)>> {
+/// What is left to do of a row that was removed.
+enum Gone {
+    /// It had this file; and its object's size.
+    File((String, u64)),
+    /// It had all of so many bytes.
+    Row(u64),
+}
+
+/// Removes one row.
+fn delete(connection: &Connection, path: &str) -> rusqlite::Result<Option<Gone>> {
     let mut delete = connection.prepare_cached("DELETE FROM objects WHERE path = ?1 RETURNING file, size")?;
     let gone: Option<(Option<String>, u64)> =
         delete.query_row([path], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
-    Ok(gone.and_then(|(file, size)| Some((file?, size))))
+    Ok(gone.map(|(file, size)| match file {
+        Some(file) => Gone::File((file, size)),
+        None => Gone::Row(size),
+    }))
 }
