@@ -236,7 +236,11 @@ async fn no_file_holds_a_slot_that_was_withdrawn() {
                 let (_, root) = here.create(&other, new("pw")).await.unwrap();
                 here.add_token(&other, &root, "x").await.unwrap();
             }
-            here.update(&other, |record| Ok(record.quota = Some(round as u64))).await.unwrap();
+            let change = |record: &mut AccountRecord| {
+                record.quota = Some(round as u64);
+                Ok(())
+            };
+            here.update(&other, change).await.unwrap();
         }
     };
     let (_, root) = here.create(&me, new("one")).await.unwrap();
