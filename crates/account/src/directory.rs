@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use sealpost_base::{Clock, Random, Result};
 use sealpost_vault::Store;
-use sealpost_vault::record::ServerKey;
+use sealpost_vault::server_key::ServerKeys;
 
 mod accounts;
 mod alias_targets;
@@ -69,7 +69,7 @@ struct Host {
 
 impl Directory {
     /// The directory in `store`, whose records are authenticated with `key`.
-    pub fn new(store: Store, key: ServerKey, clock: Arc<dyn Clock>, random: Arc<dyn Random>) -> Self {
+    pub fn new(store: Store, key: ServerKeys, clock: Arc<dyn Clock>, random: Arc<dyn Random>) -> Self {
         let host = Host { hostname: "localhost".to_owned(), domain: None, postmaster: None };
         Directory {
             versions: Versions::new(store, key, clock.clone(), random.clone()),

@@ -106,6 +106,9 @@ pub const KNOWN_ADDRESSES: usize = 16;
 pub const CLOCK_AHEAD: Duration = Duration::from_secs(30 * 86_400);
 /// How often the time is noted while a server runs.
 pub const CLOCK_NOTED: Duration = Duration::from_secs(60 * 60);
+/// Server keys in a key file, older ones included.
+pub const SERVER_KEYS: usize = 64;
+
 /// Different errors that one place in the program logs within an hour; more are counted.
 pub const LOGGED_ERRORS: usize = 1000;
 /// Warnings that one place in the program logs within an hour; more are counted. Failed logins have bounds of their own.

@@ -13,7 +13,7 @@ use sealpost_account::{Accounts, Options};
 use sealpost_base::{AccountId, Budget, Clock, Error, Random, SystemClock, SystemRandom};
 use sealpost_server::Settings;
 use sealpost_server::bus::Telling;
-use sealpost_vault::record::ServerKey;
+use sealpost_vault::server_key::ServerKeys;
 use sealpost_vault::{Store, owner};
 
 use crate::config::Config;
@@ -33,7 +33,7 @@ pub struct Place {
     /// Its objects.
     pub store: Store,
     /// What authenticates its records.
-    pub key: ServerKey,
+    pub key: ServerKeys,
     /// Who has an account here.
     pub directory: Directory,
     /// What the configuration says.
@@ -139,7 +139,7 @@ impl Place {
         let opened = || format!("the data directory {}", dir.display());
         let (clock, random): (Arc<dyn Clock>, Arc<dyn Random>) =
             (Arc::new(SystemClock::new()), Arc::new(SystemRandom));
-        let key = ServerKey::load_or_create(&dir.join(KEY_FILE), &*random).with_context(opened)?;
+        let key = ServerKeys::load_or_create(&dir.join(KEY_FILE), &*random).with_context(opened)?;
         let directory = Directory::new(store.clone(), key.clone(), clock.clone(), random.clone());
         let directory = on_host(directory, &settings)?;
         let budget = settings.memory.budget();

@@ -9,7 +9,7 @@ use sealpost_base::{Budget, Clock, Random, Result, Timestamp};
 use sealpost_mailbox::usage_tracker::UsageTracker;
 use sealpost_search::Engine;
 use sealpost_vault::Store;
-use sealpost_vault::record::ServerKey;
+use sealpost_vault::server_key::ServerKeys;
 
 use crate::auth::Authenticator;
 use crate::clock_watch::ClockWatch;
@@ -95,7 +95,7 @@ impl Context {
     pub fn new(
         settings: Settings,
         store: Store,
-        key: ServerKey,
+        key: ServerKeys,
         tls: Option<&Tls>,
         clock: Arc<dyn Clock>,
         random: Arc<dyn Random>,
@@ -159,7 +159,7 @@ impl Context {
 #[cfg(test)]
 pub(crate) fn for_tests() -> Context {
     let random = Arc::new(sealpost_base::SeededRandom::new(1));
-    let key = ServerKey::generate(&*random);
+    let key = ServerKeys::generate(&*random);
     let clock = Arc::new(sealpost_base::SystemClock::new());
     let settings = Settings { domain: Some("localhost".to_owned()), ..Settings::default() };
     Context::new(settings, Store::memory(), key, None, clock, random).expect("default settings")

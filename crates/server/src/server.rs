@@ -8,8 +8,8 @@ use futures::future::BoxFuture;
 use sealpost_base::limits::{CONNECTION_BYTES, DATABASE_START_TIME, OPERATOR_CONNECTIONS};
 use sealpost_base::{Clock, Error, MemoryDivision, Random, Result, Timestamp};
 use sealpost_vault::Store;
-use sealpost_vault::record::ServerKey;
 use sealpost_vault::store::Extent;
+use sealpost_vault::server_key::ServerKeys;
 use tokio::task::JoinSet;
 
 use crate::bus::Ears;
@@ -63,7 +63,7 @@ impl Server {
     pub async fn start(
         settings: Settings,
         store: Store,
-        key: ServerKey,
+        key: ServerKeys,
         clock: Arc<dyn Clock>,
         random: Arc<dyn Random>,
     ) -> Result<Self> {

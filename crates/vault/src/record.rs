@@ -1,133 +1,64 @@
 //! Records that the server itself must read without an account's key (account records, aliases): not secret, but
-//! authenticated. An HMAC under the server's key binds each to its path, so a record can be neither changed nor
+//! authenticated. An HMAC under the server's keys binds each to its path, so a record can be neither changed nor
 //! put in another's place. Format: `docs/format/keys-and-slots.md`.
 
-use std::fs::File;
-use std::io::{ErrorKind, Read, Write};
-use std::path::Path;
-
-use sealpost_base::{Error, Random, Result};
-use zeroize::Zeroizing;
+use sealpost_base::{Error, Result};
 
 use crate::Sealed;
-use crate::cipher::{Secret, derive, equal, hmac_sha256};
-use crate::owner;
+use crate::server_key::{MAC_BYTES, Macs, Purpose, ServerKeys};
 
 /// "Sealpost record", version 1.
 const MAGIC: [u8; 4] = *b"SPR\x01";
-const MAC_BYTES: usize = 32;
 
-/// The server's key: 32 random bytes in a file that only the server's user can read.
+/// Authenticates records and opens them. Keep one: making it costs some ten hashes a key.
 #[derive(Clone)]
-pub struct ServerKey {
-    mac: Secret,
-    secret: Secret,
-}
+pub struct Records(Macs);
 
-impl ServerKey {
-    /// A new key that is kept nowhere, for tests.
-    pub fn generate(random: &dyn Random) -> Self {
-        let mut secret = Secret([0; 32]);
-        random.fill(&mut secret.0);
-        Self::new(secret)
+impl Records {
+    /// Under these keys.
+    pub fn new(keys: &ServerKeys) -> Self {
+        Records(keys.macs(Purpose::Record))
     }
 
-    /// The key in the file `path`; made and durable there if there is none. Of several processes that start at once,
-    /// one makes it and the others read it.
+    /// Authenticates `plaintext` as the record at `path`. It stays readable: nothing secret belongs in it.
+    pub fn seal(&self, path: &str, plaintext: &[u8]) -> Sealed {
+        let mut object = Vec::with_capacity(MAGIC.len() + plaintext.len() + MAC_BYTES);
+        object.extend_from_slice(&MAGIC);
+        object.extend_from_slice(plaintext);
+        object.extend_from_slice(&self.0.sign(&[&MAGIC, &length(path), path.as_bytes(), plaintext]));
+        Sealed::new(object)
+    }
+
+    /// The record at `path`.
     ///
     /// # Errors
-    /// `Retry` if the file cannot be read or written, `Corrupt` if it is not a key.
-    pub fn load_or_create(path: &Path, random: &dyn Random) -> Result<Self> {
-        let failed = |e| {
-            let e = owner::explained(path, e);
-            Error::retry(format!("server key {}", path.display())).with_source(e)
-        };
-        match read_key(path) {
-            Ok(found) => return found.map(Self::new).ok_or_else(|| not_a_key(path)),
-            Err(e) if e.kind() == ErrorKind::NotFound => {}
-            Err(e) => return Err(failed(e)),
+    /// `Corrupt` for anything but what this server authenticated for this path.
+    pub fn open(&self, path: &str, object: &[u8]) -> Result<Vec<u8>> {
+        let corrupt = || Error::corrupt(format!("the record {path} is not one of this server's"));
+        let body = object.strip_prefix(&MAGIC).ok_or_else(corrupt)?;
+        let (plaintext, mac) = body.split_last_chunk::<MAC_BYTES>().ok_or_else(corrupt)?;
+        match self.0.verify_any(&[&MAGIC, &length(path), path.as_bytes(), plaintext], mac) {
+            Some(_) => Ok(plaintext.to_vec()),
+            None => Err(corrupt()),
         }
-        let mut secret = Secret([0; 32]);
-        random.fill(&mut secret.0);
-        create_key(path, &secret, random).map_err(failed)?;
-        match read_key(path) {
-            Ok(found) => found.map(Self::new).ok_or_else(|| not_a_key(path)),
-            Err(e) => Err(failed(e)),
-        }
-    }
-
-    /// A key for another purpose of the server's, named by `label`.
-    pub fn purpose(&self, label: &str) -> Zeroizing<[u8; 32]> {
-        Zeroizing::new(derive(b"sealpost server purpose v1", &self.secret.0, &[label.as_bytes()]).0)
-    }
-
-    fn new(secret: Secret) -> Self {
-        ServerKey { mac: derive(b"sealpost server key v1", &secret.0, &[b"records"]), secret }
-    }
-
-    fn mac_of(&self, path: &str, plaintext: &[u8]) -> [u8; MAC_BYTES] {
-        hmac_sha256(&self.mac, &[&MAGIC, &(path.len() as u64).to_be_bytes(), path.as_bytes(), plaintext])
     }
 }
 
-/// Authenticates `plaintext` as the record at `path`. It stays readable: nothing secret belongs in it.
-pub fn seal_record(key: &ServerKey, path: &str, plaintext: &[u8]) -> Sealed {
-    let mut object = Vec::with_capacity(MAGIC.len() + plaintext.len() + MAC_BYTES);
-    object.extend_from_slice(&MAGIC);
-    object.extend_from_slice(plaintext);
-    object.extend_from_slice(&key.mac_of(path, plaintext));
-    Sealed::new(object)
+/// [`Records::seal`], once.
+pub fn seal_record(keys: &ServerKeys, path: &str, plaintext: &[u8]) -> Sealed {
+    Records::new(keys).seal(path, plaintext)
 }
 
-/// The record at `path`.
+/// [`Records::open`], once.
 ///
 /// # Errors
-/// `Corrupt` for anything but what this server's key authenticated for this path.
-pub fn open_record(key: &ServerKey, path: &str, object: &[u8]) -> Result<Vec<u8>> {
-    let corrupt = || Error::corrupt(format!("the record {path} is not one of this server's"));
-    let body = object.strip_prefix(&MAGIC).ok_or_else(corrupt)?;
-    let (plaintext, mac) = body.split_last_chunk::<MAC_BYTES>().ok_or_else(corrupt)?;
-    if !equal(&key.mac_of(path, plaintext), mac) {
-        return Err(corrupt());
-    }
-    Ok(plaintext.to_vec())
+/// As [`Records::open`].
+pub fn open_record(keys: &ServerKeys, path: &str, object: &[u8]) -> Result<Vec<u8>> {
+    Records::new(keys).open(path, object)
 }
 
-fn not_a_key(path: &Path) -> Error {
-    Error::corrupt(format!("{} is not a server key", path.display()))
-}
-
-fn read_key(path: &Path) -> std::io::Result<Option<Secret>> {
-    let mut bytes = Zeroizing::new(Vec::with_capacity(33));
-    File::open(path)?.take(33).read_to_end(&mut bytes)?;
-    if bytes.len() != 32 {
-        return Ok(None);
-    }
-    let mut secret = Secret([0; 32]);
-    secret.0.copy_from_slice(&bytes);
-    Ok(Some(secret))
-}
-
-/// Written whole under another name first: a key file is complete or absent, whenever the machine stops.
-fn create_key(path: &Path, secret: &Secret, random: &dyn Random) -> std::io::Result<()> {
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".{:016x}.tmp", random.next_u64()));
-    let temporary = path.with_file_name(name);
-    let mut file = owner::create(&temporary)?;
-    let written = file.write_all(&secret.0).and_then(|()| file.sync_all()).and_then(|()| {
-        match std::fs::hard_link(&temporary, path) {
-            // Another process was first: its key is the key.
-            Err(e) if e.kind() == ErrorKind::AlreadyExists => Ok(()),
-            other => other,
-        }
-    });
-    std::fs::remove_file(&temporary)?;
-    written?;
-    let directory = match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    };
-    File::open(directory)?.sync_all()
+fn length(path: &str) -> [u8; 8] {
+    (path.len() as u64).to_be_bytes()
 }
 
 #[cfg(test)]

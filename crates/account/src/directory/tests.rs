@@ -13,7 +13,7 @@ use super::*;
 
 struct World {
     store: Store,
-    key: ServerKey,
+    key: ServerKeys,
     clock: Arc<FakeClock>,
     random: Arc<SeededRandom>,
 }
@@ -22,7 +22,7 @@ impl World {
     fn new() -> Self {
         let random = Arc::new(SeededRandom::new(7));
         let clock = Arc::new(FakeClock::new(Timestamp(1_000_000)));
-        World { store: Store::memory(), key: ServerKey::generate(&*random), clock, random }
+        World { store: Store::memory(), key: ServerKeys::generate(&*random), clock, random }
     }
 
     fn directory(&self) -> Directory {
@@ -356,7 +356,7 @@ async fn a_record_that_is_not_ours_is_not_believed() {
     let mine = world.store.read("accounts/me@x/0000000000000001").await.unwrap();
 
     // A forged newer version, by somebody with another key: not taken, and the older one does not stand in for it.
-    let forger = ServerKey::generate(&SeededRandom::new(99));
+    let forger = ServerKeys::generate(&SeededRandom::new(99));
     let plaintext =
         sealpost_vault::record::open_record(&world.key, "accounts/me@x/0000000000000001", &mine).unwrap();
     let path = "accounts/you@x/0000000000000002";

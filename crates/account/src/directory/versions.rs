@@ -13,7 +13,8 @@ use futures::stream::{self, BoxStream};
 use lru::LruCache;
 use sealpost_base::{Clock, Error, Kind, Position, Random, Result, limits};
 use sealpost_journal::{Append, Chain, Place};
-use sealpost_vault::record::{ServerKey, open_record, seal_record};
+use sealpost_vault::record::Records;
+use sealpost_vault::server_key::ServerKeys;
 use sealpost_vault::{Appends, Put, Sealed, Store};
 
 use super::remembered::Remembered;
@@ -22,7 +23,7 @@ use super::remembered::Remembered;
 #[derive(Clone)]
 pub(super) struct Versions {
     store: Store,
-    key: Arc<ServerKey>,
+    records: Arc<Records>,
     random: Arc<dyn Random>,
     /// What is known of records that were read lately.
     chains: Arc<Mutex<LruCache<String, Chain>>>,
@@ -56,12 +57,12 @@ const NONCE_BYTES: usize = 16;
 const CHAINS: NonZeroUsize = NonZeroUsize::new(4096).expect("not zero");
 
 impl Versions {
-    pub(super) fn new(store: Store, key: ServerKey, clock: Arc<dyn Clock>, random: Arc<dyn Random>) -> Self {
+    pub(super) fn new(store: Store, key: ServerKeys, clock: Arc<dyn Clock>, random: Arc<dyn Random>) -> Self {
         let chains = Arc::new(Mutex::new(LruCache::new(CHAINS)));
         let remembered = Arc::new(Remembered::new(clock));
         Versions {
             store,
-            key: Arc::new(key),
+            records: Arc::new(Records::new(&key)),
             random,
             chains,
             remembered,
@@ -130,7 +131,7 @@ impl Versions {
         };
         // Whatever its name has beside it, a record is bound to its version.
         let version = place.position.0;
-        Ok(Some(Newest { version, bytes: open_record(&self.key, &path(directory, version), &object)? }))
+        Ok(Some(Newest { version, bytes: self.records.open(&path(directory, version), &object)? }))
     }
 
     async fn last(&self, directory: &str) -> Result<Option<(Place, Bytes)>> {
@@ -174,7 +175,7 @@ impl Versions {
         let mut distinct = bytes.to_vec();
         distinct.resize(bytes.len() + NONCE_BYTES, 0);
         self.random.fill(&mut distinct[bytes.len()..]);
-        let object = seal_record(&self.key, &path, &distinct);
+        let object = self.records.seal(&path, &distinct);
         let written = self.write(directory, version, &path, object).await;
         // Whatever came of it: what is remembered is not the newest any more, or may not be.
         self.remembered.forget(directory);
