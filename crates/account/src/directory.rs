@@ -29,6 +29,7 @@ mod resolve;
 mod retire;
 mod secret;
 mod served;
+mod server;
 mod shares;
 mod versions;
 
@@ -42,9 +43,11 @@ pub use quota::{Quotas, Resource, Usage, UsageRecord};
 pub use record::{AccountRecord, Role, TokenInfo};
 pub use resolve::{Recipient, Resolved};
 pub use secret::Secret;
+pub use server::Authenticated;
 pub use shares::ShareRecord;
 pub use versions::Seen;
 
+use crate::watermarks::Watermarks;
 use served::Served;
 use versions::Versions;
 
@@ -78,6 +81,13 @@ impl Directory {
             host: Arc::new(host),
             served: Arc::default(),
         }
+    }
+
+    /// The same, and what this node has seen of records is remembered there.
+    #[must_use]
+    pub fn with_watermarks(mut self, watermarks: Watermarks) -> Self {
+        self.versions.watermarks = watermarks;
+        self
     }
 
     /// The same directory on a host called `hostname`. Names without a domain are of `domain`; without that they are none. Mail for

@@ -106,6 +106,10 @@ pub const KNOWN_ADDRESSES: usize = 16;
 pub const CLOCK_AHEAD: Duration = Duration::from_secs(30 * 86_400);
 /// How often the time is noted while a server runs.
 pub const CLOCK_NOTED: Duration = Duration::from_secs(60 * 60);
+/// Logs, and likewise records, of which a node remembers how far they had come.
+pub const WATERMARKS: usize = 32_768;
+/// Records that are looked at when a node starts, to see whether its server key authenticates them.
+pub const SERVER_KEY_RECORDS: usize = 64;
 /// Server keys in a key file, older ones included.
 pub const SERVER_KEYS: usize = 64;
 

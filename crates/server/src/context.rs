@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rustls::ServerConfig;
 use sealpost_account::directory::Directory;
-use sealpost_account::{Accounts, Options};
+use sealpost_account::{Accounts, Options, Watermarks, watermarks};
 use sealpost_base::{Budget, Clock, Random, Result, Timestamp};
 use sealpost_mailbox::usage_tracker::UsageTracker;
 use sealpost_search::Engine;
@@ -37,6 +37,8 @@ pub struct Context {
     pub auth: Authenticator,
     /// What the log says of logins that failed.
     pub failed_logins: FailedLogins,
+    /// What this node has seen of the store.
+    pub watermarks: Watermarks,
     /// How much accounts hold.
     pub usage: UsageTracker,
     /// For STARTTLS; `None`: not offered.
@@ -104,7 +106,13 @@ impl Context {
         let url_marks = UrlMarks::new(&key);
         let options = Options { budget: budget.clone(), memory: settings.memory, grace: settings.retention };
         let accounts = Accounts::with(store.clone(), clock.clone(), random.clone(), options);
-        let directory = Directory::new(store.clone(), key, clock.clone(), random.clone()).on_host(
+        let watermarks = match &settings.data {
+            Some(directory) => Watermarks::load(&directory.join(watermarks::FILE), &key)?,
+            None => Watermarks::default(),
+        };
+        accounts.set_watermarks(watermarks.clone());
+        let directory = Directory::new(store.clone(), key, clock.clone(), random.clone());
+        let directory = directory.with_watermarks(watermarks.clone()).on_host(
             &settings.hostname,
             settings.domain.as_deref(),
             settings.postmaster.as_deref(),
@@ -119,6 +127,7 @@ impl Context {
             directory,
             auth,
             failed_logins: FailedLogins::new(clock.clone()),
+            watermarks,
             tls: tls.map(|tls| Arc::clone(tls.config())),
             turns: AllTurns::default(),
             recipient_turns: Seat::shared(),

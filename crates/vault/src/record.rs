@@ -5,7 +5,7 @@
 use sealpost_base::{Error, Result};
 
 use crate::Sealed;
-use crate::server_key::{MAC_BYTES, Macs, Purpose, ServerKeys};
+use crate::server_key::{KeyId, MAC_BYTES, Macs, Purpose, ServerKeys};
 
 /// "Sealpost record", version 1.
 const MAGIC: [u8; 4] = *b"SPR\x01";
@@ -34,11 +34,24 @@ impl Records {
     /// # Errors
     /// `Corrupt` for anything but what this server authenticated for this path.
     pub fn open(&self, path: &str, object: &[u8]) -> Result<Vec<u8>> {
+        self.open_by(path, object).map(|(_, plaintext)| plaintext)
+    }
+
+    /// The key that [`Records::seal`] uses.
+    pub fn current(&self) -> KeyId {
+        self.0.current()
+    }
+
+    /// The same, with the key that authenticates it.
+    ///
+    /// # Errors
+    /// As [`Records::open`].
+    pub fn open_by(&self, path: &str, object: &[u8]) -> Result<(KeyId, Vec<u8>)> {
         let corrupt = || Error::corrupt(format!("the record {path} is not one of this server's"));
         let body = object.strip_prefix(&MAGIC).ok_or_else(corrupt)?;
         let (plaintext, mac) = body.split_last_chunk::<MAC_BYTES>().ok_or_else(corrupt)?;
         match self.0.verify_any(&[&MAGIC, &length(path), path.as_bytes(), plaintext], mac) {
-            Some(_) => Ok(plaintext.to_vec()),
+            Some(key) => Ok((key, plaintext.to_vec())),
             None => Err(corrupt()),
         }
     }

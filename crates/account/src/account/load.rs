@@ -52,6 +52,12 @@ impl Account {
         accounts.metrics().loads.observe_time(accounts.clock().monotonic().saturating_sub(began));
         accounts.metrics().load_events.observe(work.since_checkpoint as u64);
         head.ring(work.tail.position);
+        match head.may_follow(&work.tail) {
+            // What is left can be read, and the log says what is wrong.
+            Err(error) => tracing::debug!(account = %id, %error, "the account can be read and not changed"),
+            Ok(()) if !damaged => head.saw(work.tail.position),
+            Ok(()) => {}
+        }
         let reading = accounts.reading().share(accounts.reading().total() / 2);
         let account = Arc::new_cyclic(|this| Account {
             this: this.clone(),
@@ -103,8 +109,9 @@ impl Account {
                 let rows = self.state().rows_of(events_of(&said));
                 let events = self.change_state(rows, |state| apply(state, &entry, &said)).await;
                 keep_structures(&self.accounts, said);
-                if events.is_none() {
-                    self.damaged.store(true, Ordering::Relaxed);
+                match events {
+                    None => self.damaged.store(true, Ordering::Relaxed),
+                    Some(_) => self.head.saw(tail.position),
                 }
                 self.applied_up_to(work, tail, events.unwrap_or(1));
             }

@@ -14,10 +14,11 @@ use lru::LruCache;
 use sealpost_base::{Clock, Error, Kind, Position, Random, Result, limits};
 use sealpost_journal::{Append, Chain, Place};
 use sealpost_vault::record::Records;
-use sealpost_vault::server_key::ServerKeys;
+use sealpost_vault::server_key::{KeyId, ServerKeys};
 use sealpost_vault::{Appends, Put, Sealed, Store};
 
 use super::remembered::Remembered;
+use crate::watermarks::Watermarks;
 
 /// The store and the key that authenticates its records.
 #[derive(Clone)]
@@ -30,6 +31,8 @@ pub(super) struct Versions {
     remembered: Arc<Remembered>,
     /// Whether what is remembered answers.
     lately: bool,
+    /// How far records had come.
+    pub(super) watermarks: Watermarks,
     /// Counts what this process tried to write.
     written: Arc<AtomicU64>,
 }
@@ -46,6 +49,8 @@ pub struct Seen {
 pub(super) struct Newest {
     pub(super) version: u64,
     pub(super) bytes: Vec<u8>,
+    /// What authenticates it.
+    pub(super) key: KeyId,
 }
 
 /// Versions of a record that are kept: the one in force, and the one before for a reader that is just about to
@@ -67,6 +72,7 @@ impl Versions {
             chains,
             remembered,
             lately: false,
+            watermarks: Watermarks::default(),
             written: Arc::default(),
         }
     }
@@ -107,6 +113,20 @@ impl Versions {
     }
 
     async fn read_newest(&self, directory: &str) -> Result<Option<Newest>> {
+        let newest = self.read_authentic(directory).await?;
+        let version = |newest: &Option<Newest>| newest.as_ref().map(|newest| newest.version);
+        match self.watermarks.record(directory, version(&newest)) {
+            // One answer of a remote store may be wrong.
+            Err(_) if !self.store.tells() => {
+                let newest = self.read_authentic(directory).await?;
+                self.watermarks.record(directory, version(&newest))?;
+                Ok(newest)
+            }
+            checked => checked.map(|()| newest),
+        }
+    }
+
+    async fn read_authentic(&self, directory: &str) -> Result<Option<Newest>> {
         match self.read_newest_once(directory).await {
             // One answer of a remote store may be wrong.
             Err(e) if e.kind() == Kind::Corrupt && !self.store.tells() => {
@@ -131,7 +151,8 @@ impl Versions {
         };
         // Whatever its name has beside it, a record is bound to its version.
         let version = place.position.0;
-        Ok(Some(Newest { version, bytes: self.records.open(&path(directory, version), &object)? }))
+        let (key, bytes) = self.records.open_by(&path(directory, version), &object)?;
+        Ok(Some(Newest { version, bytes, key }))
     }
 
     async fn last(&self, directory: &str) -> Result<Option<(Place, Bytes)>> {
@@ -186,6 +207,7 @@ impl Versions {
         // Whoever stood still before it wrote may have made again what others had made and removed meanwhile. Elsewhere no name
         // is used twice.
         let conditional = self.store.appends() == Appends::Conditional;
+        let _ = self.watermarks.record(directory, Some(next));
         match self.prune(directory, next).await {
             Ok(newest) if conditional && is_old(next, newest) => Err(passed(&path)),
             Err(e) if conditional => Err(e),
@@ -250,6 +272,24 @@ impl Versions {
             }
         }
         Ok(newest)
+    }
+
+    /// Writes the newest version of a record again, as the next one, unless the current key authenticates it. Whether it did.
+    ///
+    /// # Errors
+    /// `Corrupt` if none of the keys does; what the store says.
+    pub(super) async fn authenticate_again(&self, directory: &str) -> Result<bool> {
+        for _ in 0..limits::RECORD_ATTEMPTS {
+            let Some(newest) = self.read_newest(directory).await? else { return Ok(false) };
+            if newest.key == self.records.current() {
+                return Ok(false);
+            }
+            let bytes = newest.bytes.len().saturating_sub(NONCE_BYTES);
+            if self.put_after(directory, newest.version, &newest.bytes[..bytes]).await? {
+                return Ok(true);
+            }
+        }
+        Err(Error::retry(format!("the record {directory} is being changed by others all the time")))
     }
 
     /// The newest version of every record below `root`, by path, each with its directory. A record that cannot be
