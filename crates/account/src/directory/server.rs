@@ -34,7 +34,7 @@ impl Directory {
     /// Makes sure that this server's keys authenticate what is in the store. An empty one is this server's from then on, if `write`.
     ///
     /// # Errors
-    /// `Denied` if they do not, saying what to do; what the store says.
+    /// `Corrupt` if they do not, saying what to do; what the store says.
     pub async fn check_key(&self, write: bool) -> Result<()> {
         match self.versions.newest(RECORD).await {
             Ok(Some(_)) => return Ok(()),
@@ -121,7 +121,7 @@ impl Directory {
 }
 
 fn another() -> Error {
-    Error::denied(
+    Error::corrupt(
         "the records in this store are another installation's, or server.key is not the one they were made with: copy server.key from \
          another node, or from the backup, into the data directory; on an empty store it is made at the first start",
     )

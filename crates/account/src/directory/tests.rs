@@ -769,19 +769,19 @@ async fn a_store_under_another_key_is_refused() {
     let (ours, theirs) = if a.is_ok() { (ours, theirs) } else { (theirs, ours) };
     ours.check_key(true).await.unwrap();
     let refused = theirs.check_key(true).await.unwrap_err();
-    assert!(refused.kind() == Kind::Denied && refused.to_string().contains("copy server.key"), "{refused}");
+    assert!(refused.kind() == Kind::Corrupt && refused.to_string().contains("copy server.key"), "{refused}");
     // As versions before this one left a store.
     ours.create(&name("me@x"), new("pw")).await.unwrap();
     let path = "server/key/0000000000000001";
     world.store.delete(path).await.unwrap();
-    assert_eq!(kind(theirs.check_key(true)).await, Kind::Denied);
+    assert_eq!(kind(theirs.check_key(true)).await, Kind::Corrupt);
     ours.check_key(true).await.unwrap();
     assert_eq!(world.paths("server").await, [path]);
     // One record that is damaged keeps nobody from beginning.
     world.store.delete(path).await.unwrap();
     world.store.put_new(path, seal_record(&world.key, "elsewhere", b"")).await.unwrap();
     ours.check_key(true).await.unwrap();
-    assert_eq!(kind(theirs.check_key(true)).await, Kind::Denied);
+    assert_eq!(kind(theirs.check_key(true)).await, Kind::Corrupt);
 }
 
 #[tokio::test]
@@ -803,5 +803,5 @@ async fn records_are_written_again_under_the_next_key() {
     assert_eq!(settled.get(&name("me@x")).await.unwrap().id, record.id);
     settled.unlock(&name("me@x"), secret("pw")).await.unwrap();
     assert_eq!(names(&settled, "info@x").await, ["me@x"]);
-    assert_eq!(kind(directory.check_key(true)).await, Kind::Denied, "a node that has the old key alone");
+    assert_eq!(kind(directory.check_key(true)).await, Kind::Corrupt, "a node that has the old key alone");
 }
