@@ -328,7 +328,7 @@ fn the_server_key_is_replaced() {
     assert_eq!(roles(), ["current", "retired"]);
     assert_eq!(home.check().1, 0);
     let server = home.serve();
-    assert!(home.logs_in("one and two"));
+    assert!(server.logs_in("one and two"));
     drop(server);
     let second = std::fs::read(&key).unwrap();
     std::fs::write(&key, first).unwrap();

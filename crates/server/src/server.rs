@@ -8,8 +8,8 @@ use futures::future::BoxFuture;
 use sealpost_base::limits::{CONNECTION_BYTES, DATABASE_START_TIME, OPERATOR_CONNECTIONS};
 use sealpost_base::{Clock, Error, MemoryDivision, Random, Result, Timestamp};
 use sealpost_vault::Store;
-use sealpost_vault::store::Extent;
 use sealpost_vault::server_key::ServerKeys;
+use sealpost_vault::store::Extent;
 use tokio::task::JoinSet;
 
 use crate::bus::Ears;

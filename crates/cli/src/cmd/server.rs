@@ -4,8 +4,8 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Subcommand;
-use sealpost_account::{Watermarks, watermarks};
 use sealpost_account::directory::Directory;
+use sealpost_account::{Watermarks, watermarks};
 use sealpost_vault::server_key::{Role, ServerKeys};
 use serde::Serialize;
 

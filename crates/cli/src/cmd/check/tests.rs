@@ -108,6 +108,7 @@ impl World {
             dir: dir.to_owned(),
             store: store.clone(),
             key: self.key.clone(),
+            watermarks: Default::default(),
             directory: self.directory(store),
             settings: Settings::default(),
             clock: self.clock.clone(),
