@@ -274,22 +274,40 @@ impl Versions {
         Ok(newest)
     }
 
-    /// Writes the newest version of a record again, as the next one, unless the current key authenticates it. Whether it did.
+    /// Writes the newest version of a record again, as the next ones, until the current key authenticates all versions that are kept.
+    /// Whether it had to.
     ///
     /// # Errors
-    /// `Corrupt` if none of the keys does; what the store says.
+    /// `Corrupt` if none of the keys authenticates it; what the store says.
     pub(super) async fn authenticate_again(&self, directory: &str) -> Result<bool> {
+        let mut again = false;
         for _ in 0..limits::RECORD_ATTEMPTS {
-            let Some(newest) = self.read_newest(directory).await? else { return Ok(false) };
-            if newest.key == self.records.current() {
-                return Ok(false);
+            let Some(newest) = self.read_newest(directory).await? else { return Ok(again) };
+            if newest.key == self.records.current() && self.are_current(directory).await? {
+                return Ok(again);
             }
             let bytes = newest.bytes.len().saturating_sub(NONCE_BYTES);
-            if self.put_after(directory, newest.version, &newest.bytes[..bytes]).await? {
-                return Ok(true);
-            }
+            again |= self.put_after(directory, newest.version, &newest.bytes[..bytes]).await?;
         }
         Err(Error::retry(format!("the record {directory} is being changed by others all the time")))
+    }
+
+    /// Whether the current key authenticates all versions of a record that are there.
+    async fn are_current(&self, directory: &str) -> Result<bool> {
+        let mut listed = self.store.list(directory, None);
+        while let Some(object) = listed.next().await {
+            let object = object?.path;
+            let Some((_, version)) = split(&object).filter(|(d, _)| *d == directory) else { continue };
+            let bytes = match self.store.read(&object).await {
+                Err(e) if e.kind() == Kind::NotFound => continue,
+                bytes => bytes?,
+            };
+            let opened = self.records.open_by(&path(directory, version), &bytes);
+            if !opened.is_ok_and(|(key, _)| key == self.records.current()) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// The newest version of every record below `root`, by path, each with its directory. A record that cannot be
