@@ -163,16 +163,13 @@ fn unreadable(e: &sealpost_base::Error) -> Transferred {
     Transferred { failed: vec![(0, e.to_string())], ..Transferred::default() }
 }
 
-/// What would be done with a folder. Nothing is changed, so what opening a folder would take over or mend is not opened.
+/// What would be done with a folder. Nothing is changed, so what opening a folder of the destination would mend is not opened.
 fn plan(
     from: &dyn Copy,
     restored: &Restored,
     to: &dyn Copy,
     kept: &Kept,
 ) -> sealpost_base::Result<Transferred> {
-    if let Some((messages, octets)) = from.untaken(&kept.name)? {
-        return Ok(Transferred { messages, octets, ..Transferred::default() });
-    }
     let same = |there: &&Kept| {
         let id = &kept.identity.mailboxid;
         there.identity.uidvalidity == kept.identity.uidvalidity
