@@ -351,6 +351,7 @@ impl Account {
             let Some((batch, plaintext)) = change else {
                 return Ok(Committed { value, position: self.state().position(), applied: Vec::new() });
             };
+            self.head.may_follow(&work.tail())?;
             let appended = match batch.events.iter().all(Event::frees_room) {
                 true => {
                     self.head

@@ -38,6 +38,7 @@ use crate::long_steps::LongSteps;
 use crate::metrics::AccountMetrics;
 use crate::share::Link;
 use crate::summary::Entry;
+use crate::watermarks::Watermarks;
 use kept::Kept;
 use poll::Polls;
 pub use room::Charge;
@@ -88,6 +89,8 @@ struct Shared {
     polls: Polls,
     /// Who is asked for bodies that are not kept here.
     bodies: OnceLock<Arc<dyn Bodies>>,
+    /// How far logs had come.
+    watermarks: OnceLock<Watermarks>,
 }
 
 /// The ends of logs that are in use, or were lately.
@@ -185,6 +188,7 @@ impl Accounts {
             appended: broadcast::Sender::new(limits::APPENDED_QUEUE),
             polls: Polls::default(),
             bodies: OnceLock::new(),
+            watermarks: OnceLock::new(),
         }));
         tokio::spawn(watch::watch(Arc::downgrade(&accounts.0)));
         tokio::spawn(poll::poll(Arc::downgrade(&accounts.0)));
@@ -439,6 +443,16 @@ impl Accounts {
         writer.finish(&text, &structure).await
     }
 
+    /// Says where this node remembers how far logs had come; before an account is used, and once for a process. Without it that is
+    /// remembered as long as the process runs.
+    pub fn set_watermarks(&self, watermarks: Watermarks) {
+        let _ = self.0.watermarks.set(watermarks);
+    }
+
+    fn watermarks(&self) -> Watermarks {
+        self.0.watermarks.get_or_init(Watermarks::default).clone()
+    }
+
     /// Says who is asked for bodies that are not kept here; once for a process. Without it they cannot be read.
     pub fn set_bodies(&self, bodies: Arc<dyn Bodies>) {
         // Whoever was first is asked.
@@ -548,7 +562,7 @@ impl Accounts {
             let journal = Journal::new(self.0.store.clone(), id, &self.0.log_key, self.0.random.clone());
             journal.timed(self.0.clock.clone()).counted(self.0.metrics.journal.clone())
         };
-        let head = || Arc::new(Head::new(journal(), self.0.appended.clone()));
+        let head = || Arc::new(Head::new(journal(), self.0.appended.clone(), self.watermarks()));
         by_account.entry(id).or_insert_with(head).clone()
     }
 

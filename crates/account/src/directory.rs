@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use sealpost_base::{Clock, Random, Result};
 use sealpost_vault::Store;
-use sealpost_vault::record::ServerKey;
+use sealpost_vault::server_key::ServerKeys;
 
 mod accounts;
 mod alias_targets;
@@ -29,6 +29,7 @@ mod resolve;
 mod retire;
 mod secret;
 mod served;
+mod server;
 mod shares;
 mod versions;
 
@@ -42,9 +43,11 @@ pub use quota::{Quotas, Resource, Usage, UsageRecord};
 pub use record::{AccountRecord, Role, TokenInfo};
 pub use resolve::{Recipient, Resolved};
 pub use secret::Secret;
+pub use server::Authenticated;
 pub use shares::ShareRecord;
 pub use versions::Seen;
 
+use crate::watermarks::Watermarks;
 use served::Served;
 use versions::Versions;
 
@@ -69,7 +72,7 @@ struct Host {
 
 impl Directory {
     /// The directory in `store`, whose records are authenticated with `key`.
-    pub fn new(store: Store, key: ServerKey, clock: Arc<dyn Clock>, random: Arc<dyn Random>) -> Self {
+    pub fn new(store: Store, key: ServerKeys, clock: Arc<dyn Clock>, random: Arc<dyn Random>) -> Self {
         let host = Host { hostname: "localhost".to_owned(), domain: None, postmaster: None };
         store.seal_sizes(&key);
         Directory {
@@ -79,6 +82,13 @@ impl Directory {
             host: Arc::new(host),
             served: Arc::default(),
         }
+    }
+
+    /// The same, and what this node has seen of records is remembered there.
+    #[must_use]
+    pub fn with_watermarks(mut self, watermarks: Watermarks) -> Self {
+        self.versions.watermarks = watermarks;
+        self
     }
 
     /// The same directory on a host called `hostname`. Names without a domain are of `domain`; without that they are none. Mail for

@@ -13,6 +13,7 @@ use sealpost_vault::PublicKey;
 use tokio::sync::{Mutex as AsyncMutex, broadcast, oneshot, watch};
 
 use crate::event::{Batch, Event};
+use crate::watermarks::Watermarks;
 
 /// How often a delivery is tried anew because the log was trimmed where it ended a moment ago.
 const TRIMMED_ATTEMPTS: usize = 8;
@@ -31,6 +32,7 @@ pub(crate) struct Head {
     /// When it was last looked at the log in the store, by the monotonic clock; `None` if it is known to be behind.
     looked: Mutex<Option<Duration>>,
     waiting: Mutex<Vec<Waiting>>,
+    watermarks: Watermarks,
 }
 
 struct Waiting {
@@ -43,8 +45,13 @@ struct Waiting {
 type Failure = (Kind, String);
 
 impl Head {
-    pub(crate) fn new(journal: Journal, appended: broadcast::Sender<(AccountId, Position)>) -> Self {
+    pub(crate) fn new(
+        journal: Journal,
+        appended: broadcast::Sender<(AccountId, Position)>,
+        watermarks: Watermarks,
+    ) -> Self {
         Head {
+            watermarks,
             appended,
             looked: Mutex::new(None),
             journal,
@@ -103,8 +110,22 @@ impl Head {
     /// This process appended the entry at `tail`. The caller holds the tail's lock.
     pub(crate) fn appended(&self, tail: &mut Option<Tail>, to: Tail) {
         self.advance(tail, to);
+        self.saw(to.position);
         // Nobody need listen.
         let _ = self.appended.send((self.journal.account(), to.position));
+    }
+
+    /// There is an entry of ours, or one that was read and is authentic.
+    pub(crate) fn saw(&self, position: Position) {
+        self.watermarks.saw(self.journal.account(), position);
+    }
+
+    /// Whether anything may be appended to a log that ends at `tail`.
+    ///
+    /// # Errors
+    /// `Retry` if it had come further.
+    pub(crate) fn may_follow(&self, tail: &Tail) -> Result<()> {
+        self.watermarks.may_follow(self.journal.account(), tail.position)
     }
 
     /// Says that the log goes to `tail`. The caller holds the tail's lock.
@@ -163,6 +184,7 @@ impl Head {
             };
             let mut trimmed = 0;
             while trimmed < TRIMMED_ATTEMPTS {
+                self.may_follow(&known)?;
                 match self.journal.append(&known, Seal::Delivery(to), &plaintext).await? {
                     Append::Done(end) => return Ok(end),
                     Append::Lost => known = self.journal.tail(known).await?,

@@ -31,6 +31,7 @@ pub mod special_use;
 pub mod state;
 pub mod summary;
 pub mod usage;
+pub mod watermarks;
 
 pub use account::{Account, Committed, NewMessage, StateGuard, Unplaced};
 pub use accounts::{Accounts, Bell, Charge, Delivery, Offer, Options, Ticket};
@@ -43,3 +44,4 @@ pub use packs::{PackReads, Packed};
 pub use special_use::SpecialUses;
 pub use state::{AccountState, Applied, Mailbox, MessageNumber, Row};
 pub use summary::{Parts, ReadOrder, Sent, Summary, SummaryAddress};
+pub use watermarks::Watermarks;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures::{StreamExt, TryStreamExt};
 use sealpost_account::{
-    Account, Accounts, Delivery, Event, FlagAction, Flags, NewMessage, Stored, SystemFlags, ops,
+    Account, Accounts, Delivery, Event, FlagAction, Flags, NewMessage, Stored, SystemFlags, Watermarks, ops,
 };
 use sealpost_base::{AccountId, Budget, FakeClock, Kind, Random, SeededRandom, Timestamp, Uid, UidSet};
 use sealpost_journal::Journal;
@@ -456,4 +456,39 @@ async fn messages_that_are_stored_together_are_read_back_exactly() {
     }
     let objects: Vec<_> = stored.iter().map(Stored::object).collect();
     assert!(objects.windows(2).take(29).all(|two| two[0] < two[1]), "neighbours have neighbouring names");
+}
+
+#[tokio::test]
+async fn a_log_that_went_back_can_be_read_and_not_appended_to() {
+    let w = World::new();
+    let marks = Watermarks::default();
+    let begin = || {
+        let accounts = w.accounts();
+        accounts.set_watermarks(marks.clone());
+        accounts
+    };
+    let accounts = begin();
+    for subject in ["one", "two", "three"] {
+        w.deliver(&accounts, subject).await;
+    }
+    assert_eq!(subjects(&*w.open(&accounts).await).await, ["one", "two", "three"]);
+    drop(accounts);
+    // Somebody removes the newest entry from the store.
+    let last = format!("acct/{ID}/log/{:016x}", 3);
+    w.store.delete(&last).await.unwrap();
+    let accounts = begin();
+    let account = w.open(&accounts).await;
+    assert_eq!(subjects(&account).await, ["one", "two"], "what is left can be read");
+    let stored = store(&accounts, "four").await;
+    let refused = accounts.deliver(ID, &w.public(), stored, Delivery::default()).await.unwrap_err();
+    assert_eq!(refused.kind(), Kind::Retry, "the sender tries again");
+    let change =
+        account.commit(|state| Ok((ops::create_mailbox(state, "new", Default::default())?, ()))).await;
+    assert_eq!(change.err().unwrap().kind(), Kind::Retry);
+    assert_eq!((log_entries(&w.store).await, marks.back()), (2, 1));
+    // A node that has not seen it cannot know, and goes on; so can whoever has confirmed it.
+    drop((account, accounts));
+    let accounts = w.accounts();
+    w.deliver(&accounts, "four").await;
+    assert_eq!(subjects(&*w.open(&accounts).await).await, ["one", "two", "four"]);
 }

@@ -12,11 +12,11 @@ use sealpost_account::share::Link;
 use sealpost_account::{Account, Accounts, Flags, NewMessage, usage};
 use sealpost_base::{AccountId, Budget, FakeClock, Random, SeededRandom, Timestamp};
 use sealpost_vault::entry::LogKey;
-use sealpost_vault::record::ServerKey;
+use sealpost_vault::server_key::ServerKeys;
 use sealpost_vault::{RootKey, Store};
 
 struct World {
-    key: ServerKey,
+    key: ServerKeys,
     clock: Arc<FakeClock>,
     random: Arc<SeededRandom>,
     accounts: Accounts,
@@ -29,7 +29,7 @@ impl World {
     async fn new() -> Self {
         let random = Arc::new(SeededRandom::new(3));
         let clock = Arc::new(FakeClock::new(Timestamp(1_700_000_000_000)));
-        let (store, key) = (Store::memory(), ServerKey::generate(&*random));
+        let (store, key) = (Store::memory(), ServerKeys::generate(&*random));
         let shared: Arc<dyn Random> = random.clone();
         let accounts =
             Accounts::new(store.clone(), LogKey::of(&key), clock.clone(), shared, Budget::new(64 << 20));

@@ -35,6 +35,7 @@ pub mod maildir;
 mod octets;
 pub mod ownership;
 mod ranges;
+mod reading;
 pub mod sealed;
 mod sent;
 #[cfg(test)]
@@ -128,6 +129,11 @@ pub trait Copy: Send + Sync {
 
     /// What was found and mended in folders that were looked into, and nobody was told of.
     fn untold(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// What of the copy cannot be read at all, and in which folder, if that is known: [`Copy::folders`] does not have it.
+    fn unreadable(&self) -> Vec<String> {
         Vec::new()
     }
 

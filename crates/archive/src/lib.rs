@@ -85,6 +85,11 @@ pub(crate) fn io_error(path: impl Into<PathBuf>, error: std::io::Error) -> Error
     let kind = match error.kind() {
         std::io::ErrorKind::NotFound => sealpost_base::Kind::NotFound,
         std::io::ErrorKind::PermissionDenied => sealpost_base::Kind::Denied,
+        // About this one path: trying again, or what else there is, changes nothing.
+        std::io::ErrorKind::InvalidFilename
+        | std::io::ErrorKind::InvalidInput
+        | std::io::ErrorKind::NotADirectory
+        | std::io::ErrorKind::IsADirectory => sealpost_base::Kind::Invalid,
         _ => sealpost_base::Kind::Retry,
     };
     let error = sealpost_vault::owner::explained(&path, error);

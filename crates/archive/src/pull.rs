@@ -95,6 +95,7 @@ pub async fn pull(server: &Server, copy: Arc<dyn Copy>, options: &Options, tools
     let ids = Ids::of(&listing.folders, &kept);
     let listed = listing.folders.iter().filter(|found| found.selectable);
     let listed: HashSet<String> = listed.map(|found| found.name.as_str().to_owned()).collect();
+    let left_out: Vec<FolderReport> = listing.left_out.into_iter().map(FolderReport::left_out).collect();
     let mut found = gmail::once(connection.capabilities(), listing.folders, &*options.wanted);
     ids.strip(&mut found);
     let wishes = Wishes {
@@ -114,7 +115,7 @@ pub async fn pull(server: &Server, copy: Arc<dyn Copy>, options: &Options, tools
         .collect();
     if options.dry_run {
         report.bodies = give_up(&copy, unchanged, options, tools).await?;
-        report.of = plans.iter().map(FolderReport::planned).collect();
+        report.of = plans.iter().map(FolderReport::planned).chain(left_out).collect();
         connection.logout().await;
         return Ok(report);
     }
@@ -123,6 +124,7 @@ pub async fn pull(server: &Server, copy: Arc<dyn Copy>, options: &Options, tools
     worker::run(&shared, connection).await;
     report.interrupted = *tools.stop.borrow();
     shared.complete(&mut report);
+    report.of.extend(left_out);
     if report.broken.is_none() && !report.interrupted {
         shared.restored_is_read(&report).await;
         match give_up(&copy, unchanged, options, tools).await {

@@ -106,6 +106,13 @@ pub const KNOWN_ADDRESSES: usize = 16;
 pub const CLOCK_AHEAD: Duration = Duration::from_secs(30 * 86_400);
 /// How often the time is noted while a server runs.
 pub const CLOCK_NOTED: Duration = Duration::from_secs(60 * 60);
+/// Logs, and likewise records, of which a node remembers how far they had come.
+pub const WATERMARKS: usize = 32_768;
+/// Records that are looked at when a node starts, to see whether its server key authenticates them.
+pub const SERVER_KEY_RECORDS: usize = 64;
+/// Server keys in a key file, older ones included.
+pub const SERVER_KEYS: usize = 64;
+
 /// Different errors that one place in the program logs within an hour; more are counted.
 pub const LOGGED_ERRORS: usize = 1000;
 /// Warnings that one place in the program logs within an hour; more are counted. Failed logins have bounds of their own.
@@ -342,6 +349,8 @@ pub const ARCHIVE_MESSAGE_BYTES: u64 = u32::MAX as u64;
 pub const ARCHIVE_PACE_BYTES: u64 = 4096;
 /// Octets of a message that is handed from a server to the copy in one piece; a larger one streams.
 pub const ARCHIVE_INLINE_BYTES: u64 = 64 * 1024;
+/// Octets of messages that one connection of an archive holds until their FETCH is completed; more is written, and taken back if the FETCH fails.
+pub const ARCHIVE_HELD_BYTES: usize = 4 * 1024 * 1024;
 /// Untagged OK, NO and BAD, and continuation requests, of a server that an archive is made of before it completes a command:
 /// one every ten seconds would take it a day.
 pub const ARCHIVE_REMARKS: usize = 10_000;
@@ -358,6 +367,8 @@ pub const ARCHIVE_DOUBTFUL: usize = 100_000;
 pub const ARCHIVE_RETURNING: u64 = 500_000;
 /// Mailboxes that are read from a server's LIST.
 pub const ARCHIVE_FOLDERS: usize = 100_000;
+/// Mailboxes of a server's LIST that cannot be told apart and are named one by one.
+pub const ARCHIVE_LEFT_OUT: usize = 100;
 /// Bytes of an OAuth 2.0 access token for an archive's server.
 pub const ARCHIVE_TOKEN_BYTES: usize = 64 * 1024;
 /// Bytes that come out of a compressed file of mail however small it is.

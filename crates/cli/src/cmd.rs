@@ -10,6 +10,7 @@ mod export;
 mod import;
 mod recovery;
 mod serve;
+mod server;
 mod stats;
 mod store;
 mod token;
@@ -47,6 +48,8 @@ pub enum Command {
     Stats(stats::Args),
     /// Test, copy or repair a store
     Store(store::Args),
+    /// Show and replace the server's key
+    Server(server::Args),
     /// Monitor the server: sessions, memory, rates
     Top(top::Args),
     /// Benchmark an IMAP, SMTP or LMTP server
@@ -75,6 +78,7 @@ pub async fn run(command: Command, global: &Global) -> Result<ExitCode> {
         Command::Check(args) => check::run(args, global).await,
         Command::Stats(args) => stats::run(args, global).await,
         Command::Store(args) => store::run(args, global).await,
+        Command::Server(args) => server::run(args, global).await,
         Command::Top(args) => top::run(args, global).await,
         Command::Bench(args) => bench::run(args, global).await,
         Command::Config(args) => config::run(args, global).await,

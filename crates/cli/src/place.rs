@@ -9,12 +9,12 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use futures::TryStreamExt;
 use sealpost_account::directory::{AccountName, AliasName, Directory};
-use sealpost_account::{Accounts, Options};
+use sealpost_account::{Accounts, Options, Watermarks, watermarks};
 use sealpost_base::{AccountId, Budget, Clock, Error, Random, SystemClock, SystemRandom};
 use sealpost_server::Settings;
 use sealpost_server::bus::Telling;
 use sealpost_vault::entry::LogKey;
-use sealpost_vault::record::ServerKey;
+use sealpost_vault::server_key::ServerKeys;
 use sealpost_vault::{Store, owner};
 
 use crate::config::Config;
@@ -24,7 +24,7 @@ use crate::output::warn;
 use crate::store::{Purpose, is_file, is_store};
 
 /// The server's key, in the data directory.
-const KEY_FILE: &str = "server.key";
+pub const KEY_FILE: &str = "server.key";
 
 /// The data directory and what is in it.
 #[derive(Clone)]
@@ -34,7 +34,9 @@ pub struct Place {
     /// Its objects.
     pub store: Store,
     /// What authenticates its records.
-    pub key: ServerKey,
+    pub key: ServerKeys,
+    /// What this node has seen of its store.
+    pub watermarks: Watermarks,
     /// Who has an account here.
     pub directory: Directory,
     /// What the configuration says.
@@ -112,7 +114,9 @@ impl Place {
         if !is_file(&key_file)? {
             refuse_without_key(&store, &key_file).await.with_context(opened)?;
         }
-        Self::over(config, store)
+        let place = Self::over(config, store)?;
+        place.directory.check_key(purpose != Purpose::Read).await.with_context(opened)?;
+        Ok(place)
     }
 
     /// Whether there is a server key, which [`Place::over`] would make.
@@ -140,11 +144,13 @@ impl Place {
         let opened = || format!("the data directory {}", dir.display());
         let (clock, random): (Arc<dyn Clock>, Arc<dyn Random>) =
             (Arc::new(SystemClock::new()), Arc::new(SystemRandom));
-        let key = ServerKey::load_or_create(&dir.join(KEY_FILE), &*random).with_context(opened)?;
+        let key = ServerKeys::load_or_create(&dir.join(KEY_FILE), &*random).with_context(opened)?;
+        let watermarks = Watermarks::load(&dir.join(watermarks::FILE), &key).with_context(opened)?;
         let directory = Directory::new(store.clone(), key.clone(), clock.clone(), random.clone());
-        let directory = on_host(directory, &settings)?;
+        let directory = on_host(directory, &settings)?.with_watermarks(watermarks.clone());
         let budget = settings.memory.budget();
-        Ok(Place { dir: dir.to_owned(), store, key, directory, settings, clock, random, budget })
+        let dir = dir.to_owned();
+        Ok(Place { dir, store, key, watermarks, directory, settings, clock, random, budget })
     }
 
     /// The same directory, for what frees room: on a full disk it may use what is kept for that.
@@ -153,7 +159,8 @@ impl Place {
     /// What the configuration says.
     pub fn freeing_directory(&self) -> Result<Directory> {
         let (store, clock, random) = (self.store.freeing(), self.clock.clone(), self.random.clone());
-        on_host(Directory::new(store, self.key.clone(), clock, random), &self.settings)
+        let directory = Directory::new(store, self.key.clone(), clock, random);
+        Ok(on_host(directory, &self.settings)?.with_watermarks(self.watermarks.clone()))
     }
 
     /// The account that a command line means by `name`.
@@ -196,7 +203,9 @@ impl Place {
         let (clock, random) = (self.clock.clone(), self.random.clone());
         let (memory, grace) = (self.settings.memory, self.settings.retention);
         let options = Options { budget: self.budget.clone(), memory, grace };
-        Accounts::with(self.store.clone(), LogKey::of(&self.key), clock, random, options)
+        let accounts = Accounts::with(self.store.clone(), LogKey::of(&self.key), clock, random, options);
+        accounts.set_watermarks(self.watermarks.clone());
+        accounts
     }
 }
 
@@ -221,11 +230,13 @@ fn on_host(directory: Directory, settings: &Settings) -> Result<Directory> {
 /// A new key over old records would lock everybody out, and hide that the old one is missing.
 async fn refuse_without_key(store: &Store, key_file: &Path) -> Result<()> {
     // Another process may make the key, and then an account, meanwhile.
-    if store.list("accounts", None).try_next().await?.is_none() || is_file(key_file)? {
+    let is_used = async |root| Ok::<_, Error>(store.list(root, None).try_next().await?.is_some());
+    if !(is_used("accounts").await? || is_used("server").await?) || is_file(key_file)? {
         return Ok(());
     }
     let why = format!(
-        "{} is missing, but there are accounts: put it back from the backup; no account can be used without it",
+        "{} is missing, but the store is in use: copy it from another node, or put it back from the backup; no account can be used \
+         without it",
         key_file.display()
     );
     Err(Error::corrupt(why).into())

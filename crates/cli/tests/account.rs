@@ -293,3 +293,59 @@ fn a_missing_server_key_is_told_and_not_replaced() {
     std::fs::write(&key, kept).unwrap();
     home.ok(&["account", "list"]);
 }
+
+#[test]
+fn another_installations_server_key_is_refused() {
+    let (home, other) = (Home::with_account(), Home::with_account());
+    let key = home.path("data/server.key");
+    let kept = std::fs::read(&key).unwrap();
+    std::fs::copy(other.path("data/server.key"), &key).unwrap();
+    for command in [&["serve"][..], &["account", "list"], &["account", "remove", "jane@example.org"]] {
+        let refused = home.run(command);
+        assert!(!refused.status.success(), "{refused:?}");
+        let says = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(says.contains("copy server.key from another node"), "{says}");
+    }
+    std::fs::write(&key, kept).unwrap();
+    home.ok(&["account", "list"]);
+    assert_eq!(home.check().1, 0);
+}
+
+#[test]
+fn the_server_key_is_replaced() {
+    let home = Home::with_account();
+    let key = home.path("data/server.key");
+    let first = std::fs::read(&key).unwrap();
+    let roles = || {
+        let keys = home.json(&["server", "key", "list"]).0["keys"].clone();
+        let role = |key: &serde_json::Value| key["role"].as_str().unwrap().to_owned();
+        keys.as_array().unwrap().iter().map(role).collect::<Vec<_>>()
+    };
+    assert_eq!(roles(), ["current"]);
+    // On one node.
+    let (rotated, status) = home.json(&["server", "key", "rotate"]);
+    assert_eq!((status, &rotated["records"]), (0, &rotated["again"]), "{rotated}");
+    assert_eq!(roles(), ["current", "retired"]);
+    assert_eq!(home.check().1, 0);
+    let server = home.serve();
+    assert!(server.logs_in("one and two"));
+    drop(server);
+    let second = std::fs::read(&key).unwrap();
+    std::fs::write(&key, first).unwrap();
+    assert_ne!(home.status(&["account", "list"]), 0, "the old key does not count any more");
+    // On several, one after the other.
+    std::fs::write(&key, &second).unwrap();
+    home.ok(&["server", "key", "rotate", "--prepare"]);
+    assert_eq!(roles(), ["current", "next", "retired"]);
+    let prepared = std::fs::read(&key).unwrap();
+    home.ok(&["server", "key", "rotate"]);
+    assert_eq!(roles(), ["current", "older", "retired"]);
+    let rotated = std::fs::read(&key).unwrap();
+    for node in [&prepared, &rotated] {
+        std::fs::write(&key, node).unwrap();
+        home.ok(&["account", "quota", "jane@example.org", "--storage", "1GiB"]);
+    }
+    home.ok(&["server", "key", "rotate", "--finish"]);
+    assert_eq!(roles(), ["current", "retired", "retired"]);
+    assert_eq!(home.check().1, 0);
+}

@@ -14,7 +14,7 @@ use memchr::memmem;
 use sealpost_account::directory::{AccountName, Directory, Secret};
 use sealpost_base::{SystemClock, SystemRandom};
 use sealpost_vault::Store;
-use sealpost_vault::record::ServerKey;
+use sealpost_vault::server_key::ServerKeys;
 use server::{Server, sealpost};
 
 const ACCOUNT: &str = "jane@example.org";
@@ -48,7 +48,7 @@ fn run(dir: &Path, args: &[&str]) -> String {
 fn root_key(dir: &Path) -> Vec<u8> {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let root = runtime.block_on(async {
-        let key = ServerKey::load_or_create(&dir.join("data/server.key"), &SystemRandom).unwrap();
+        let key = ServerKeys::load_or_create(&dir.join("data/server.key"), &SystemRandom).unwrap();
         let store = Store::local(&dir.join("data")).await.unwrap();
         let directory = Directory::new(store, key, Arc::new(SystemClock::new()), Arc::new(SystemRandom));
         let secret = Secret::new(PASSWORD.as_bytes()).unwrap();

@@ -505,3 +505,36 @@ fn what_the_disk_does_not_give_is_named_and_everything_else_is_copied() {
         assert_eq!(again["unreadable"].as_array().unwrap().len(), broken.len(), "{again}");
     }
 }
+
+#[test]
+fn a_store_that_went_back_is_named_until_that_is_confirmed() {
+    let home = Home::with_account();
+    let deliver = |subject: &str| {
+        let server = home.serve();
+        let (accepted, replies) = server.lmtp(run::ACCOUNT, &format!("Subject: {subject}\r\n\r\nx\r\n"));
+        server.stop();
+        accepted.unwrap_or(replies)[..3].to_owned()
+    };
+    assert_eq!(deliver("one"), "250");
+    assert_eq!(home.json(&["store", "copy", "data", "backup"]).1, 0);
+    assert_eq!(deliver("two"), "250");
+    assert_eq!(home.check().1, 0);
+    // An earlier state of everything, in the place of what there was.
+    std::fs::rename(home.path("data"), home.path("before")).unwrap();
+    assert_eq!(home.json(&["store", "copy", "backup", "data"]).1, 0);
+    for file in ["server.key", "watermarks"] {
+        std::fs::copy(home.path("before").join(file), home.path("data").join(file)).unwrap();
+    }
+    let (found, status) = home.check();
+    assert!(status == 1 && found.to_string().contains("confirm-restore"), "{found}");
+    assert_eq!(deliver("three"), "451", "the sender tries again");
+    let server = home.serve();
+    // What is left can be read.
+    server.commands(&["EXAMINE INBOX", "FETCH 1 BODY.PEEK[]"]);
+    let (_, status) = home.json(&["store", "confirm-restore"]);
+    assert_eq!(status, 0);
+    server.stop();
+    assert_eq!(home.check().1, 0);
+    assert_eq!(deliver("three"), "250");
+    assert_eq!(home.check().1, 0);
+}

@@ -578,7 +578,7 @@ async fn a_missing_entry_is_gone_on_without_after_a_repair() {
 async fn entries_under_another_server_key_are_neither_read_nor_followed() {
     let w = world();
     w.fill(Tail::EMPTY, &["one"]).await;
-    let key = LogKey::of(&sealpost_vault::record::ServerKey::generate(&SeededRandom::new(9)));
+    let key = LogKey::of(&sealpost_vault::server_key::ServerKeys::generate(&SeededRandom::new(9)));
     let other = Journal::new(w.store.clone(), ACCOUNT, &key, Arc::new(SeededRandom::new(3)));
     let tail = other.tail(Tail::EMPTY).await.unwrap();
     assert_eq!(tail, Tail::EMPTY);

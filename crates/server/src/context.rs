@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use rustls::ServerConfig;
 use sealpost_account::directory::Directory;
-use sealpost_account::{Accounts, Options};
+use sealpost_account::{Accounts, Options, Watermarks, watermarks};
 use sealpost_base::{Budget, Clock, Random, Result, Timestamp};
 use sealpost_mailbox::usage_tracker::UsageTracker;
 use sealpost_search::Engine;
 use sealpost_vault::Store;
 use sealpost_vault::entry::LogKey;
-use sealpost_vault::record::ServerKey;
+use sealpost_vault::server_key::ServerKeys;
 
 use crate::auth::Authenticator;
 use crate::clock_watch::ClockWatch;
@@ -38,6 +38,8 @@ pub struct Context {
     pub auth: Authenticator,
     /// What the log says of logins that failed.
     pub failed_logins: FailedLogins,
+    /// What this node has seen of the store.
+    pub watermarks: Watermarks,
     /// How much accounts hold.
     pub usage: UsageTracker,
     /// For STARTTLS; `None`: not offered.
@@ -96,7 +98,7 @@ impl Context {
     pub fn new(
         settings: Settings,
         store: Store,
-        key: ServerKey,
+        key: ServerKeys,
         tls: Option<&Tls>,
         clock: Arc<dyn Clock>,
         random: Arc<dyn Random>,
@@ -106,7 +108,13 @@ impl Context {
         let options = Options { budget: budget.clone(), memory: settings.memory, grace: settings.retention };
         let accounts =
             Accounts::with(store.clone(), LogKey::of(&key), clock.clone(), random.clone(), options);
-        let directory = Directory::new(store.clone(), key, clock.clone(), random.clone()).on_host(
+        let watermarks = match &settings.data {
+            Some(directory) => Watermarks::load(&directory.join(watermarks::FILE), &key)?,
+            None => Watermarks::default(),
+        };
+        accounts.set_watermarks(watermarks.clone());
+        let directory = Directory::new(store.clone(), key, clock.clone(), random.clone());
+        let directory = directory.with_watermarks(watermarks.clone()).on_host(
             &settings.hostname,
             settings.domain.as_deref(),
             settings.postmaster.as_deref(),
@@ -121,6 +129,7 @@ impl Context {
             directory,
             auth,
             failed_logins: FailedLogins::new(clock.clone()),
+            watermarks,
             tls: tls.map(|tls| Arc::clone(tls.config())),
             turns: AllTurns::default(),
             recipient_turns: Seat::shared(),
@@ -161,7 +170,7 @@ impl Context {
 #[cfg(test)]
 pub(crate) fn for_tests() -> Context {
     let random = Arc::new(sealpost_base::SeededRandom::new(1));
-    let key = ServerKey::generate(&*random);
+    let key = ServerKeys::generate(&*random);
     let clock = Arc::new(sealpost_base::SystemClock::new());
     let settings = Settings { domain: Some("localhost".to_owned()), ..Settings::default() };
     Context::new(settings, Store::memory(), key, None, clock, random).expect("default settings")

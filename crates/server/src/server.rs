@@ -8,7 +8,7 @@ use futures::future::BoxFuture;
 use sealpost_base::limits::{CONNECTION_BYTES, DATABASE_START_TIME, OPERATOR_CONNECTIONS};
 use sealpost_base::{Clock, Error, MemoryDivision, Random, Result, Timestamp};
 use sealpost_vault::Store;
-use sealpost_vault::record::ServerKey;
+use sealpost_vault::server_key::ServerKeys;
 use sealpost_vault::store::Extent;
 use tokio::task::JoinSet;
 
@@ -30,6 +30,8 @@ mod tests;
 const HOUSEKEEPING_PERIOD: Duration = Duration::from_secs(60);
 /// How often it is looked for accounts that nobody uses.
 const UNLOAD_PERIOD: Duration = Duration::from_secs(5);
+/// How often what this node has seen of the store is written down.
+const WATERMARKS_PERIOD: Duration = Duration::from_secs(15);
 /// How long it may take at the end to write down what accounts hold.
 const WRITE_DOWN: Duration = Duration::from_secs(5);
 
@@ -63,7 +65,7 @@ impl Server {
     pub async fn start(
         settings: Settings,
         store: Store,
-        key: ServerKey,
+        key: ServerKeys,
         clock: Arc<dyn Clock>,
         random: Arc<dyn Random>,
     ) -> Result<Self> {
@@ -118,6 +120,7 @@ impl Server {
         housekeeping
             .spawn(survive("housekeeping", Arc::clone(&ctx), move |ctx| keep_house(ctx, of_tls.clone())));
         housekeeping.spawn(survive("unloading", Arc::clone(&ctx), unload_idle));
+        housekeeping.spawn(survive("watermarks", Arc::clone(&ctx), save_watermarks));
         let (mut bus, bus_ends) = (JoinSet::new(), Shutdown::new());
         let settings = ctx.settings.bus.clone();
         if !settings.url.is_empty() {
@@ -182,6 +185,7 @@ impl Server {
         if tokio::time::timeout(WRITE_DOWN, self.ctx.usage.write_down()).await.is_err() {
             tracing::warn!("not everything that accounts hold was written down before the end");
         }
+        save(&self.ctx).await;
         self.bus_ends.begin();
         while self.bus.join_next().await.is_some() {}
         self.housekeeping.shutdown().await;
@@ -361,6 +365,23 @@ async fn unload_idle(ctx: Arc<Context>) {
         ctx.auth.sweep();
         ctx.accounts.unload_idle();
         sealpost_vault::wipe_scratch();
+    }
+}
+
+/// What this node has seen is written now and then: what it forgets if it is killed is a short while.
+async fn save_watermarks(ctx: Arc<Context>) {
+    loop {
+        tokio::select! {
+            () = ctx.shutdown.wait() => return,
+            () = tokio::time::sleep(WATERMARKS_PERIOD) => save(&ctx).await,
+        }
+    }
+}
+
+async fn save(ctx: &Context) {
+    let watermarks = ctx.watermarks.clone();
+    if let Err(e) = blocking(move || watermarks.save()).await {
+        tracing::warn!(error = %e, "what this node has seen of the store cannot be written down");
     }
 }
 

@@ -27,7 +27,7 @@ use sealpost_server::net::Stream;
 use sealpost_server::smtp::Protocol;
 use sealpost_server::{Context, Settings};
 use sealpost_vault::faulty::{Faulty, Plan};
-use sealpost_vault::record::ServerKey;
+use sealpost_vault::server_key::ServerKeys;
 use sealpost_vault::{Appends, Backend, Store};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 
@@ -115,7 +115,7 @@ impl Bucket {
 
 /// A client of a process that knows nothing yet, in the inbox.
 async fn cold_over(store: Store, settings: Settings) -> (Arc<Context>, Client) {
-    let key = ServerKey::generate(&SeededRandom::new(1));
+    let key = ServerKeys::generate(&SeededRandom::new(1));
     let (clock, random) = (Arc::new(FakeClock::new(NOW)), Arc::new(SeededRandom::new(2)));
     let ctx = Arc::new(Context::new(settings, store, key, None, clock, random).unwrap());
     let (mut client, _) = dial(&ctx);

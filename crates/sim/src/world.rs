@@ -7,7 +7,7 @@ use sealpost_account::directory::{AccountName, Directory, NewAccount, Secret};
 use sealpost_base::{AccountId, Kind, Random, Result, SeededRandom};
 use sealpost_journal::{Journal, Tail};
 use sealpost_vault::entry::LogKey;
-use sealpost_vault::record::ServerKey;
+use sealpost_vault::server_key::ServerKeys;
 use sealpost_vault::{AccountKeys, Backend, RootKey};
 use tokio::time::{Instant, sleep};
 
@@ -38,7 +38,7 @@ pub struct World {
     /// What was told and shown.
     pub notes: Notes,
     bucket: Bucket,
-    key: ServerKey,
+    key: ServerKeys,
     began: Instant,
     nodes: Mutex<Vec<Node>>,
     /// All that there ever were.
@@ -136,7 +136,7 @@ impl World {
         let bucket = Bucket::new(plan.clone(), seed.wrapping_mul(31).wrapping_add(7));
         let world = World {
             root: RootKey::generate(&*random),
-            key: ServerKey::generate(&*random),
+            key: ServerKeys::generate(&*random),
             notes: Notes::default(),
             began: Instant::now(),
             nodes: Mutex::default(),

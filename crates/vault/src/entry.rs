@@ -18,7 +18,7 @@ use zeroize::Zeroizing;
 
 use crate::cipher::{ObjectCipher, Secret, equal, hmac_sha256, sha256};
 use crate::keys::{AccountKeys, PublicKey};
-use crate::record::ServerKey;
+use crate::server_key::ServerKeys;
 use crate::{Hash, Sealed, chunk, kem};
 
 /// "Sealpost log".
@@ -47,8 +47,9 @@ const MAX_BYTES: usize = 4 * ENTRY_BYTES;
 
 /// Authenticates the entries of all logs of an installation. Cheap to clone.
 #[derive(Clone)]
-pub struct LogKey(Arc<KeyParts>);
+pub struct LogKey(Arc<[KeyParts]>);
 
+/// Of one server key; the first one is the current one's, the others only verify.
 struct KeyParts {
     mac: Secret,
     id: [u8; KEY_ID_BYTES],
@@ -56,21 +57,33 @@ struct KeyParts {
 
 impl LogKey {
     /// The installation's.
-    pub fn of(server: &ServerKey) -> Self {
-        let mac = Secret::filled(|mac| *mac = *server.purpose("log entries"));
-        let mut id = [0; KEY_ID_BYTES];
-        id.copy_from_slice(&sha256(&[b"sealpost log key id v1", mac.bytes()])[..KEY_ID_BYTES]);
-        LogKey(Arc::new(KeyParts { mac, id }))
+    pub fn of(server: &ServerKeys) -> Self {
+        let parts = server.purposes("log entries").into_iter().map(|mac| {
+            let mut id = [0; KEY_ID_BYTES];
+            id.copy_from_slice(&sha256(&[b"sealpost log key id v1", mac.bytes()])[..KEY_ID_BYTES]);
+            KeyParts { mac, id }
+        });
+        LogKey(parts.collect())
     }
 
     /// One that is always the same, for tests.
     #[doc(hidden)]
     pub fn for_tests() -> Self {
-        Self::of(&ServerKey::generate(&sealpost_base::SeededRandom::new(1)))
+        Self::of(&ServerKeys::generate(&sealpost_base::SeededRandom::new(1)))
     }
 
+    fn current(&self) -> &KeyParts {
+        &self.0[0]
+    }
+
+    fn called(&self, id: [u8; KEY_ID_BYTES]) -> Option<&KeyParts> {
+        self.0.iter().find(|key| key.id == id)
+    }
+}
+
+impl KeyParts {
     fn mac_of(&self, header: &[u8], body: &[u8]) -> [u8; MAC_BYTES] {
-        hmac_sha256(&self.0.mac, &[b"sealpost log entry v2", header, body])
+        hmac_sha256(&self.mac, &[b"sealpost log entry v2", header, body])
     }
 }
 
@@ -179,10 +192,10 @@ pub fn judge(key: &LogKey, account: AccountId, position: Position, object: &[u8]
     if of != account || at != position {
         return Verdict::Noise(format!("it says that it is entry {at} of account {of}"));
     }
-    if parsed.key_id != key.0.id {
+    let Some(key) = key.called(parsed.key_id) else {
         let why = "it was written under another server.key than this installation's";
         return Verdict::Damaged(why.to_owned());
-    }
+    };
     if !equal(&key.mac_of(&object[..FIXED_BYTES + KEY_BYTES], parsed.body), parsed.mac) {
         return Verdict::Damaged("it is not what was written: its MAC is wrong".to_owned());
     }
@@ -308,7 +321,7 @@ fn begin(kind: u8, key: &LogKey, header: &Header) -> Vec<u8> {
     object.extend_from_slice(&[VERSION, kind]);
     object.extend_from_slice(&EPOCH.to_be_bytes());
     object.extend_from_slice(&header.generation.0.to_be_bytes());
-    object.extend_from_slice(&key.0.id);
+    object.extend_from_slice(&key.current().id);
     object.extend_from_slice(&header.account.0);
     object.extend_from_slice(&header.position.0.to_be_bytes());
     object.extend_from_slice(&header.prev.0);
@@ -321,7 +334,7 @@ fn finish(key: &LogKey, mut object: Vec<u8>, seal: impl FnOnce(&mut Vec<u8>)) ->
     seal(&mut object);
     let (header, rest) = object.split_at_mut(FIXED_BYTES + KEY_BYTES);
     let (mac, body) = rest.split_at_mut(MAC_BYTES);
-    mac.copy_from_slice(&key.mac_of(header, body));
+    mac.copy_from_slice(&key.current().mac_of(header, body));
     Sealed::new(object)
 }
 
@@ -412,7 +425,7 @@ mod tests {
     }
 
     fn log_key(seed: u64) -> LogKey {
-        LogKey::of(&ServerKey::generate(&SeededRandom::new(seed)))
+        LogKey::of(&ServerKeys::generate(&SeededRandom::new(seed)))
     }
 
     fn sealed(text: &[u8]) -> (AccountKeys, [Sealed; 2], Header) {
@@ -533,7 +546,7 @@ mod tests {
             };
             let mac = || {
                 let object = owner.as_ref();
-                std::hint::black_box(key.mac_of(&object[..FIXED_BYTES], &object[HEADER_BYTES..]));
+                std::hint::black_box(key.current().mac_of(&object[..FIXED_BYTES], &object[HEADER_BYTES..]));
             };
             time("the MAC alone", &mac);
             time("verify", &|| assert!(is_authentic_by(&key, owner.as_ref())));

@@ -10,16 +10,16 @@ use sealpost_base::{AccountId, Position, SeededRandom};
 use crate::cipher::{ObjectCipher, Place, TAG_BYTES};
 use crate::entry::LogKey;
 use crate::message::Layout;
-use crate::record::ServerKey;
+use crate::server_key::ServerKeys;
 use crate::slot::{self, Slot, SlotKind};
-use crate::{AccountKeys, RootKey, checkpoint, chunk, entry, index, message, pack, record};
+use crate::{AccountKeys, RootKey, checkpoint, chunk, entry, index, message, pack, record, server_key};
 
 const ACCOUNT: AccountId = AccountId([3; 16]);
 const PACK: &str = "acct/03030303030303030303030303030303/pack/m/0";
 
 struct Keys {
     account: AccountKeys,
-    server: ServerKey,
+    server: ServerKeys,
     object: ObjectCipher,
 }
 
@@ -29,7 +29,7 @@ fn keys() -> &'static Keys {
         let random = SeededRandom::new(1);
         Keys {
             account: AccountKeys::derive(&RootKey::generate(&random), ACCOUNT),
-            server: ServerKey::generate(&random),
+            server: ServerKeys::generate(&random),
             object: ObjectCipher::new(&[], &[1; 32], [2; 32]),
         }
     })
@@ -46,6 +46,7 @@ pub fn fuzz_object(data: &[u8]) {
     segment(&keys.account, data);
     packs(&keys.account, data);
     let _ = record::open_record(&keys.server, "accounts/a", data);
+    let _ = server_key::parse(data);
     let _ = chunk::open_section(&keys.object, 0, data, 1 << 20);
     sealed_chunk(&keys.object, data);
     layout(data);

@@ -29,6 +29,7 @@ pub mod owner;
 pub mod pack;
 pub mod probe;
 pub mod record;
+pub mod server_key;
 pub mod slot;
 pub mod spool;
 pub mod store;

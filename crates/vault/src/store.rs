@@ -33,8 +33,8 @@ use crate::cache::Cache;
 use crate::cipher::Secret;
 use crate::local::{Damaged, Frees, LocalStore, Parts};
 pub use crate::local::{Extent, Inspection, Mark, Newer, Remedy, Repaired};
-use crate::record::ServerKey;
 use crate::remote::Remote;
+use crate::server_key::ServerKeys;
 use crate::{Sealed, StoreMetrics};
 pub use agree::MARKS;
 pub use batch::Batch;
@@ -70,7 +70,7 @@ struct Shared {
     puts: AtomicU64,
     bytes: AtomicU64,
     /// What the sizes of messages are sealed under.
-    sizes: OnceLock<Secret>,
+    sizes: OnceLock<Vec<Secret>>,
     /// A write was answered with the number of a version, as by stores that keep what is removed.
     keeps_removed: AtomicBool,
     metrics: Arc<StoreMetrics>,
@@ -169,15 +169,15 @@ impl Store {
         self.0.local.as_deref().map(LocalStore::directory)
     }
 
-    /// Seals the sizes of messages that are written from now on, for nodes that have this key and not the account's. A store has one
-    /// server: only the first key counts.
-    pub fn seal_sizes(&self, key: &ServerKey) {
-        self.0.sizes.get_or_init(|| key.sizes());
+    /// Seals the sizes of messages that are written from now on, for nodes that have these keys and not the account's. A store has one
+    /// server: only the first ones count.
+    pub fn seal_sizes(&self, keys: &ServerKeys) {
+        self.0.sizes.get_or_init(|| keys.derived(b"message sizes"));
     }
 
-    /// That key, if there is one.
-    pub(crate) fn sizes_key(&self) -> Option<&Secret> {
-        self.0.sizes.get()
+    /// Those keys: the first one seals, all open.
+    pub(crate) fn sizes_keys(&self) -> &[Secret] {
+        self.0.sizes.get().map_or(&[], Vec::as_slice)
     }
 
     /// Whether the store was seen to keep versions of what is removed, from where whoever reads it can take them; a bucket says so

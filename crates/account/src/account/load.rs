@@ -56,6 +56,12 @@ impl Account {
         accounts.metrics().load_events.observe(work.since_checkpoint as u64);
         head.ring(work.tail().position);
         let damaged_end = head.journal.damaged_end(&work.tail()).unwrap_or_default().0;
+        match head.may_follow(&work.tail()) {
+            // What is left can be read, and the log says what is wrong.
+            Err(error) => tracing::debug!(account = %id, %error, "the account can be read and not changed"),
+            Ok(()) if !damaged => head.saw(work.tail().position),
+            Ok(()) => {}
+        }
         let reading = accounts.reading().share(accounts.reading().total() / 2);
         let account = Arc::new_cyclic(|this| Account {
             this: this.clone(),
@@ -123,8 +129,9 @@ impl Account {
                 let rows = self.state().rows_of(events_of(&said));
                 let events = self.change_state(rows, |state| apply(state, &entry, &said)).await;
                 keep_structures(&self.accounts, said);
-                if events.is_none() {
-                    self.damaged.store(true, Ordering::Relaxed);
+                match events {
+                    None => self.damaged.store(true, Ordering::Relaxed),
+                    Some(_) => self.head.saw(entry.tail().position),
                 }
                 self.applied_up_to(work, entry.tail(), events.unwrap_or(1));
             }

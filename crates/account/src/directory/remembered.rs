@@ -70,7 +70,8 @@ mod tests {
     fn what_is_remembered_is_young_small_and_bounded() {
         let clock = Arc::new(FakeClock::new(Timestamp(0)));
         let remembered = Remembered::new(clock.clone());
-        let newest = |version, bytes| Newest { version, bytes: vec![0; bytes] };
+        let key = sealpost_vault::server_key::KeyId([0; 4]);
+        let newest = |version, bytes| Newest { version, bytes: vec![0; bytes], key };
         remembered.keep("a", &newest(7, 10), remembered.now());
         clock.advance(AGE);
         assert_eq!(remembered.find("a").unwrap().version, 7);

@@ -1,8 +1,8 @@
 //! From an address to the accounts that get its mail.
 //!
 //! In this order, and the first that answers decides: the account of that name; the alias of that name; with a
-//! tag (`user+tag`), the account or alias without it; the domain's catch-all. Aliases may lead to aliases; each
-//! address is looked at once, so loops end, and limits bound the rest.
+//! tag (`user+tag`), the account or alias without it; the domain's catch-all, unless there ever was an account of that name. Aliases may
+//! lead to aliases; each address is looked at once, so loops end, and limits bound the rest.
 
 use std::collections::{HashSet, VecDeque};
 
@@ -127,6 +127,9 @@ impl Directory {
             };
             return Ok(Some((Found::Alias(alias), detail)));
         }
+        if self.had_account(address).await? {
+            return Ok(None);
+        }
         let catch_all = AliasName::CatchAll(address.domain().to_owned());
         Ok(self.alias(&catch_all).await?.map(|alias| (Found::Alias(alias), detail)))
     }
@@ -138,6 +141,20 @@ impl Directory {
             return Ok(Some(Found::Account(account)));
         }
         Ok(self.alias_of(address).await?.map(Found::Alias))
+    }
+
+    /// Whether the address, or what it is without its tag, ever was an account's name. What was sent to somebody is not for whoever has the
+    /// catch-all; an alias of that name may have it.
+    async fn had_account(&self, address: &Address) -> Result<bool> {
+        let without_tag = address.split_tag().map(|(user, _)| user);
+        for address in [Some(address.clone()), without_tag].into_iter().flatten() {
+            if let Ok(name) = AccountName::new(address)
+                && self.newest_account(&name).await?.is_some()
+            {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Where the settings send this host's postmaster.

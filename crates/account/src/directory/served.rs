@@ -88,14 +88,15 @@ impl Directory {
 
     /// Whether the record is not one of what was removed. One that cannot be read may be in force.
     async fn is_in_force(&self, root: &str, directory: &str) -> Result<bool> {
-        let Some(Newest { version, bytes }) = self.versions.newest(directory).await? else {
+        let Some(newest) = self.versions.newest(directory).await? else {
             return Ok(false);
         };
         Ok(match root {
             accounts::ROOT => {
-                accounts::decode(directory, version, &bytes).map_or(true, |record| record.is_active())
+                let Newest { version, bytes, .. } = &newest;
+                accounts::decode(directory, *version, bytes).map_or(true, |record| record.is_active())
             }
-            _ => aliases::decode(directory, &Newest { version, bytes }).map_or(true, |alias| alias.is_some()),
+            _ => aliases::decode(directory, &newest).map_or(true, |alias| alias.is_some()),
         })
     }
 }

@@ -13,7 +13,7 @@ use super::*;
 
 struct World {
     store: Store,
-    key: ServerKey,
+    key: ServerKeys,
     clock: Arc<FakeClock>,
     random: Arc<SeededRandom>,
 }
@@ -22,7 +22,7 @@ impl World {
     fn new() -> Self {
         let random = Arc::new(SeededRandom::new(7));
         let clock = Arc::new(FakeClock::new(Timestamp(1_000_000)));
-        World { store: Store::memory(), key: ServerKey::generate(&*random), clock, random }
+        World { store: Store::memory(), key: ServerKeys::generate(&*random), clock, random }
     }
 
     fn directory(&self) -> Directory {
@@ -449,7 +449,7 @@ async fn a_record_that_is_not_ours_is_not_believed() {
     let mine = world.store.read("accounts/me@x/0000000000000001").await.unwrap();
 
     // A forged newer version, by somebody with another key: not taken, and the older one does not stand in for it.
-    let forger = ServerKey::generate(&SeededRandom::new(99));
+    let forger = ServerKeys::generate(&SeededRandom::new(99));
     let plaintext =
         sealpost_vault::record::open_record(&world.key, "accounts/me@x/0000000000000001", &mine).unwrap();
     let path = "accounts/you@x/0000000000000002";
@@ -810,4 +810,91 @@ async fn records_are_not_looked_at_for_each_foreign_domain() {
     assert!(!directory.serves("one.example").await.unwrap(), "it was looked a moment ago");
     world.clock.advance(super::served::AGE);
     assert!(directory.serves("one.example").await.unwrap());
+}
+
+#[tokio::test]
+async fn a_name_that_was_an_account_does_not_fall_to_the_catch_all() {
+    let world = World::new();
+    let mut directory = world.directory();
+    for account in ["me@x", "you@x", "third@x"] {
+        directory.create(&name(account), new("pw")).await.unwrap();
+    }
+    alias(&directory, "@x", &["you@x"]).await;
+    assert_eq!(names(&directory, "nobody@x").await, ["you@x"]);
+    directory.remove(&name("me@x")).await.unwrap();
+    for address in ["me@x", "me+tag@x"] {
+        assert_eq!(kind(directory.resolve(address)).await, Kind::NotFound);
+    }
+    directory.purge(&name("me@x"), Timestamp(i64::MAX)).await.unwrap();
+    assert_eq!(kind(directory.resolve("me@x")).await, Kind::NotFound);
+    alias(&directory, "me@x", &["third@x"]).await;
+    assert_eq!(names(&directory, "me@x").await, ["third@x"], "an alias of that name may have it");
+
+    // Whoever may write to the store removes the record, or its newest version: whoever has seen it refuses for now.
+    directory.suspend(&name("third@x")).await.unwrap();
+    for version in [2, 1] {
+        assert_eq!(directory.get(&name("third@x")).await.unwrap().version, version);
+        world.store.delete(&format!("accounts/third@x/{version:016x}")).await.unwrap();
+        for refuses in [kind(directory.resolve("third@x")).await, kind(directory.get(&name("third@x"))).await]
+        {
+            assert_eq!(refuses, Kind::Retry, "{version}");
+        }
+        // Until an operator says that it is right so.
+        directory.versions.watermarks = Default::default();
+    }
+}
+
+#[tokio::test]
+async fn a_store_under_another_key_is_refused() {
+    let world = World::new();
+    let other = World {
+        key: ServerKeys::generate(&SeededRandom::new(99)),
+        store: world.store.clone(),
+        ..World::new()
+    };
+    let (ours, theirs) = (world.directory(), other.directory());
+    ours.check_key(false).await.unwrap();
+    theirs.check_key(false).await.unwrap();
+    assert!(world.paths("").await.is_empty(), "who only reads writes nothing");
+    // Without an account.
+    let (a, b) = tokio::join!(ours.check_key(true), theirs.check_key(true));
+    assert!(a.is_ok() != b.is_ok());
+    let (ours, theirs) = if a.is_ok() { (ours, theirs) } else { (theirs, ours) };
+    ours.check_key(true).await.unwrap();
+    let refused = theirs.check_key(true).await.unwrap_err();
+    assert!(refused.kind() == Kind::Corrupt && refused.to_string().contains("copy server.key"), "{refused}");
+    // As versions before this one left a store.
+    ours.create(&name("me@x"), new("pw")).await.unwrap();
+    let path = "server/key/0000000000000001";
+    world.store.delete(path).await.unwrap();
+    assert_eq!(kind(theirs.check_key(true)).await, Kind::Corrupt);
+    ours.check_key(true).await.unwrap();
+    assert_eq!(world.paths("server").await, [path]);
+    // One record that is damaged keeps nobody from beginning.
+    world.store.delete(path).await.unwrap();
+    world.store.put_new(path, seal_record(&world.key, "elsewhere", b"")).await.unwrap();
+    ours.check_key(true).await.unwrap();
+    assert_eq!(kind(theirs.check_key(true)).await, Kind::Corrupt);
+}
+
+#[tokio::test]
+async fn records_are_written_again_under_the_next_key() {
+    let mut world = World::new();
+    let directory = world.directory();
+    directory.check_key(true).await.unwrap();
+    let (record, _) = directory.create(&name("me@x"), new("pw")).await.unwrap();
+    directory.create(&name("you@x"), new("pw")).await.unwrap();
+    alias(&directory, "info@x", &["me@x"]).await;
+    world.key = world.key.with_next(&*world.random).unwrap().rotated();
+    let rotated = world.directory();
+    let done = rotated.authenticate_again().await.unwrap();
+    assert_eq!((done.records, done.again), (4, 4));
+    assert_eq!(rotated.authenticate_again().await.unwrap().again, 0);
+    world.key = world.key.settled();
+    let settled = world.directory();
+    settled.check_key(true).await.unwrap();
+    assert_eq!(settled.get(&name("me@x")).await.unwrap().id, record.id);
+    settled.unlock(&name("me@x"), secret("pw")).await.unwrap();
+    assert_eq!(names(&settled, "info@x").await, ["me@x"]);
+    assert_eq!(kind(directory.check_key(true)).await, Kind::Corrupt, "a node that has the old key alone");
 }

@@ -13,22 +13,26 @@ use futures::stream::{self, BoxStream};
 use lru::LruCache;
 use sealpost_base::{Clock, Error, Kind, Position, Random, Result, limits};
 use sealpost_journal::{Append, Chain, Place};
-use sealpost_vault::record::{self, ServerKey, open_record, seal_record};
+use sealpost_vault::record::Records;
+use sealpost_vault::server_key::{KeyId, ServerKeys};
 use sealpost_vault::{Appends, Put, Sealed, Store};
 
 use super::remembered::Remembered;
+use crate::watermarks::Watermarks;
 
 /// The store and the key that authenticates its records.
 #[derive(Clone)]
 pub(super) struct Versions {
     store: Store,
-    key: Arc<ServerKey>,
+    records: Arc<Records>,
     random: Arc<dyn Random>,
     /// What is known of records that were read lately.
     chains: Arc<Mutex<LruCache<String, Chain>>>,
     remembered: Arc<Remembered>,
     /// Whether what is remembered answers.
     lately: bool,
+    /// How far records had come.
+    pub(super) watermarks: Watermarks,
     /// Counts what this process tried to write.
     written: Arc<AtomicU64>,
 }
@@ -45,6 +49,8 @@ pub struct Seen {
 pub(super) struct Newest {
     pub(super) version: u64,
     pub(super) bytes: Vec<u8>,
+    /// What authenticates it.
+    pub(super) key: KeyId,
 }
 
 /// Versions of a record that are kept: the one in force, and the one before for a reader that is just about to
@@ -56,16 +62,17 @@ const NONCE_BYTES: usize = 16;
 const CHAINS: NonZeroUsize = NonZeroUsize::new(4096).expect("not zero");
 
 impl Versions {
-    pub(super) fn new(store: Store, key: ServerKey, clock: Arc<dyn Clock>, random: Arc<dyn Random>) -> Self {
+    pub(super) fn new(store: Store, key: ServerKeys, clock: Arc<dyn Clock>, random: Arc<dyn Random>) -> Self {
         let chains = Arc::new(Mutex::new(LruCache::new(CHAINS)));
         let remembered = Arc::new(Remembered::new(clock));
         Versions {
             store,
-            key: Arc::new(key),
+            records: Arc::new(Records::new(&key)),
             random,
             chains,
             remembered,
             lately: false,
+            watermarks: Watermarks::default(),
             written: Arc::default(),
         }
     }
@@ -83,7 +90,7 @@ impl Versions {
 
     /// What a record of `directory` says, for nodes alone: readers of the store learn its length.
     pub(super) fn hide(&self, directory: &str, plaintext: &[u8]) -> Vec<u8> {
-        record::hide(&self.key, directory, plaintext, &*self.random)
+        self.records.hide(directory, plaintext, &*self.random)
     }
 
     /// What [`Versions::hide`] was given.
@@ -91,7 +98,7 @@ impl Versions {
     /// # Errors
     /// `Corrupt` for anything else.
     pub(super) fn reveal(&self, directory: &str, hidden: &[u8]) -> Result<Vec<u8>> {
-        record::reveal(&self.key, directory, hidden)
+        self.records.reveal(directory, hidden)
     }
 
     pub(super) fn store(&self) -> &Store {
@@ -119,6 +126,20 @@ impl Versions {
     }
 
     async fn read_newest(&self, directory: &str) -> Result<Option<Newest>> {
+        let newest = self.read_authentic(directory).await?;
+        let version = |newest: &Option<Newest>| newest.as_ref().map(|newest| newest.version);
+        match self.watermarks.record(directory, version(&newest)) {
+            // One answer of a remote store may be wrong.
+            Err(_) if !self.store.tells() => {
+                let newest = self.read_authentic(directory).await?;
+                self.watermarks.record(directory, version(&newest))?;
+                Ok(newest)
+            }
+            checked => checked.map(|()| newest),
+        }
+    }
+
+    async fn read_authentic(&self, directory: &str) -> Result<Option<Newest>> {
         match self.read_newest_once(directory).await {
             // One answer of a remote store may be wrong.
             Err(e) if e.kind() == Kind::Corrupt && !self.store.tells() => {
@@ -143,7 +164,8 @@ impl Versions {
         };
         // Whatever its name has beside it, a record is bound to its version.
         let version = place.position.0;
-        Ok(Some(Newest { version, bytes: open_record(&self.key, &path(directory, version), &object)? }))
+        let (key, bytes) = self.records.open_by(&path(directory, version), &object)?;
+        Ok(Some(Newest { version, bytes, key }))
     }
 
     async fn last(&self, directory: &str) -> Result<Option<(Place, Bytes)>> {
@@ -187,7 +209,7 @@ impl Versions {
         let mut distinct = bytes.to_vec();
         distinct.resize(bytes.len() + NONCE_BYTES, 0);
         self.random.fill(&mut distinct[bytes.len()..]);
-        let object = seal_record(&self.key, &path, &distinct);
+        let object = self.records.seal(&path, &distinct);
         let written = self.write(directory, version, &path, object).await;
         // Whatever came of it: what is remembered is not the newest any more, or may not be.
         self.remembered.forget(directory);
@@ -198,6 +220,7 @@ impl Versions {
         // Whoever stood still before it wrote may have made again what others had made and removed meanwhile. Elsewhere no name
         // is used twice.
         let conditional = self.store.appends() == Appends::Conditional;
+        let _ = self.watermarks.record(directory, Some(next));
         match self.prune(directory, next).await {
             Ok(newest) if conditional && is_old(next, newest) => Err(passed(&path)),
             Err(e) if conditional => Err(e),
@@ -286,6 +309,42 @@ impl Versions {
             }
         }
         Ok(newest)
+    }
+
+    /// Writes the newest version of a record again, as the next ones, until the current key authenticates all versions that are kept.
+    /// Whether it had to.
+    ///
+    /// # Errors
+    /// `Corrupt` if none of the keys authenticates it; what the store says.
+    pub(super) async fn authenticate_again(&self, directory: &str) -> Result<bool> {
+        let mut again = false;
+        for _ in 0..limits::RECORD_ATTEMPTS {
+            let Some(newest) = self.read_newest(directory).await? else { return Ok(again) };
+            if newest.key == self.records.current() && self.are_current(directory).await? {
+                return Ok(again);
+            }
+            let bytes = newest.bytes.len().saturating_sub(NONCE_BYTES);
+            again |= self.put_after(directory, newest.version, &newest.bytes[..bytes]).await?;
+        }
+        Err(Error::retry(format!("the record {directory} is being changed by others all the time")))
+    }
+
+    /// Whether the current key authenticates all versions of a record that are there.
+    async fn are_current(&self, directory: &str) -> Result<bool> {
+        let mut listed = self.store.list(directory, None);
+        while let Some(object) = listed.next().await {
+            let object = object?.path;
+            let Some((_, version)) = split(&object).filter(|(d, _)| *d == directory) else { continue };
+            let bytes = match self.store.read(&object).await {
+                Err(e) if e.kind() == Kind::NotFound => continue,
+                bytes => bytes?,
+            };
+            let opened = self.records.open_by(&path(directory, version), &bytes);
+            if !opened.is_ok_and(|(key, _)| key == self.records.current()) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// The newest version of every record below `root`, by path, each with its directory. A record that cannot be

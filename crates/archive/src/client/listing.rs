@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use sealpost_base::{Error, Result, limits};
+use sealpost_base::{Result, limits};
 use sealpost_imap::client::Event;
 use sealpost_imap::types::{
     ListItem, Mailbox, MailboxAttribute, Response, Status, StatusData, StatusItem, StatusValue,
@@ -20,6 +20,8 @@ const STATUS_AT_ONCE: usize = 64;
 pub struct Listing {
     /// In the order of the server.
     pub folders: Vec<Found>,
+    /// Mailboxes that are left out, and why: others are not kept from being pulled by them.
+    pub left_out: Vec<(String, String)>,
 }
 
 /// A mailbox of a server.
@@ -56,7 +58,7 @@ impl Connection {
     /// Lists all mailboxes, with their numbers.
     ///
     /// # Errors
-    /// `Retry` if the connection is lost; `Limit` beyond [`limits::ARCHIVE_FOLDERS`]; what the server says.
+    /// `Retry` if the connection is lost; what the server says.
     pub async fn listing(&mut self) -> Result<Listing> {
         let capabilities = self.capabilities().clone();
         let mut items = "MESSAGES UIDNEXT UIDVALIDITY".to_owned();
@@ -83,7 +85,12 @@ impl Connection {
         if !statuses {
             self.statuses(&mut gathering, &items).await?;
         }
-        Ok(Listing { folders: gathering.folders })
+        if gathering.too_many > 0 {
+            let (n, most) = (gathering.too_many, limits::ARCHIVE_FOLDERS);
+            let why = format!("the server has {n} mailboxes more than the {most} that are read");
+            gathering.left_out.push(("LIST".to_owned(), why));
+        }
+        Ok(Listing { folders: gathering.folders, left_out: gathering.left_out })
     }
 
     /// STATUS for every mailbox, in a pipeline. One that is refused has no numbers.
@@ -117,6 +124,8 @@ impl Connection {
 struct Gathering {
     folders: Vec<Found>,
     by_name: HashMap<Box<str>, usize>,
+    left_out: Vec<(String, String)>,
+    too_many: u64,
 }
 
 impl Gathering {
@@ -165,12 +174,16 @@ impl Gathering {
             } else if !self.by_name.contains_key(&*this) {
                 name = FolderName::new(&*this, name.delimiter());
             } else {
-                let why = format!("the server has two mailboxes called {name}, which cannot be told apart");
-                return Err(Error::new(sealpost_base::Kind::Invalid, why));
+                if self.left_out.len() < limits::ARCHIVE_LEFT_OUT {
+                    let why = "the server has two mailboxes of this name, which cannot be told apart; one is left out";
+                    self.left_out.push((name.as_str().to_owned(), why.to_owned()));
+                }
+                return Ok(());
             }
         }
         if self.folders.len() == limits::ARCHIVE_FOLDERS {
-            return Err(Error::new(sealpost_base::Kind::Limit, "the server has too many mailboxes"));
+            self.too_many += 1;
+            return Ok(());
         }
         let not = [MailboxAttribute::NoSelect, MailboxAttribute::NonExistent];
         let selectable = !attributes.iter().any(|attribute| not.contains(attribute));

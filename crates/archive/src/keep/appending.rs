@@ -20,6 +20,8 @@ use std::thread::{Builder, JoinHandle};
 
 use sealpost_vault::owner;
 
+use super::files::open_file_with;
+
 /// Direct writes begin and end at multiples of this, in the file and in memory: no disk's blocks are larger.
 const BLOCK: usize = 4096;
 /// Bytes of a write.
@@ -54,7 +56,11 @@ impl Appending {
     /// # Errors
     /// What the file system says; `UnexpectedEof` if it has fewer.
     pub fn open(path: &Path, length: u64) -> io::Result<Self> {
-        let file = owner::open_or_create(path)?;
+        let open = || open_file_with(OpenOptions::new().read(true).write(true), path);
+        let file = match open() {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => owner::create(path)?,
+            opened => opened?,
+        };
         if file.metadata()?.len() > length {
             file.set_len(length)?;
         }
@@ -355,7 +361,7 @@ impl Writing {
 #[cfg(target_os = "linux")]
 fn direct(path: &Path) -> Option<File> {
     const BTRFS: u32 = 0x9123_683e;
-    let flags = i32::try_from(rustix::fs::OFlags::DIRECT.bits()).ok()?;
+    let flags = i32::try_from((rustix::fs::OFlags::DIRECT | rustix::fs::OFlags::NOFOLLOW).bits()).ok()?;
     let file = OpenOptions::new().write(true).custom_flags(flags).open(path).ok()?;
     (rustix::fs::fstatfs(&file).ok()?.f_type as u32 != BTRFS).then_some(file)
 }

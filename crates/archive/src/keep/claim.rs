@@ -2,12 +2,14 @@
 
 use std::collections::HashSet;
 use std::fs::{File, TryLockError};
+use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use sealpost_base::{Error, Result};
 use sealpost_vault::owner;
 
+use super::files::open_file;
 use crate::io_error;
 
 /// The file that is locked, at the top of a copy. It stays when nobody has it locked: the lock is the system's and ends with
@@ -16,7 +18,7 @@ pub const LOCK_FILE: &str = "sealpost.lock";
 
 /// A whole copy is this process's until it is dropped.
 pub(super) struct Claims {
-    _lock: File,
+    _lock: Option<File>,
     open: Arc<Mutex<HashSet<String>>>,
 }
 
@@ -42,13 +44,29 @@ impl Claims {
     pub fn named(directory: &Path, name: &str) -> Result<Self> {
         let path = directory.join(name);
         let lock = owner::open_or_create(&path).map_err(|e| io_error(&path, e))?;
-        self::lock(&lock, &path, || {
-            format!(
-                "{}: another sealpost is at work on this copy: wait until it is done",
-                directory.display()
-            )
-        })?;
-        Ok(Claims { _lock: lock, open: Arc::default() })
+        self::lock(&lock, &path, || in_use(directory))?;
+        Ok(Claims { _lock: Some(lock), open: Arc::default() })
+    }
+
+    /// As [`Claims::new`], for one who only reads and changes nothing: others may read at the same time. A copy that nobody ever
+    /// locked is not.
+    ///
+    /// # Errors
+    /// As [`Claims::new`].
+    pub fn to_read(directory: &Path) -> Result<Self> {
+        let path = directory.join(LOCK_FILE);
+        let lock = match open_file(&path) {
+            Ok(lock) => lock,
+            Err(e) if e.kind() == ErrorKind::NotFound => {
+                return Ok(Claims { _lock: None, open: Arc::default() });
+            }
+            Err(e) => return Err(io_error(path, e)),
+        };
+        match lock.try_lock_shared() {
+            Ok(()) => Ok(Claims { _lock: Some(lock), open: Arc::default() }),
+            Err(TryLockError::WouldBlock) => Err(Error::conflict(in_use(directory))),
+            Err(TryLockError::Error(e)) => Err(io_error(path, e)),
+        }
     }
 
     /// Takes a folder.
@@ -62,6 +80,10 @@ impl Claims {
         }
         Ok(Claim { folder: folder.to_owned(), open: self.open.clone() })
     }
+}
+
+fn in_use(directory: &Path) -> String {
+    format!("{}: another sealpost is at work on this copy: wait until it is done", directory.display())
 }
 
 impl Drop for Claim {

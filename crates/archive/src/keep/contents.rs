@@ -8,6 +8,7 @@ use sealpost_base::{Error, Result, Uid, UidSet};
 use sealpost_imap::types::DateTime;
 
 use super::journal::{Again, Commit, Header, Journal, Message, Record};
+use super::reading::Scratch;
 use super::{Known, Resume};
 
 /// The journal of a folder and what it comes to.
@@ -31,10 +32,25 @@ impl Contents {
     ///
     /// # Errors
     /// As [`Journal::open`].
-    pub fn read(path: &Path, mut each: impl FnMut(u64, &Record)) -> Result<Self> {
+    pub fn read(path: &Path, each: impl FnMut(u64, &Record)) -> Result<Self> {
+        Self::read_by(|take| Journal::open(path, take), each)
+    }
+
+    /// As [`Contents::read`], by [`Journal::open_to_read`].
+    ///
+    /// # Errors
+    /// As [`Journal::open_to_read`].
+    pub fn look(path: &Path, scratch: &Scratch) -> Result<Self> {
+        Self::read_by(|take| Journal::open_to_read(path, scratch, take), |_, _| {})
+    }
+
+    fn read_by(
+        open: impl FnOnce(&mut dyn FnMut(u64, Record) -> Result<()>) -> Result<Journal>,
+        mut each: impl FnMut(u64, &Record),
+    ) -> Result<Self> {
         let (mut known, mut undated) = (Known::new(), UidSet::new());
         let (mut removed, mut again) = (UidSet::new(), BTreeMap::new());
-        let journal = Journal::open(path, |at, record| {
+        let journal = open(&mut |at, record| {
             each(at, &record);
             note_date(&mut undated, &record);
             take(&mut known, &mut removed, &mut again, at, record);

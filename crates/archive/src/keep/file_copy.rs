@@ -7,9 +7,10 @@
 //! Moving a folder's files takes several renames. The journal says so first and is moved last, so whoever opens the copy
 //! after a crash goes on with it.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -18,9 +19,10 @@ use sealpost_base::{Error, Result};
 use super::claim::{Claim, Claims};
 use super::contents::Contents;
 use super::digest;
-use super::files::{make_directory, put_aside, replace, sync_directory_of};
+use super::files::{leads_elsewhere, make_directory, open_file, put_aside, replace, sync_directory_of};
 use super::folder::{FileFolder, Files};
 use super::journal::{Commit, Header, Journal, Peeked, Record};
+use super::reading::{Reading, Scratch};
 use super::{
     Copy, Folder, FolderName, Identity, Kept, Resume, Source, can_be_kept, is_another, name_aside,
     put_aside_notice,
@@ -34,6 +36,9 @@ pub(super) trait Layout: Send + Sync + 'static {
 
     /// Where a folder's files are put: a path below the copy's directory, without extension. Safe, but perhaps taken.
     fn place(&self, folder: &FolderName) -> String;
+
+    /// The directory that these files are in, below the copy's.
+    fn directory<'a>(&self, place: &'a str) -> &'a str;
 
     /// The files of a folder at `place`, the journal last.
     fn parts(&self, root: &Path, place: &str) -> Vec<PathBuf>;
@@ -67,6 +72,18 @@ pub(super) trait Layout: Send + Sync + 'static {
 
     /// What has to be there before a folder's journal is made.
     fn prepare(&self, root: &Path, place: &str) -> Result<()>;
+
+    /// What another program says of the folder at a place, where there is no journal that can be read: its name, and the UIDVALIDITY.
+    fn foreign(&self, root: &Path, place: &str) -> Result<Option<(FolderName, u32)>>;
+
+    /// Opens the files of a folder as they are, and changes nothing. `header` says what is under way with it.
+    fn read(
+        &self,
+        root: &Path,
+        place: &str,
+        header: Header,
+        scratch: &Scratch,
+    ) -> Result<(Reading, Contents)>;
 
     /// Opens the files of a folder and brings them in step with its journal. There is no journal (`header`) where another
     /// program left the files.
@@ -104,6 +121,10 @@ pub(super) struct FileCopy<L> {
     index: Mutex<Index>,
     /// What was found in folders that were looked into.
     untold: Mutex<Vec<String>>,
+    /// The copy is only read, and nothing is changed in it.
+    scratch: Option<Scratch>,
+    /// What of it cannot be read at all.
+    unreadable: Vec<String>,
 }
 
 /// Where folders are.
@@ -157,9 +178,70 @@ impl<L: Layout> FileCopy<L> {
         make_directory(root)?;
         let claims = Claims::new(root)?;
         let (root, index, untold) = (root.to_owned(), Mutex::default(), Mutex::default());
-        let mut copy = FileCopy { layout, root, claims, index, untold };
+        let (scratch, unreadable) = (None, Vec::new());
+        let mut copy = FileCopy { layout, root, claims, index, untold, scratch, unreadable };
         copy.find_all()?;
         Ok(copy)
+    }
+
+    /// Opens the copy in the directory `root` to read it: nothing in it is changed, whatever state it is in.
+    ///
+    /// # Errors
+    /// `Conflict` if another process is at work on it; `Retry` if it cannot be read.
+    pub fn to_read(root: &Path, layout: L) -> Result<Self> {
+        let claims = Claims::to_read(root)?;
+        let (root, index, untold) = (root.to_owned(), Mutex::default(), Mutex::default());
+        let (scratch, unreadable) = (Some(Scratch::new()?), Vec::new());
+        let mut copy = FileCopy { layout, root, claims, index, untold, scratch, unreadable };
+        copy.look_for_all()?;
+        Ok(copy)
+    }
+
+    /// As [`FileCopy::find_all`]; nothing is mended.
+    fn look_for_all(&mut self) -> Result<()> {
+        let mut index = Index::default();
+        for found in self.layout.find(&self.root)? {
+            let place: Arc<str> = found.place.into();
+            let foreign = match found.foreign {
+                Some(foreign) => Some(foreign),
+                None => match Journal::peek(&self.journal(&place)) {
+                    Ok(Peeked { header, .. }) if header.aside => {
+                        index.aside.insert(place, header);
+                        continue;
+                    }
+                    Ok(Peeked { header, .. }) => {
+                        index.folders.insert(header.folder.clone(), Entry { place, header, ours: true });
+                        continue;
+                    }
+                    Err(e) => {
+                        self.unreadable.push(format!(
+                            "{}: its journal cannot be read: {e}",
+                            self.root.join(&*place).display()
+                        ));
+                        self.layout.foreign(&self.root, &place)?
+                    }
+                },
+            };
+            match foreign {
+                Some((name, uidvalidity)) if uidvalidity > 0 => {
+                    let header = header(&name, &Identity { uidvalidity, mailboxid: None });
+                    index.folders.insert(header.folder.clone(), Entry { place, header, ours: false });
+                }
+                _ => self.unreadable.push(format!(
+                    "{}: nothing says which folder that is; `sealpost import` reads the messages themselves",
+                    self.root.join(&*place).display()
+                )),
+            }
+        }
+        self.index = Mutex::new(index);
+        Ok(())
+    }
+
+    fn refuse_to_change(&self) -> Result<()> {
+        match self.scratch {
+            Some(_) => Err(Error::internal("a copy that is only read was to be changed")),
+            None => Ok(()),
+        }
     }
 
     fn find_all(&mut self) -> Result<()> {
@@ -191,6 +273,17 @@ impl<L: Layout> FileCopy<L> {
             if let Some(bytes) = header.rewritten.take() {
                 self.layout.put_in_place(&self.root, &place, bytes)?;
                 self.settle(&place, &header)?;
+            }
+            if header
+                .moving_to
+                .as_ref()
+                .is_some_and(|to| leads_elsewhere(&self.root, self.layout.directory(to)))
+            {
+                // None of ours says so.
+                return Err(Error::corrupt(format!(
+                    "{}: what its journal says of it leads elsewhere",
+                    header.folder
+                )));
             }
             if let Some(to) = header.moving_to.take() {
                 self.move_parts(&place, &to)?;
@@ -232,8 +325,13 @@ impl<L: Layout> FileCopy<L> {
 
     /// A place where nothing is, made of `wanted`.
     fn free(&self, index: &Index, wanted: &str, name: &str) -> String {
+        // Somebody put a link where the directory would be.
+        let leads_elsewhere = leads_elsewhere(&self.root, self.layout.directory(wanted));
+        let wanted =
+            &*if leads_elsewhere { Cow::Owned(wanted.replace('/', "_")) } else { Cow::Borrowed(wanted) };
         let is_free = |place: &str| {
             !index.taken.contains_key(&place.to_lowercase())
+                && !self::leads_elsewhere(&self.root, self.layout.directory(place))
                 && self.layout.parts(&self.root, place).iter().all(|part| fs::symlink_metadata(part).is_err())
         };
         let mark = format!("{wanted}~{}", &digest::mark(name)[..8]);
@@ -280,6 +378,10 @@ impl<L: Layout> FileCopy<L> {
 
     /// Opens what is at `place`.
     fn enter(&self, place: &str, header: Header, claim: Claim) -> Result<Box<dyn Folder>> {
+        if let Some(scratch) = &self.scratch {
+            let (files, contents) = self.layout.read(&self.root, place, header, scratch)?;
+            return Ok(Box::new(FileFolder::new(files, contents, claim)));
+        }
         let (files, contents) = self.layout.open(&self.root, place, header, Purpose::Look)?;
         Ok(Box::new(FileFolder::new(files, contents, claim)))
     }
@@ -355,19 +457,24 @@ impl<L: Layout> FileCopy<L> {
 
 /// The file that says whose mail is in a copy, at its top.
 const SOURCE_FILE: &str = "sealpost.source";
+/// Bytes of it that are read.
+const SOURCE_BYTES: u64 = 64 * 1024;
 
 impl<L: Layout> Copy for FileCopy<L> {
     fn source(&self) -> Result<Option<Source>> {
         let path = self.root.join(SOURCE_FILE);
-        match fs::read(&path) {
+        let mut text = Vec::new();
+        let read = open_file(&path).and_then(|file| file.take(SOURCE_BYTES).read_to_end(&mut text));
+        match read {
             // What cannot be understood says nothing.
-            Ok(text) => Ok(serde_json::from_slice(&text).ok()),
+            Ok(_) => Ok(serde_json::from_slice(&text).ok()),
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
             Err(e) => Err(io_error(path, e)),
         }
     }
 
     fn set_source(&self, source: &Source) -> Result<()> {
+        self.refuse_to_change()?;
         let path = self.root.join(SOURCE_FILE);
         let text = serde_json::to_string(source)
             .map_err(|e| Error::internal("a source that cannot be written down").with_source(e))?;
@@ -408,6 +515,7 @@ impl<L: Layout> Copy for FileCopy<L> {
     }
 
     fn open(&self, folder: &FolderName, server: &Identity) -> Result<Box<dyn Folder>> {
+        self.refuse_to_change()?;
         let name = folder.as_str();
         can_be_kept(folder, server)?;
         let claim = self.claims.claim(name)?;
@@ -456,12 +564,15 @@ impl<L: Layout> Copy for FileCopy<L> {
             return Err(Error::corrupt(format!("{name}: {why}")));
         }
         let mut folder = self.enter(&place, header, claim)?;
-        self.has_journal(name);
+        if self.scratch.is_none() {
+            self.has_journal(name);
+        }
         self.tell(folder.notices());
         Ok(folder)
     }
 
     fn open_aside(&self, folder: &FolderName) -> Result<Box<dyn Folder>> {
+        self.refuse_to_change()?;
         let name = folder.as_str();
         let claim = self.claims.claim(name)?;
         let index = self.index();
@@ -471,6 +582,10 @@ impl<L: Layout> Copy for FileCopy<L> {
         let (place, header) = aside.ok_or_else(missing)?;
         let (files, contents) = self.layout.open(&self.root, &place, header, Purpose::Change)?;
         Ok(Box::new(FileFolder::new(files, contents, claim)))
+    }
+
+    fn unreadable(&self) -> Vec<String> {
+        self.unreadable.clone()
     }
 
     fn untold(&self) -> Vec<String> {

@@ -1,10 +1,16 @@
 //! Directories that are on disk, and files that are there whole or not at all.
+//!
+//! A copy never follows a symbolic link below its own directory: whoever may put something into it, as the mail program that
+//! it is for, is not to have files elsewhere read, restored to a server, or written.
 
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Component, Path, PathBuf};
 
-use sealpost_base::Result;
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+use sealpost_base::{Error, Result};
 use sealpost_vault::owner;
 
 use crate::io_error;
@@ -16,12 +22,78 @@ pub fn longer(path: &Path, end: &str) -> PathBuf {
     longer.into()
 }
 
+/// Opens a file of a copy to read it.
+///
+/// # Errors
+/// What the file system says; `InvalidInput` for a symbolic link, and what is no file.
+pub fn open_file(path: &Path) -> io::Result<File> {
+    open_file_with(OpenOptions::new().read(true), path)
+}
+
+/// As [`open_file`], with these options.
+///
+/// # Errors
+/// As [`open_file`].
+pub fn open_file_with(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
+    // A pipe is opened at once, and refused.
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits();
+    let opened = options.custom_flags(i32::try_from(flags).unwrap_or_default()).open(path);
+    let file = opened.map_err(|e| match e.raw_os_error() {
+        Some(code) if code == Errno::LOOP.raw_os_error() => not_followed(),
+        _ => e,
+    })?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no file"));
+    }
+    Ok(file)
+}
+
+fn not_followed() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, "it is a symbolic link, which a copy does not follow")
+}
+
+/// Whether something of that name is there that is neither a file nor a directory, or whether `below` leads through such a thing to
+/// somewhere else than into `root`.
+pub fn leads_elsewhere(root: &Path, below: &str) -> bool {
+    let mut path = root.to_owned();
+    Path::new(below).components().any(|component| {
+        path.push(component);
+        let is_name = matches!(component, Component::Normal(_));
+        !is_name || fs::symlink_metadata(&path).is_ok_and(|metadata| !metadata.is_dir())
+    })
+}
+
+/// As [`make_directory`], of one below the copy's own directory, which is there.
+///
+/// # Errors
+/// `Invalid` if something else has its name; `Retry` if it cannot be made.
+pub fn make_directory_in(root: &Path, below: &Path) -> Result<()> {
+    let mut path = root.to_owned();
+    for component in below.components() {
+        path.push(component);
+        match fs::symlink_metadata(&path) {
+            Ok(metadata) if metadata.is_dir() => {}
+            Ok(metadata) => {
+                let what = if metadata.is_symlink() {
+                    "a symbolic link, which a copy does not follow"
+                } else {
+                    "no directory"
+                };
+                return Err(Error::invalid(format!("{} is {what}", path.display())));
+            }
+            Err(e) if e.kind() == io::ErrorKind::NotFound => make_directory(&path)?,
+            Err(e) => return Err(io_error(path, e)),
+        }
+    }
+    Ok(())
+}
+
 /// Bytes of a file; none if it is not there.
 ///
 /// # Errors
 /// `Retry` if that cannot be known.
 pub fn length(path: &Path) -> Result<u64> {
-    match fs::metadata(path) {
+    match fs::symlink_metadata(path) {
         Ok(metadata) => Ok(metadata.len()),
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(0),
         Err(e) => Err(io_error(path, e)),
@@ -69,7 +141,9 @@ pub fn make_directory(directory: &Path) -> Result<()> {
 /// What the file system says.
 pub fn in_place_of(path: &Path, temporary: &Path) -> io::Result<File> {
     let file = owner::create_anew(temporary)?;
-    if let Ok(before) = fs::metadata(path) {
+    if let Ok(before) = fs::symlink_metadata(path)
+        && before.is_file()
+    {
         file.set_permissions(before.permissions())?;
     }
     Ok(file)
@@ -118,7 +192,11 @@ pub fn put_aside(path: &Path) -> Result<Option<PathBuf>> {
 pub fn link_aside(path: &Path) -> Result<PathBuf> {
     let aside = aside(path);
     // Not every file system has links.
-    let copy = || fs::copy(path, &aside).and_then(|_| File::open(&aside)?.sync_all());
+    let copy = || {
+        let mut to = owner::create(&aside)?;
+        io::copy(&mut open_file(path)?, &mut to)?;
+        to.sync_all()
+    };
     fs::hard_link(path, &aside).or_else(|_| copy()).map_err(|e| io_error(&aside, e))?;
     sync_directory_of(&aside)?;
     Ok(aside)

@@ -37,6 +37,14 @@ pub fn open(directory: &Path) -> Result<Box<dyn Copy>> {
     Ok(Box::new(FileCopy::new(directory, ImapBackup)?))
 }
 
+/// Opens the copy in `directory` to read it: nothing in it is changed, whatever state it is in.
+///
+/// # Errors
+/// `Conflict` if another process is at work on it; `Retry` if it cannot be read.
+pub fn open_to_read(directory: &Path) -> Result<Box<dyn Copy>> {
+    Ok(Box::new(FileCopy::to_read(directory, ImapBackup)?))
+}
+
 /// The JSON is read or refused; what was read is written and read again.
 pub(super) fn fuzz_json(data: &[u8]) {
     let _ = json::head(data);

@@ -21,7 +21,8 @@ pub use self::reader::Records;
 pub use self::record::{Commit, FlagsRecord, Header, Message, Record};
 pub use self::salvage::Salvaged;
 use super::digest::{CHECK_BYTES, Check, Checking};
-use super::files::{in_place_of, longer, sync_directory_of};
+use super::files::{in_place_of, longer, open_file, open_file_with, sync_directory_of};
+use super::reading::Scratch;
 use crate::io_error;
 
 mod again;
@@ -140,10 +141,44 @@ impl Journal {
         Ok(Journal { salvaged, ..journal })
     }
 
+    /// As [`Journal::open`], changing nothing: what can be read of a damaged one is in a new one in `scratch`.
+    ///
+    /// # Errors
+    /// As [`Journal::open`].
+    pub fn open_to_read(
+        path: &Path,
+        scratch: &Scratch,
+        mut each: impl FnMut(u64, Record) -> Result<()>,
+    ) -> Result<Self> {
+        let file = open_file(path).map_err(|e| io_error(path, e))?;
+        if let Some(journal) = Self::of_sound(file, path, &mut each)? {
+            return Ok(journal);
+        }
+        let mut journal = Self::open(&scratch.copy(path)?, each)?;
+        if let Some(salvaged) = &mut journal.salvaged {
+            salvaged.aside = path.to_owned();
+        }
+        Ok(journal)
+    }
+
     /// Opens a journal that is not damaged, or only at its end; nothing, and it is left alone, if it is before that.
     fn open_sound(path: &Path, mut each: impl FnMut(u64, Record) -> Result<()>) -> Result<Option<Self>> {
-        let mut options = OpenOptions::new();
-        let file = options.read(true).write(true).open(path).map_err(|e| io_error(path, e))?;
+        let file = open_file_with(OpenOptions::new().read(true).write(true), path);
+        let file = file.map_err(|e| io_error(path, e))?;
+        let journal = Self::of_sound(file, path, &mut each)?;
+        if let Some(journal) = &journal
+            && journal.cut > 0
+        {
+            journal.file.set_len(journal.committed).map_err(|e| io_error(path, e))?;
+        }
+        Ok(journal)
+    }
+
+    fn of_sound(
+        file: File,
+        path: &Path,
+        each: &mut dyn FnMut(u64, Record) -> Result<()>,
+    ) -> Result<Option<Self>> {
         let length = file.metadata().map_err(|e| io_error(path, e))?.len();
         let found = reader::scan(&file, path);
         let valid = found.as_ref().map_or(MAGIC.len() as u64, |found| found.end);
@@ -154,9 +189,6 @@ impl Journal {
         for record in Records::of(&file, path, found.end)? {
             let (offset, record) = record?;
             each(offset, record)?;
-        }
-        if length > found.end {
-            file.set_len(found.end).map_err(|e| io_error(path, e))?;
         }
         Ok(Some(Journal {
             path: path.to_owned(),
@@ -181,7 +213,7 @@ impl Journal {
     /// # Errors
     /// As [`Journal::open`].
     pub fn peek(path: &Path) -> Result<Peeked> {
-        let file = File::open(path).map_err(|e| io_error(path, e))?;
+        let file = open_file(path).map_err(|e| io_error(path, e))?;
         let ended = reader::last(&file, path)?;
         if let Some(Ended { header: Some(header), last }) = ended {
             return Ok(Peeked { header, last, whole: true });
@@ -295,7 +327,7 @@ impl Journal {
     /// # Errors
     /// `Retry` if it cannot be read.
     pub fn records(&self) -> Result<Records> {
-        let file = File::open(&self.path).map_err(|e| io_error(&self.path, e))?;
+        let file = open_file(&self.path).map_err(|e| io_error(&self.path, e))?;
         Records::of(&file, &self.path, self.committed)
     }
 
@@ -304,7 +336,7 @@ impl Journal {
     /// # Errors
     /// `Retry` if it cannot be read.
     pub fn records_from(&self, offset: u64) -> Result<Records> {
-        let file = File::open(&self.path).map_err(|e| io_error(&self.path, e))?;
+        let file = open_file(&self.path).map_err(|e| io_error(&self.path, e))?;
         Records::from(&file, &self.path, offset, self.committed)
     }
 
@@ -313,7 +345,7 @@ impl Journal {
     /// # Errors
     /// `Corrupt` if none does; `Retry` if it cannot be read.
     pub fn record_at(&self, offset: u64) -> Result<Record> {
-        let file = File::open(&self.path).map_err(|e| io_error(&self.path, e))?;
+        let file = open_file(&self.path).map_err(|e| io_error(&self.path, e))?;
         reader::one(&file, &self.path, offset)
     }
 

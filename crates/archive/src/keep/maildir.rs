@@ -33,6 +33,20 @@ mod tests;
 /// `Invalid` if another program keeps its mail there; `Conflict` if another process has it; `Retry` if it cannot be read or
 /// made.
 pub fn open(directory: &Path) -> Result<Box<dyn Copy>> {
+    check_ours(directory)?;
+    Ok(Box::new(FileCopy::new(directory, Maildir)?))
+}
+
+/// Opens the copy in `directory` to read it: nothing in it is changed, whatever state it is in.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_to_read(directory: &Path) -> Result<Box<dyn Copy>> {
+    check_ours(directory)?;
+    Ok(Box::new(FileCopy::to_read(directory, Maildir)?))
+}
+
+fn check_ours(directory: &Path) -> Result<()> {
     let is_ours = || names::uidvalidity(directory).map(|found| found.is_some());
     if directory.join("cur").exists() && !layout::journal(directory).exists() && !is_ours()? {
         return Err(Error::invalid(format!(
@@ -40,5 +54,5 @@ pub fn open(directory: &Path) -> Result<Box<dyn Copy>> {
             directory.display()
         )));
     }
-    Ok(Box::new(FileCopy::new(directory, Maildir)?))
+    Ok(())
 }

@@ -15,7 +15,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use minicbor::{Decode, Encode};
-use sealpost_account::{Account, AccountState, Event, Mailbox, ops};
+use sealpost_account::{Account, AccountState, Event, Mailbox, ops, share};
 use sealpost_base::{Error, MailboxId, ObjectId, Result, Uid, UidSet};
 use tokio::runtime::Handle;
 
@@ -436,7 +436,12 @@ fn mailbox_name(folder: &FolderName) -> String {
     let levels: Vec<String> =
         folder.levels().filter(|level| !level.is_empty()).map(|level| level.replace(wrong, "_")).collect();
     let name = if levels.is_empty() { "_".to_owned() } else { levels.join("/") };
-    let name = sealpost_account::name::canonical(&name).into_owned();
+    let mut name = sealpost_account::name::normal(&name).into_owned();
+    // Where other users' mailboxes are there cannot be one of the account's own: those that the source has are beside it.
+    if share::check_own(&name).is_err() {
+        let (first, rest) = name.split_at(name.find('/').unwrap_or(name.len()));
+        name = format!("{first}_{rest}");
+    }
     if sealpost_account::name::check(&name).is_ok() {
         return name;
     }

@@ -9,6 +9,7 @@ use sealpost_base::{Kind, Result, Timestamp};
 
 use super::{KEYWORDS_FILE, name};
 use crate::eml::{MessageFile, modified};
+use crate::keep::files::open_file;
 use crate::{Meta, Source, io_error};
 
 /// Bytes of a keywords file that are read.
@@ -82,6 +83,10 @@ impl MaildirReader {
 
     fn open_entry(&mut self, entry: &Entry) -> Result<Meta> {
         let path = self.folder.join(entry.directory()).join(&entry.name);
+        // It was a file when it was listed.
+        if fs_is_link(&path) {
+            return Err(sealpost_base::Error::invalid(format!("{} is a symbolic link", path.display())));
+        }
         let (file, metadata) = MessageFile::open(&path)?;
         self.file = Some(file);
         self.done += metadata.len();
@@ -102,6 +107,10 @@ pub(super) fn unique(name: &str) -> &str {
 }
 
 fn list(directory: &Path, seen: bool, entries: &mut Vec<Entry>) -> Result<()> {
+    if fs_is_link(directory) {
+        let why = "is a symbolic link, which is not followed; name what it leads to";
+        return Err(sealpost_base::Error::invalid(format!("{} {why}", directory.display())));
+    }
     let listing = match std::fs::read_dir(directory) {
         Ok(listing) => listing,
         Err(e) if e.kind() == std::io::ErrorKind::NotFound && !seen => return Ok(()),
@@ -119,10 +128,14 @@ fn list(directory: &Path, seen: bool, entries: &mut Vec<Entry>) -> Result<()> {
     Ok(())
 }
 
+fn fs_is_link(path: &Path) -> bool {
+    std::fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_symlink())
+}
+
 pub(super) fn keywords(path: &Path) -> Vec<String> {
     use std::io::Read;
     let mut text = Vec::new();
-    match std::fs::File::open(path).and_then(|file| file.take(KEYWORDS_FILE_BYTES).read_to_end(&mut text)) {
+    match open_file(path).and_then(|file| file.take(KEYWORDS_FILE_BYTES).read_to_end(&mut text)) {
         Ok(_) => name::read_keywords(&String::from_utf8_lossy(&text)),
         Err(_) => Vec::new(),
     }

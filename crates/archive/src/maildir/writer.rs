@@ -15,6 +15,7 @@ use sealpost_vault::owner;
 use super::reader::{keywords, unique};
 use super::{KEYWORDS_FILE, folder, name};
 use crate::io_error;
+use crate::keep::files::make_directory_in;
 use crate::lines::{LineEnds, ToLf};
 
 /// What became of a message.
@@ -55,9 +56,10 @@ impl MaildirWriter {
     /// If it cannot be made or read.
     pub fn open(root: &Path, mailbox: &str, line_ends: LineEnds) -> Result<Self> {
         let path = root.join(folder::directory(mailbox));
+        let below = folder::directory(mailbox);
+        owner::make_directory(root).map_err(|e| io_error(root, e))?;
         for part in ["tmp", "new", "cur"] {
-            let part = path.join(part);
-            owner::make_directory(&part).map_err(|e| io_error(part, e))?;
+            make_directory_in(root, &Path::new(&below).join(part))?;
         }
         if path != root {
             let mark = path.join("maildirfolder"); // Maildir++ marks subfolders so
@@ -184,7 +186,9 @@ impl MaildirWriter {
             let temporary = self.path.join("tmp").join(KEYWORDS_FILE);
             let replace = || {
                 let mut file = owner::create_anew(&temporary)?;
-                if let Ok(before) = fs::metadata(&path) {
+                if let Ok(before) = fs::symlink_metadata(&path)
+                    && before.is_file()
+                {
                     file.set_permissions(before.permissions())?;
                 }
                 file.write_all(name::write_keywords(&self.keywords).as_bytes())?;

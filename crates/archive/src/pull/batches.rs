@@ -25,6 +25,8 @@ pub(super) struct Batches {
     left: UidSet,
     /// To be asked for again, in commands of their own.
     again: Vec<UidSet>,
+    /// To be asked for one by one: they take the place of what is there, so they have to be right.
+    alone: UidSet,
     attempts: HashMap<u32, u32>,
     messages: u64,
     octets: u64,
@@ -34,19 +36,21 @@ pub(super) struct Batches {
 }
 
 impl Batches {
-    /// Everything in `left`.
-    pub(super) fn new(left: UidSet) -> Self {
-        Batches { left, ..Self::default() }
+    /// Everything in `left`, those of `alone` one by one.
+    pub(super) fn new(left: UidSet, alone: &UidSet) -> Self {
+        let alone = left.intersection(alone);
+        Batches { left: left.difference(&alone), alone, ..Self::default() }
     }
 
     /// Messages that nobody has asked for.
     pub(super) fn len(&self) -> u64 {
-        self.left.len() as u64 + self.again.iter().map(|set| set.len() as u64).sum::<u64>()
+        let again: u64 = self.again.iter().map(|set| set.len() as u64).sum();
+        self.left.len() as u64 + self.alone.len() as u64 + again
     }
 
     /// Whether there are none.
     pub(super) fn is_empty(&self) -> bool {
-        self.left.is_empty() && self.again.is_empty()
+        self.left.is_empty() && self.alone.is_empty() && self.again.is_empty()
     }
 
     /// Whether there are none, and none that could not be had.
@@ -68,6 +72,10 @@ impl Batches {
     pub(super) fn next(&mut self) -> Option<UidSet> {
         if let Some(set) = self.again.pop() {
             return Some(set);
+        }
+        if let Some(uid) = self.alone.first() {
+            self.alone.remove(uid);
+            return Some(UidSet::range(uid, uid));
         }
         if self.left.is_empty() {
             return None;
@@ -139,6 +147,26 @@ impl Batches {
         }
     }
 
+    /// The server does not send these now. One that was asked for alone is given up after some attempts.
+    pub(super) fn later(&mut self, set: UidSet, reason: &str) {
+        match (set.len(), set.first()) {
+            (0, _) | (_, None) => {}
+            (1, Some(uid)) => self.lost(UidSet::range(uid, uid), true, reason),
+            _ => self.again.push(set),
+        }
+    }
+
+    /// As [`Batches::later`], in two halves: if it is about one of them, the others come.
+    pub(super) fn later_in_parts(&mut self, set: UidSet, reason: &str) {
+        match set.len() {
+            0 | 1 => self.later(set, reason),
+            n => {
+                self.again.push(set.slice(n / 2..n));
+                self.again.push(set.slice(0..n / 2));
+            }
+        }
+    }
+
     /// These could not be had so far.
     pub(super) fn take_failed(&mut self) -> Vec<Failure> {
         std::mem::take(&mut self.failed)
@@ -164,7 +192,7 @@ mod tests {
 
     #[test]
     fn commands_grow_with_small_messages_and_shrink_with_large_ones() {
-        let mut batches = Batches::new(range(1, 100_000));
+        let mut batches = Batches::new(range(1, 100_000), &UidSet::new());
         assert_eq!(batches.next().unwrap().len(), 256);
         for _ in 0..100 {
             batches.arrived(52);
@@ -178,7 +206,7 @@ mod tests {
 
     #[test]
     fn a_command_has_a_bounded_number_of_ranges() {
-        let mut batches = Batches::new((1..5000).filter_map(|n| Uid::new(2 * n)).collect());
+        let mut batches = Batches::new((1..5000).filter_map(|n| Uid::new(2 * n)).collect(), &UidSet::new());
         batches.arrived(1);
         let (mut total, mut commands) = (0, 0);
         while let Some(set) = batches.next() {
@@ -191,7 +219,7 @@ mod tests {
 
     #[test]
     fn a_message_that_ends_connections_is_given_up_and_no_other() {
-        let mut batches = Batches::new(range(1, 10));
+        let mut batches = Batches::new(range(1, 10), &UidSet::new());
         let mut lost = 0;
         let mut fetched = UidSet::new();
         while let Some(set) = batches.next() {
@@ -213,7 +241,7 @@ mod tests {
 
     #[test]
     fn a_message_that_is_refused_is_found_by_halves() {
-        let mut batches = Batches::new(range(1, 64));
+        let mut batches = Batches::new(range(1, 64), &UidSet::new());
         let mut fetched = UidSet::new();
         let mut commands = 0;
         while let Some(set) = batches.next() {

@@ -1,13 +1,11 @@
 //! Fetching messages in a pipeline: while one command is being answered, the next one waits at the server.
 
-use std::collections::VecDeque;
-
 use sealpost_base::{Error, Kind, Result, Uid, UidSet};
 use sealpost_imap::client::Event;
 use sealpost_imap::types::{Response, Status};
 use tokio::sync::watch;
 
-use super::incoming::{Came, Incoming};
+use super::incoming::{Came, Ended, Incoming};
 use super::job::Job;
 use super::stopped;
 use crate::client::{Connection, Done, is_later, lowest};
@@ -23,13 +21,6 @@ pub(super) struct Fetching<'a> {
     pub(super) stop: &'a mut watch::Receiver<bool>,
 }
 
-/// A command that is not completed.
-struct Asked {
-    tag: u32,
-    /// What did not come yet.
-    missing: UidSet,
-}
-
 impl Fetching<'_> {
     /// Fetches until there is nothing left that nobody has asked for. Whether anything came, and how it ended.
     ///
@@ -37,37 +28,48 @@ impl Fetching<'_> {
     /// `Retry` if the connection is lost, or the server wants to be left alone: what did not come is among what is left
     /// again.
     pub(super) async fn run(mut self) -> (bool, Result<()>) {
-        let mut asked = VecDeque::with_capacity(AHEAD);
         let mut came = false;
-        let ended = self.exchange(&mut asked, &mut came).await;
+        let ended = self.exchange(&mut came).await;
         let ended = match ended {
             Ok(()) => self.incoming.flush().await,
             Err(e) => {
-                // What is complete is not fetched again.
-                let flushed = self.incoming.flush().await;
-                let reason = e.to_string();
-                let wrong = !(is_later(&reason) || *self.stop.borrow());
-                self.job.batches(|batches| {
-                    for (nth, Asked { missing, .. }) in asked.into_iter().enumerate() {
-                        batches.lost(missing, wrong && nth == 0, &reason);
-                    }
-                });
-                flushed.and(Err(e))
+                let settled = self.lost(&e, &mut came).await;
+                settled.and(Err(e))
             }
         };
         (came, ended)
     }
 
-    async fn exchange(&mut self, asked: &mut VecDeque<Asked>, came: &mut bool) -> Result<()> {
+    /// What is complete is not fetched again.
+    async fn lost(&mut self, e: &Error, came: &mut bool) -> Result<()> {
+        let lost = self.incoming.lost().await?;
+        let reason = e.to_string();
+        let wrong = !(is_later(&reason) || *self.stop.borrow());
+        for (nth, Ended { missing, refused, taken }) in lost.into_iter().enumerate() {
+            *came |= taken > 0;
+            self.job.batches(|batches| {
+                batches.lost(missing, wrong && nth == 0, &reason);
+                batches.lost(refused, false, "");
+            });
+        }
+        self.incoming.flush().await
+    }
+
+    async fn exchange(&mut self, came: &mut bool) -> Result<()> {
         loop {
-            while asked.len() < AHEAD
+            while self.incoming.asked() < AHEAD
+                && !self.incoming.is_held_up()
                 && let Some(set) = self.job.batches(|batches| batches.next())
             {
                 let tag = self.ask(&set);
-                asked.push_back(Asked { tag, missing: set });
+                self.incoming.ask(tag, set);
             }
-            if asked.is_empty() {
-                return Ok(());
+            if self.incoming.asked() == 0 {
+                if self.job.batches(|batches| batches.is_empty()) {
+                    return Ok(());
+                }
+                self.go_on().await?;
+                continue;
             }
             self.connection.flush().await?;
             // Until a command is completed, there is nothing to ask.
@@ -77,21 +79,26 @@ impl Fetching<'_> {
                     None => self.wait().await?,
                 };
                 if let Some(tag) = Connection::completion(&event) {
-                    self.completed(tag, event, asked)?;
+                    *came |= self.completed(tag, event).await?;
                     break;
                 }
                 match self.incoming.take(event).await? {
-                    Came::Message(uid, octets) => {
-                        // What nobody asked for is no progress.
-                        if arrived(asked, uid) {
-                            *came = true;
-                            self.job.batches(|batches| batches.arrived(octets));
-                        }
-                    }
+                    // What nobody asked for is no progress.
+                    Came::Message(octets) => self.job.batches(|batches| batches.arrived(octets)),
                     Came::Unreadable => self.job.unreadable(),
                     Came::Empty(_) | Came::Flags(_) | Came::Nothing => {}
                 }
             }
+        }
+    }
+
+    /// Waits until the writer lets more be asked for.
+    async fn go_on(&mut self) -> Result<()> {
+        self.incoming.flush().await?;
+        tokio::select! {
+            biased;
+            _ = self.stop.wait_for(|stop| *stop) => Err(stopped()),
+            gone_on = self.incoming.go_on() => gone_on,
         }
     }
 
@@ -117,39 +124,47 @@ impl Fetching<'_> {
         }
     }
 
-    fn completed(&mut self, tag: u32, event: Event, asked: &mut VecDeque<Asked>) -> Result<()> {
-        let Some(at) = asked.iter().position(|asked| asked.tag == tag) else { return Ok(()) };
-        let Some(Asked { missing, .. }) = asked.remove(at) else { return Ok(()) };
-        let Event::Response(Response::Status { status, code, text, .. }) = event else { return Ok(()) };
-        if code.as_ref().and_then(lowest).is_some() {
-            // More messages than the server looks at in one command: those it did not get to are asked for again.
-            return self.job.batches(|batches| {
+    /// A command is completed; whether messages came by it.
+    async fn completed(&mut self, tag: u32, event: Event) -> Result<bool> {
+        let Event::Response(Response::Status { status, code, text, .. }) = event else { return Ok(false) };
+        // More messages than the server looks at in one command: those it did not get to are asked for again.
+        let limited = code.as_ref().and_then(lowest).is_some();
+        let sure = limited || status == Status::Ok;
+        let Some(ended) = self.incoming.completed(tag, sure).await? else { return Ok(false) };
+        let Ended { missing, refused, taken } = ended;
+        if limited {
+            self.job.batches(|batches| {
                 batches.lost(missing, false, "");
                 batches.completed()
-            });
+            })?;
+            return Ok(taken > 0);
         }
-        if status == Status::Ok {
+        if sure {
             self.job.unanswered(&missing);
-            return self.job.batches(|batches| batches.completed());
+            self.job.batches(|batches| batches.completed())?;
+            return Ok(taken > 0);
         }
+        let none_came = refused.is_empty();
+        let all = missing.union(&refused);
         match (Done { status, code, text }).ok("FETCH") {
             Err(e) if e.kind() == Kind::Retry => {
-                self.job.batches(|batches| batches.lost(missing, false, ""));
+                self.job.batches(|batches| match none_came {
+                    true => batches.later(all, &e.to_string()),
+                    // One of them it may be that it will not send for long.
+                    false => batches.later_in_parts(all, &e.to_string()),
+                });
                 Err(e)
             }
-            Err(e) => self.job.batches(|batches| {
-                batches.refused(missing, &e.to_string());
-                batches.completed()
-            }),
-            Ok(_) => Ok(()),
+            Err(e) => {
+                self.job.batches(|batches| {
+                    batches.refused(all, &e.to_string());
+                    batches.completed()
+                })?;
+                Ok(false)
+            }
+            Ok(_) => Ok(false),
         }
     }
-}
-
-/// The message came: mostly it is the first one of the first command. Whether it was asked for.
-fn arrived(asked: &mut VecDeque<Asked>, uid: u32) -> bool {
-    let Some(uid) = Uid::new(uid) else { return false };
-    asked.iter_mut().any(|asked| asked.missing.remove(uid))
 }
 
 /// Which of these messages the server still has.

@@ -1,11 +1,16 @@
 //! [`Incoming`]: FETCH responses put together to messages and changes of flags, and handed to the writer.
+//!
+//! A message is one only when its command is completed with OK: servers that cannot read a message to its end send something
+//! else in the place of the rest, and a tagged NO. Until then small messages are held here, and what does not fit is written
+//! as unsure ([`Work::Unsure`]). What nobody asked for is dropped, under whatever UID it comes.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sealpost_base::{Clock, Result};
+use sealpost_base::{Clock, Result, Uid, UidSet, limits};
 use sealpost_imap::client::{BodyName, Event, FetchData, Value};
-use sealpost_imap::types::{DateTime, Flag, Response, Section};
+use sealpost_imap::types::{DateTime, Flag, Response, Section, Status};
 use sealpost_imap::utf7;
 use tokio::sync::mpsc;
 
@@ -19,10 +24,10 @@ const LINGER: Duration = Duration::from_millis(500);
 /// What came of an event.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Came {
-    /// Nothing complete.
+    /// Nothing complete, or nothing that was asked for.
     Nothing,
-    /// A message, of so many octets.
-    Message(u32, u64),
+    /// A message that was asked for, of so many octets.
+    Message(u64),
     /// A message of which the server says that it has no octets.
     Empty(u32),
     /// A message's flags.
@@ -42,6 +47,40 @@ pub(super) struct Incoming {
     unread: Vec<Failure>,
     current: Current,
     labels: bool,
+    /// Commands that are not completed, in the order in which they were sent.
+    asked: VecDeque<Asked>,
+    /// Octets of messages that these hold.
+    held: usize,
+}
+
+/// A FETCH of messages that is not completed.
+struct Asked {
+    tag: u32,
+    /// It asks for one message.
+    alone: bool,
+    /// What did not come yet, and what came.
+    missing: UidSet,
+    came: UidSet,
+    /// What came last.
+    last: Option<Uid>,
+    /// What the writer does not have yet.
+    held: Vec<(Arrived, Vec<u8>)>,
+    /// The large message that was asked for alone: the writer has it, and is not told yet that it is complete.
+    whole: Option<(mpsc::Sender<Piece>, Arrived)>,
+    /// What the writer has, and may have to give back.
+    unsure: Vec<u32>,
+    /// The server said an untagged NO or BAD while it was answering.
+    doubted: bool,
+}
+
+/// A FETCH that is over.
+pub(super) struct Ended {
+    /// What did not come.
+    pub(super) missing: UidSet,
+    /// What came, and is not taken.
+    pub(super) refused: UidSet,
+    /// How many messages were taken.
+    pub(super) taken: usize,
 }
 
 /// The response that is being read.
@@ -64,7 +103,7 @@ enum Body {
     Nil,
     Whole(Vec<u8>),
     Pieces(mpsc::Sender<Piece>, u64),
-    /// Another part than the whole message, which nobody asked for.
+    /// Another part than the whole message, or a message that nobody asked for.
     Ignored,
 }
 
@@ -81,7 +120,42 @@ impl Incoming {
             unread: Vec::new(),
             current: Current::default(),
             labels,
+            asked: VecDeque::new(),
+            held: 0,
         }
+    }
+
+    /// The command with this tag asks for these messages.
+    pub(super) fn ask(&mut self, tag: u32, set: UidSet) {
+        self.asked.push_back(Asked {
+            tag,
+            alone: set.len() == 1,
+            missing: set,
+            came: UidSet::new(),
+            last: None,
+            held: Vec::new(),
+            whole: None,
+            unsure: Vec::new(),
+            doubted: false,
+        });
+    }
+
+    /// How many commands are not completed.
+    pub(super) fn asked(&self) -> usize {
+        self.asked.len()
+    }
+
+    /// Whether nothing is to be asked for now: the writer waits until nothing is unsure.
+    pub(super) fn is_held_up(&self) -> bool {
+        self.to.is_held_up()
+    }
+
+    /// Waits until more may be asked for.
+    ///
+    /// # Errors
+    /// `Internal` if the writer has ended.
+    pub(super) async fn go_on(&mut self) -> Result<()> {
+        self.to.go_on().await
     }
 
     /// Takes an event.
@@ -94,9 +168,9 @@ impl Incoming {
             Event::UidFetchBegin(uid) => self.current = Current { uid: Some(uid), ..Current::default() },
             Event::FetchBegin(_) => self.current = Current::default(),
             Event::Fetch(data) => self.item(data),
-            Event::LiteralBegin(name, size) if is_whole(&name) => {
+            Event::LiteralBegin(name, size) if is_whole(&name) && self.may_be_asked() => {
                 // What came before it is written before it.
-                self.flush().await?;
+                self.let_go().await?;
                 let (sender, receiver) = pieces();
                 self.to.send(Work::Large(size, receiver)).await?;
                 self.current.body = Body::Pieces(sender, size);
@@ -108,6 +182,12 @@ impl Incoming {
                 }
             }
             Event::FetchEnd => return self.complete().await,
+            Event::Response(Response::Status { tag: None, status: Status::No | Status::Bad, .. }) => {
+                // Servers answer in the order in which they are asked.
+                if let Some(asked) = self.asked.front_mut() {
+                    asked.doubted = true;
+                }
+            }
             Event::Response(Response::Other(line)) if is_fetch(&line) => return Ok(Came::Unreadable),
             _ => {}
         }
@@ -149,20 +229,25 @@ impl Incoming {
         let arrived = |flags| Arrived { uid, flags, internaldate: current.internaldate };
         match current.body {
             Body::Whole(octets) => {
+                let Some(at) = self.arrived(uid) else { return Ok(Came::Nothing) };
                 let size = octets.len();
-                if self.messages.is_empty() {
-                    self.since = self.clock.monotonic();
+                self.held += size;
+                self.asked[at].held.push((arrived(flags), octets));
+                if self.held > limits::ARCHIVE_HELD_BYTES {
+                    self.let_go().await?;
                 }
-                self.octets += size;
-                self.messages.push((arrived(flags), octets));
-                if self.messages.len() >= BATCH_MESSAGES || self.octets >= BATCH_OCTETS || self.lingers() {
-                    self.flush().await?;
-                }
-                Ok(Came::Message(uid, size as u64))
+                Ok(Came::Message(size as u64))
             }
             Body::Pieces(sender, size) => {
-                self.to.piece(&sender, Piece::End(arrived(flags))).await?;
-                Ok(Came::Message(uid, size))
+                // Without its end it did not arrive.
+                let Some(at) = self.arrived(uid) else { return Ok(Came::Nothing) };
+                if self.asked[at].alone {
+                    self.asked[at].whole = Some((sender, arrived(flags)));
+                } else {
+                    self.asked[at].unsure.push(uid);
+                    self.to.piece(&sender, Piece::Unsure(arrived(flags))).await?;
+                }
+                Ok(Came::Message(size))
             }
             Body::Nil => Ok(Came::Empty(uid)),
             Body::None | Body::Ignored if told => {
@@ -176,6 +261,119 @@ impl Incoming {
         }
     }
 
+    /// Whether the message that is being read may have been asked for; some servers say its UID last.
+    fn may_be_asked(&self) -> bool {
+        match self.current.uid.map(Uid::new) {
+            None => !self.asked.is_empty(),
+            Some(None) => false,
+            Some(Some(uid)) => self.asked.iter().any(|asked| asked.missing.contains(uid)),
+        }
+    }
+
+    /// A message came; which command asked for it, mostly the first one. `None`: nobody did, or it came before.
+    fn arrived(&mut self, uid: u32) -> Option<usize> {
+        let uid = Uid::new(uid)?;
+        let at = self.asked.iter_mut().position(|asked| asked.missing.remove(uid))?;
+        self.asked[at].came.insert(uid);
+        self.asked[at].last = Some(uid);
+        Some(at)
+    }
+
+    /// The writer waits for the end of a large message that was asked for alone, and is needed for something else before the server has completed
+    /// that command: it did not come.
+    fn drop_whole(&mut self) {
+        for asked in &mut self.asked {
+            if let Some((_, arrived)) = asked.whole.take()
+                && let Some(uid) = Uid::new(arrived.uid)
+            {
+                asked.came.remove(uid);
+                asked.missing.insert(uid);
+            }
+        }
+    }
+
+    /// Hands over what is held, as unsure: it is too much.
+    async fn let_go(&mut self) -> Result<()> {
+        self.drop_whole();
+        self.flush().await?;
+        for at in 0..self.asked.len() {
+            let held = std::mem::take(&mut self.asked[at].held);
+            self.asked[at].unsure.extend(held.iter().map(|(arrived, _)| arrived.uid));
+            for messages in divided(held) {
+                self.to.send(Work::Unsure(messages)).await?;
+            }
+        }
+        self.held = 0;
+        Ok(())
+    }
+
+    /// The command with this tag is completed; `sure`: what it brought are the messages. `None`: it is none of these.
+    ///
+    /// # Errors
+    /// `Internal` if the writer has ended.
+    pub(super) async fn completed(&mut self, tag: u32, sure: bool) -> Result<Option<Ended>> {
+        let Some(at) = self.asked.iter().position(|asked| asked.tag == tag) else { return Ok(None) };
+        let Some(asked) = self.asked.remove(at) else { return Ok(None) };
+        // That of another command.
+        self.drop_whole();
+        let refused = if sure { UidSet::new() } else { asked.came.clone() };
+        self.end(asked, refused).await.map(Some)
+    }
+
+    /// The connection is lost: how the commands end that were under way. What came is taken, unless the server said that something was wrong, but for the last
+    /// message: it may have had no time to say so.
+    ///
+    /// # Errors
+    /// `Internal` if the writer has ended.
+    pub(super) async fn lost(&mut self) -> Result<Vec<Ended>> {
+        self.current = Current::default();
+        let mut ended = Vec::new();
+        while let Some(asked) = self.asked.pop_front() {
+            let last = asked.last.map_or_else(UidSet::new, |last| UidSet::range(last, last));
+            let refused = if asked.doubted { asked.came.clone() } else { last };
+            ended.push(self.end(asked, refused).await?);
+        }
+        Ok(ended)
+    }
+
+    /// Takes what came by a command but for what is `refused`.
+    async fn end(&mut self, asked: Asked, refused: UidSet) -> Result<Ended> {
+        let is_refused = |uid: u32| Uid::new(uid).is_none_or(|uid| refused.contains(uid));
+        let taken = asked.came.len() - refused.len();
+        if let Some((sender, arrived)) = asked.whole
+            && !is_refused(arrived.uid)
+        {
+            self.to.piece(&sender, Piece::End(arrived)).await?;
+        }
+        let (back, sure): (Vec<u32>, Vec<u32>) = asked.unsure.iter().partition(|uid| is_refused(**uid));
+        if !back.is_empty() {
+            self.to.send(Work::Undo(back)).await?;
+        }
+        if !sure.is_empty() {
+            self.to.send(Work::Sure(sure)).await?;
+        }
+        for (arrived, octets) in asked.held {
+            self.held = self.held.saturating_sub(octets.len());
+            if !is_refused(arrived.uid) {
+                self.give(arrived, octets).await?;
+            }
+        }
+        Ok(Ended { missing: asked.missing, refused, taken })
+    }
+
+    /// Gathers a message that is sure for the writer.
+    async fn give(&mut self, arrived: Arrived, octets: Vec<u8>) -> Result<()> {
+        if self.messages.is_empty() {
+            self.since = self.clock.monotonic();
+        }
+        self.octets += octets.len();
+        self.messages.push((arrived, octets));
+        if self.messages.len() >= BATCH_MESSAGES || self.octets >= BATCH_OCTETS || self.lingers() {
+            self.flush().await?;
+        }
+        Ok(())
+    }
+
     fn lingers(&self) -> bool {
         // Reading the clock costs as much as a small message's parsing.
         self.messages.len() % 16 == 1 && self.clock.monotonic().saturating_sub(self.since) >= LINGER
@@ -186,6 +384,9 @@ impl Incoming {
     /// # Errors
     /// `Internal` if the writer has ended.
     pub(super) async fn flush(&mut self) -> Result<()> {
+        if !(self.messages.is_empty() && self.changes.is_empty() && self.unread.is_empty()) {
+            self.drop_whole();
+        }
         if !self.messages.is_empty() {
             self.octets = 0;
             let messages = std::mem::replace(&mut self.messages, Vec::with_capacity(BATCH_MESSAGES));
@@ -210,6 +411,22 @@ impl Incoming {
         self.flush().await?;
         self.to.send(work).await
     }
+}
+
+/// As much at a time as is handed over together.
+fn divided(messages: Vec<(Arrived, Vec<u8>)>) -> Vec<Vec<(Arrived, Vec<u8>)>> {
+    let mut parts: Vec<Vec<_>> = Vec::new();
+    let mut octets = BATCH_OCTETS;
+    for message in messages {
+        let is_full = octets >= BATCH_OCTETS || parts.last().is_some_and(|part| part.len() >= BATCH_MESSAGES);
+        if is_full {
+            octets = 0;
+            parts.push(Vec::new());
+        }
+        octets += message.1.len();
+        parts.last_mut().expect("there is one").push(message);
+    }
+    parts
 }
 
 /// Whether it is a FETCH response.

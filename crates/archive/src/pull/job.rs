@@ -191,7 +191,8 @@ impl Job {
     pub(super) fn set_todo(&self, todo: Todo, now: Duration) -> u64 {
         let mut state = self.state();
         state.planned = todo.missing.len() as u64;
-        state.batches = Batches::new(todo.missing);
+        let again = state.before.as_ref().map(|before| before.again.clone()).unwrap_or_default();
+        state.batches = Batches::new(todo.missing, &again);
         state.expected = todo.expected;
         state.resume = todo.resume;
         state.unfinished = todo.unlisted.is_some();

@@ -91,6 +91,11 @@ impl FolderReport {
         }
     }
 
+    /// A mailbox that the server lists and that is not looked at.
+    pub(super) fn left_out((name, why): (String, String)) -> Self {
+        FolderReport { name, error: Some(why), ..FolderReport::default() }
+    }
+
     /// Adds a failure, up to a number of them.
     pub(super) fn fail(&mut self, failure: Failure) {
         if self.failed.len() < FAILURES_TOLD {

@@ -208,6 +208,7 @@ impl Worker {
             if *self.stop.borrow() {
                 return End::Stop(stopped());
             }
+            let was_there = self.connection.is_some();
             let error = match self.attempt(job).await {
                 Ok(()) => return End::Done,
                 Err(Attempt::End(end)) => {
@@ -219,6 +220,8 @@ impl Worker {
                 }
                 Err(Attempt::Lost(error)) => error,
             };
+            // The server lets us in, and this folder ends the connection.
+            let about_folder = was_there || self.connection.is_some();
             self.drop_connection();
             if *self.stop.borrow() {
                 return End::Stop(stopped());
@@ -232,7 +235,8 @@ impl Worker {
                 biased;
                 () = until_done(job) => return End::Done,
                 paused = pause(&mut self.backoff, error, &tools, &mut self.stop) => if let Err(e) = paused {
-                    return End::Stop(e);
+                    let goes_on = about_folder && !*self.stop.borrow();
+                    return if goes_on { End::Folder(e) } else { End::Stop(e) };
                 },
             }
         }
@@ -285,7 +289,7 @@ impl Worker {
                 delete: shared.options.delete,
                 expunged: 0,
             };
-            let todo = sync.run().await.map_err(lost_or_end)?;
+            let todo = sync.run().await.map_err(lost_or_skip)?;
             let planned = job.set_todo(todo, shared.tools.clock.monotonic());
             shared.tools.observer.begins(job.name(), planned);
         }
@@ -295,7 +299,7 @@ impl Worker {
         if came {
             self.backoff.progress();
         }
-        ended.map_err(lost_or_end)
+        ended.map_err(lost_or_skip)
     }
 
     /// Whether that is all, if the mailbox is empty: it is when the copy has nothing of it either. No connection is needed to
@@ -351,13 +355,14 @@ async fn open(
     selected: &Selected,
     connection: Option<&mut Connection>,
 ) -> Result<(), Attempt> {
+    // A name that cannot be kept, or what is damaged of one folder, keeps no other one from being pulled.
     let failed = |e: Error| match e.kind() {
-        Kind::Invalid | Kind::Limit | Kind::Conflict => Attempt::End(End::Folder(e)),
-        _ => Attempt::End(End::Copy(e)),
+        Kind::Retry | Kind::Internal | Kind::Elsewhere => Attempt::End(End::Copy(e)),
+        _ => Attempt::End(End::Folder(e)),
     };
     let Some(opened) = job.open(shared, selected).await.map_err(failed)? else { return Ok(()) };
     let confirmed = match connection {
-        Some(connection) => opened.recorded.confirmed(connection).await.map_err(lost_or_end)?,
+        Some(connection) => opened.recorded.confirmed(connection).await.map_err(lost_or_skip)?,
         None => HashSet::new(),
     };
     job.begin(shared, opened, confirmed).await.map_err(failed)
@@ -369,6 +374,14 @@ enum Attempt {
     Lost(Error),
     /// Nothing more can be done here.
     End(End),
+}
+
+/// As [`lost_or_end`], once a mailbox is selected: what the server does not allow there it may allow elsewhere.
+fn lost_or_skip(error: Error) -> Attempt {
+    match error.kind() {
+        Kind::Denied => Attempt::End(End::Folder(error)),
+        _ => lost_or_end(error),
+    }
 }
 
 fn lost_or_end(error: Error) -> Attempt {

@@ -11,8 +11,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use sealpost_base::{Clock, Error, Kind, Result, UidSet};
 use sealpost_imap::types::DateTime;
-use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
+use tokio::sync::{mpsc, watch};
 
 use super::report::{Failure, Observer, UNREAD_TOLD};
 use super::returning::Returning;
@@ -43,6 +43,12 @@ const COMMIT_AFTER: Duration = Duration::from_secs(2);
 pub(super) enum Work {
     /// Complete messages.
     Messages(Vec<(Arrived, Vec<u8>)>),
+    /// The same, and the server may yet say that they are something else: nothing is committed until [`Work::Sure`] or [`Work::Undo`] names them.
+    Unsure(Vec<(Arrived, Vec<u8>)>),
+    /// Messages that were unsure are messages.
+    Sure(Vec<u32>),
+    /// Messages that were unsure are none.
+    Undo(Vec<u32>),
     /// A message of so many octets, which come in pieces.
     Large(u64, mpsc::Receiver<Piece>),
     /// Flags of messages that are known.
@@ -59,12 +65,14 @@ pub(super) enum Work {
     Resume(Resume),
 }
 
-/// A piece of a large message. If the last one is not [`Piece::End`], the message did not arrive.
+/// A piece of a large message. If the last one is none of the ends, the message did not arrive.
 pub(super) enum Piece {
     /// Octets.
     Octets(Bytes),
     /// It is complete.
     End(Arrived),
+    /// It is complete, and unsure as those of [`Work::Unsure`].
+    Unsure(Arrived),
 }
 
 /// A large message's pieces.
@@ -73,9 +81,18 @@ pub(super) fn pieces() -> (mpsc::Sender<Piece>, mpsc::Receiver<Piece>) {
 }
 
 /// Work for a writer.
-pub(super) fn work(clock: &Arc<dyn Clock>) -> (ToWriter, mpsc::Receiver<Work>) {
+pub(super) fn work(clock: &Arc<dyn Clock>) -> (ToWriter, FromConnections) {
     let (to, work) = mpsc::channel(WAITING);
-    (ToWriter { to, clock: clock.clone(), waited: Arc::default() }, work)
+    let (hold_up, held_up) = watch::channel(false);
+    let to = ToWriter { to, clock: clock.clone(), waited: Arc::default(), held_up };
+    (to, FromConnections { work, hold_up })
+}
+
+/// Work for a writer, as it gets it.
+pub(super) struct FromConnections {
+    work: mpsc::Receiver<Work>,
+    /// Nothing more is to be asked for, until it is false again.
+    hold_up: watch::Sender<bool>,
 }
 
 /// Where work for a writer is sent.
@@ -85,6 +102,7 @@ pub(super) struct ToWriter {
     clock: Arc<dyn Clock>,
     /// Microseconds that all who send have waited for room.
     waited: Arc<AtomicU64>,
+    held_up: watch::Receiver<bool>,
 }
 
 impl ToWriter {
@@ -104,13 +122,25 @@ impl ToWriter {
         self.hand(to, piece).await
     }
 
+    /// Whether the writer is to commit, and waits for what is unsure.
+    pub(super) fn is_held_up(&self) -> bool {
+        *self.held_up.borrow()
+    }
+
+    /// Waits until it has.
+    ///
+    /// # Errors
+    /// As [`ToWriter::send`].
+    pub(super) async fn go_on(&mut self) -> Result<()> {
+        self.held_up.wait_for(|held_up| !*held_up).await.map(drop).map_err(|_| ended())
+    }
+
     /// How long all who send have waited.
     pub(super) fn waited(&self) -> Duration {
         Duration::from_micros(self.waited.load(Ordering::Relaxed))
     }
 
     async fn hand<T>(&self, to: &mpsc::Sender<T>, item: T) -> Result<()> {
-        let ended = || Error::internal("nothing can be written to the folder any more");
         match to.try_send(item) {
             Ok(()) => Ok(()),
             Err(TrySendError::Closed(_)) => Err(ended()),
@@ -123,6 +153,10 @@ impl ToWriter {
             }
         }
     }
+}
+
+fn ended() -> Error {
+    Error::internal("nothing can be written to the folder any more")
 }
 
 /// What was written.
@@ -165,6 +199,8 @@ pub(super) struct Writer {
     returning: Option<Returning>,
     written: Written,
     open: Open,
+    /// Messages of which it is not known yet whether they are, and their octets.
+    unsure: HashMap<u32, u64>,
 }
 
 /// What was given to the folder since the last commit.
@@ -201,37 +237,68 @@ impl Writer {
             returning: None,
             written,
             open: Open::default(),
+            unsure: HashMap::new(),
         }
     }
 
     /// Writes until nobody has work for it any more, commits, and closes the folder. What was committed, and what the copy says if it
     /// cannot be written.
-    pub(super) fn run(mut self, work: mpsc::Receiver<Work>) -> (Written, Result<()>) {
+    pub(super) fn run(mut self, work: FromConnections) -> (Written, Result<()>) {
         let done = self.write(work);
         let done = done.and_then(|()| self.folder.close());
         (self.written, done)
     }
 
-    fn write(&mut self, mut work: mpsc::Receiver<Work>) -> Result<()> {
+    fn write(&mut self, from: FromConnections) -> Result<()> {
+        let FromConnections { mut work, hold_up } = from;
         for notice in self.folder.notices() {
             self.observer.note(&notice);
         }
         while let Some(next) = work.blocking_recv() {
             self.take(next)?;
-            if self.open.messages >= COMMIT_MESSAGES || self.open.octets >= COMMIT_OCTETS || self.is_old() {
+            let is_due = *hold_up.borrow()
+                || self.open.messages >= COMMIT_MESSAGES
+                || self.open.octets >= COMMIT_OCTETS
+                || self.is_old();
+            if is_due && self.unsure.is_empty() {
                 self.commit()?;
             }
+            let waits = is_due && !self.unsure.is_empty();
+            hold_up.send_if_modified(|held_up| std::mem::replace(held_up, waits) != waits);
         }
+        // Of these nobody has said that they are messages.
+        let unsure = self.unsure.keys().copied().collect();
+        self.undo(unsure)?;
         self.commit()
+    }
+
+    /// These are no messages after all.
+    fn undo(&mut self, uids: Vec<u32>) -> Result<()> {
+        for uid in uids {
+            if let Some(octets) = self.unsure.remove(&uid) {
+                self.folder.vanished(uid)?;
+                self.open.messages -= 1;
+                self.open.octets -= octets;
+                self.changed();
+            }
+        }
+        Ok(())
     }
 
     fn take(&mut self, work: Work) -> Result<()> {
         match work {
             Work::Messages(messages) => {
                 for (arrived, octets) in messages {
-                    self.message(arrived, octets)?;
+                    self.message(arrived, octets, true)?;
                 }
             }
+            Work::Unsure(messages) => {
+                for (arrived, octets) in messages {
+                    self.message(arrived, octets, false)?;
+                }
+            }
+            Work::Sure(uids) => self.unsure.retain(|uid, _| !uids.contains(uid)),
+            Work::Undo(uids) => self.undo(uids)?,
             Work::Large(size, pieces) => self.large(size, pieces)?,
             Work::Flags(changes) => {
                 for (uid, flags) in changes {
@@ -263,7 +330,7 @@ impl Writer {
         Ok(())
     }
 
-    fn message(&mut self, mut arrived: Arrived, octets: Vec<u8>) -> Result<()> {
+    fn message(&mut self, mut arrived: Arrived, octets: Vec<u8>, sure: bool) -> Result<()> {
         if self.is_there(&arrived)? {
             return Ok(());
         }
@@ -271,7 +338,7 @@ impl Writer {
         let before = self.returned(&arrived, size, || sha256(&octets))?;
         self.fit(&mut arrived);
         let stored = self.folder.put(&arrived, octets);
-        self.stored(stored, arrived.uid, size, before)
+        self.stored(stored, (arrived.uid, sure), size, before)
     }
 
     fn large(&mut self, size: u64, mut pieces: mpsc::Receiver<Piece>) -> Result<()> {
@@ -289,10 +356,11 @@ impl Writer {
                         stored = self.folder.write(&bytes);
                     }
                 }
-                Piece::End(arrived) => last = Some(arrived),
+                Piece::End(arrived) => last = Some((arrived, true)),
+                Piece::Unsure(arrived) => last = Some((arrived, false)),
             }
         }
-        let Some(mut arrived) = last else {
+        let Some((mut arrived, sure)) = last else {
             // It did not arrive, so that it did not fit does not matter, unless nothing fits any more.
             stored.or_else(|e| if is_about_the_message(&e) { Ok(()) } else { Err(e) })?;
             return self.folder.abandon();
@@ -306,7 +374,7 @@ impl Writer {
         };
         self.fit(&mut arrived);
         let stored = stored.and_then(|()| self.folder.finish(&arrived));
-        self.stored(stored, arrived.uid, octets, before)
+        self.stored(stored, (arrived.uid, sure), octets, before)
     }
 
     /// The UID that a message had that arrives, if the server had it before under that one.
@@ -386,10 +454,20 @@ impl Writer {
     }
 
     /// What came of storing a message; `before`: it is that of this UID, which the server has no more.
-    fn stored(&mut self, stored: Result<()>, uid: u32, octets: u64, before: Option<u32>) -> Result<()> {
+    fn stored(
+        &mut self,
+        stored: Result<()>,
+        (uid, sure): (u32, bool),
+        octets: u64,
+        before: Option<u32>,
+    ) -> Result<()> {
         match stored {
             Ok(()) => {
                 self.open.messages += 1;
+                // One that was here before is what it was.
+                if !sure && before.is_none() {
+                    self.unsure.insert(uid, octets);
+                }
                 if let Some(before) = before {
                     self.folder.vanished(before)?;
                     self.open.recognized += 1;

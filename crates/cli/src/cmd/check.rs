@@ -15,6 +15,7 @@ mod records;
 mod report;
 mod state;
 mod summaries;
+mod watermarks;
 
 use std::collections::BTreeSet;
 use std::io::IsTerminal;
@@ -74,6 +75,7 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     }
     if args.account.is_empty() {
         beside_accounts(&place, &records, &mut report).await?;
+        watermarks::check(&place, &mut report).await?;
         owners::check(&place, &mut report);
     }
     let sound = report.finish()?;

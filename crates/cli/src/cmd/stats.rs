@@ -143,7 +143,7 @@ async fn count(place: &Place) -> Result<Stats> {
     let owners: HashMap<AccountId, AccountId> = shares.iter().map(|s| (s.share, s.owner)).collect();
     let mut kinds: BTreeMap<&'static str, Count> = BTreeMap::new();
     let mut total = Count::default();
-    for prefix in ["accounts", "aliases", "shares", "usage", "acct", "spool"] {
+    for prefix in ["server", "accounts", "aliases", "shares", "usage", "acct", "spool"] {
         let mut listed = place.store.list(prefix, None);
         while let Some(object) = listed.try_next().await? {
             let kind = tally(&object.path, object.size, &owners, &mut by_id);

@@ -1,6 +1,7 @@
 //! `sealpost store`: the store itself, whatever is in it.
 
 mod confirm_clock;
+mod confirm_restore;
 mod copy;
 mod probe;
 mod repair;
@@ -23,6 +24,8 @@ pub struct Args {
 enum Command {
     /// Find out what the store does and how long it takes, by writing and removing a few small objects
     Probe(probe::Args),
+    /// Say that the store is an earlier one now, because a backup was restored
+    ConfirmRestore(confirm_restore::Args),
     /// Copy a store, or accounts of it, into another one while the server runs: to move, to back up, to restore
     Copy(copy::Args),
     /// Make the damaged database of a local store sound again, while no server runs
@@ -35,6 +38,7 @@ enum Command {
 pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     match args.command {
         Command::ConfirmClock(args) => confirm_clock::run(args, global).await,
+        Command::ConfirmRestore(args) => confirm_restore::run(args, global).await,
         Command::Copy(args) => copy::run(args, global).await,
         Command::Probe(args) => probe::run(args, global).await,
         Command::Repair(args) => repair::run(args, global).await,

@@ -6,7 +6,7 @@ use sealpost_base::{Budget, FakeClock, SeededRandom};
 use sealpost_mime::Scanner;
 use sealpost_vault::Store;
 use sealpost_vault::entry::LogKey;
-use sealpost_vault::record::ServerKey;
+use sealpost_vault::server_key::ServerKeys;
 
 use super::*;
 
@@ -52,7 +52,7 @@ fn what_is_written_is_what_is_read() {
 async fn they_arrive_once() {
     let (clock, random) = (Arc::new(FakeClock::new(Timestamp(0))), Arc::new(SeededRandom::new(7)));
     let store = Store::memory();
-    let key = ServerKey::generate(&*random);
+    let key = ServerKeys::generate(&*random);
     let directory = Directory::new(store.clone(), key.clone(), clock.clone(), random.clone());
     let password = NewAccount::with_password(Secret::new(b"pw").unwrap());
     let (record, root) = directory.create(&AccountName::parse(ME).unwrap(), password).await.unwrap();

@@ -130,8 +130,21 @@ impl Server {
 }
 
 impl Server {
+    /// Ends it as an operator does.
+    pub fn stop(mut self) {
+        let pid = self.child.id().to_string();
+        assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+        self.child.wait().unwrap();
+    }
+
     /// Delivers a message over LMTP.
     pub fn deliver(&self, to: &str, message: &str) {
+        let (accepted, replies) = self.lmtp(to, message);
+        assert!(accepted.is_some_and(|line| line.starts_with("250")), "{replies}");
+    }
+
+    /// What is answered to a message over LMTP, if it gets so far; and all answers.
+    pub fn lmtp(&self, to: &str, message: &str) -> (Option<String>, String) {
         let lmtp = &self.ready["lmtp"];
         let port = u16::try_from(lmtp["port"].as_u64().unwrap()).unwrap();
         let mut stream = TcpStream::connect((lmtp["host"].as_str().unwrap(), port)).unwrap();
@@ -140,7 +153,7 @@ impl Server {
         let mut replies = String::new();
         stream.read_to_string(&mut replies).unwrap();
         let accepted = replies.lines().skip_while(|line| !line.starts_with("354")).nth(1);
-        assert!(accepted.is_some_and(|line| line.starts_with("250")), "{replies}");
+        (accepted.map(str::to_owned), replies)
     }
 
     /// Logs in and has these commands done.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use sealpost_account::directory::{AccountName, NewAccount};
 use sealpost_base::{FakeClock, SeededRandom, Timestamp};
 use sealpost_vault::Store;
-use sealpost_vault::record::ServerKey;
+use sealpost_vault::server_key::ServerKeys;
 
 use super::*;
 use crate::throttle::Priority;
@@ -49,7 +49,7 @@ impl World {
         let random = Arc::new(SeededRandom::new(3));
         let moved = FakeClock::new(Timestamp(1_000_000));
         let clock = Arc::new(TestClock { moved, start: tokio::time::Instant::now() });
-        let key = ServerKey::generate(&*random);
+        let key = ServerKeys::generate(&*random);
         let directory = Directory::new(store.clone(), key, clock.clone(), random.clone())
             .on_host("host.mail.example", Some("mail.example"), None)
             .unwrap();

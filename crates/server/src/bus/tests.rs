@@ -6,7 +6,7 @@ use sealpost_account::directory::{AccountName, Directory, NewAccount, Secret};
 use sealpost_account::{Account, NewMessage};
 use sealpost_base::{Budget, Clock, Kind, SeededRandom, Timestamp};
 use sealpost_vault::entry::LogKey;
-use sealpost_vault::record::ServerKey;
+use sealpost_vault::server_key::ServerKeys;
 use sealpost_vault::{RootKey, Store};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpListener;
@@ -228,7 +228,7 @@ fn start(
 ) -> Node {
     let random: Arc<dyn Random> = Arc::new(SeededRandom::new(seed));
     let clock: Arc<dyn Clock> = Arc::new(Runtimes(Instant::now()));
-    let key = ServerKey::generate(&SeededRandom::new(1));
+    let key = ServerKeys::generate(&SeededRandom::new(1));
     let log_key = LogKey::of(&key);
     let accounts =
         Accounts::new(store.clone(), log_key, clock.clone(), random.clone(), Budget::new(64 << 20));

@@ -2,7 +2,7 @@
 
 use sealpost_base::{Kind, SeededRandom, SystemClock};
 use sealpost_vault::Store;
-use sealpost_vault::record::ServerKey;
+use sealpost_vault::server_key::ServerKeys;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::settings::{Connections, Settings};
 
 fn context(settings: Settings) -> Arc<Context> {
     let random = Arc::new(SeededRandom::new(1));
-    let key = ServerKey::generate(&*random);
+    let key = ServerKeys::generate(&*random);
     Arc::new(
         Context::new(settings, Store::memory(), key, None, Arc::new(SystemClock::new()), random).unwrap(),
     )

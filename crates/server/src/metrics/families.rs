@@ -540,6 +540,16 @@ const FAMILIES: &[Family] = &[
         }
     ),
     family!(
+        "sealpost_store_went_back",
+        Gauge,
+        "",
+        "",
+        "Logs and records that end before what this node has seen of them: nothing is appended to them (sealpost store confirm-restore).",
+        |v, s| {
+            s.number(&[], v.ctx.watermarks.back() as u64);
+        }
+    ),
+    family!(
         "sealpost_log_entries_replayed",
         Counter,
         "",

@@ -10,7 +10,7 @@ use crate::settings::TlsSource;
 
 async fn start(settings: Settings) -> Result<Server> {
     let random = Arc::new(SeededRandom::new(1));
-    let key = ServerKey::generate(&*random);
+    let key = ServerKeys::generate(&*random);
     Server::start(settings, Store::memory(), key, Arc::new(SystemClock::new()), random).await
 }
 
@@ -84,7 +84,7 @@ async fn a_clock_that_is_years_ahead_deletes_no_account_until_it_is_confirmed() 
     let data = tempfile::tempdir().unwrap();
     let clock = Arc::new(FakeClock::new(Timestamp(1_700_000_000_000)));
     let random = Arc::new(SeededRandom::new(1));
-    let (key, store) = (ServerKey::generate(&*random), Store::memory());
+    let (key, store) = (ServerKeys::generate(&*random), Store::memory());
     let start = async || {
         let settings = Settings { data: Some(data.path().to_owned()), ..Settings::default() };
         Server::start(settings, store.clone(), key.clone(), clock.clone(), random.clone()).await.unwrap()

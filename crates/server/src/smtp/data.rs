@@ -223,7 +223,7 @@ mod tests {
     use sealpost_base::{SeededRandom, SystemClock};
     use sealpost_smtp::types::{ForwardPath, Mail, ReversePath};
     use sealpost_vault::Store;
-    use sealpost_vault::record::ServerKey;
+    use sealpost_vault::server_key::ServerKeys;
 
     use super::super::Protocol;
     use super::super::connection::REPLY_BYTES;
@@ -236,7 +236,7 @@ mod tests {
     #[tokio::test]
     async fn replies_that_a_client_does_not_read_are_not_kept_for_it() {
         let random = Arc::new(SeededRandom::new(1));
-        let (key, clock) = (ServerKey::generate(&*random), Arc::new(SystemClock::new()));
+        let (key, clock) = (ServerKeys::generate(&*random), Arc::new(SystemClock::new()));
         let ctx = Context::new(Settings::default(), Store::memory(), key, None, clock, random).unwrap();
         let (ours, _theirs) = Stream::pair().unwrap();
         let mut session = Session::new(ours, Arc::new(ctx), Protocol::Lmtp);

@@ -10,13 +10,13 @@ use sealpost_account::directory::{AccountRecord, Quotas};
 use sealpost_base::{FakeClock, SeededRandom};
 use sealpost_server::{Context, Settings};
 use sealpost_vault::Store;
-use sealpost_vault::record::ServerKey;
+use sealpost_vault::server_key::ServerKeys;
 
 use crate::imap_world::{NOW, World, dial};
 
 /// Another node on the store of [`World`], whose time stands still: it polls nothing.
 fn another_node(store: Store) -> Arc<Context> {
-    let key = ServerKey::generate(&SeededRandom::new(1));
+    let key = ServerKeys::generate(&SeededRandom::new(1));
     let (clock, random) = (Arc::new(FakeClock::new(NOW)), Arc::new(SeededRandom::new(2)));
     Arc::new(Context::new(Settings::default(), store, key, None, clock, random).unwrap())
 }

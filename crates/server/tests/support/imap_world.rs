@@ -37,7 +37,7 @@ use sealpost_base::{FakeClock, SeededRandom, Timestamp};
 use sealpost_server::net::Stream;
 use sealpost_server::tls::Tls;
 use sealpost_server::{Context, Settings, imap};
-use sealpost_vault::record::ServerKey;
+use sealpost_vault::server_key::ServerKeys;
 use sealpost_vault::slot::SlotId;
 use sealpost_vault::{RootKey, Store};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
@@ -77,7 +77,7 @@ impl World {
         settings.domain = Some("localhost".to_owned());
         let clock = Arc::new(FakeClock::new(NOW));
         let random = Arc::new(SeededRandom::new(1));
-        let key = ServerKey::generate(&*random);
+        let key = ServerKeys::generate(&*random);
         let tls = Tls::ephemeral("localhost").unwrap();
         let ctx = Context::new(settings, store, key, Some(&tls), clock.clone(), random).unwrap();
         let mut new = NewAccount::with_password(Secret::new(b"secret").unwrap());

@@ -10,7 +10,7 @@ use sealpost_server::net::Stream;
 use sealpost_server::smtp::{self, Protocol};
 use sealpost_server::tls::Tls;
 use sealpost_server::{Context, Settings};
-use sealpost_vault::record::ServerKey;
+use sealpost_vault::server_key::ServerKeys;
 use sealpost_vault::{RootKey, Store};
 use tokio::task::JoinSet;
 use tokio_rustls::TlsConnector;
@@ -45,7 +45,7 @@ impl World {
         settings.hostname = "localhost".to_owned();
         let clock = Arc::new(FakeClock::new(NOW));
         let random = Arc::new(SeededRandom::new(1));
-        let key = ServerKey::generate(&*random);
+        let key = ServerKeys::generate(&*random);
         let tls = Tls::ephemeral("localhost").unwrap();
         let ctx = Context::new(settings, store, key, Some(&tls), clock.clone(), random).unwrap();
         let mut owners = HashMap::new();

@@ -21,7 +21,7 @@ const PLACE: Place = Place { section: 0, number: 0, last: true };
 /// no key ([`Store::seal_sizes`]) has footers that say nothing.
 pub(super) fn of(store: &Store, path: &str, magic: [u8; 4], raw_bytes: u64) -> [u8; BYTES] {
     let mut footer = [0; BYTES];
-    if let Some(cipher) = cipher(store, path) {
+    if let Some(cipher) = ciphers(store, path).next() {
         let mut sealed = raw_bytes.to_be_bytes().to_vec();
         cipher.seal(PLACE, magic, &mut sealed, 0);
         footer[..SIZE_BYTES + TAG_BYTES].copy_from_slice(&sealed);
@@ -40,11 +40,15 @@ pub async fn size_in(store: &Store, object: &Listed) -> Result<u64> {
     let read = async || {
         let footer = store.read_range(&object.path, start..object.size).await?;
         let (sealed, magic) = footer.split_last_chunk::<{ MAGIC.len() }>().ok_or_else(corrupt)?;
-        let known = *magic == MAGIC || *magic == thin::MAGIC;
-        let cipher = cipher(store, &object.path).filter(|_| known).ok_or_else(corrupt)?;
-        let mut sealed = sealed.to_vec();
-        cipher.open(PLACE, *magic, &mut sealed).map_err(|_| corrupt())?;
-        sealed.first_chunk().map(|size| u64::from_be_bytes(*size)).ok_or_else(corrupt)
+        if *magic != MAGIC && *magic != thin::MAGIC {
+            return Err(corrupt());
+        }
+        let open = |cipher: ObjectCipher| {
+            let mut sealed = sealed.to_vec();
+            cipher.open(PLACE, *magic, &mut sealed).ok()?;
+            sealed.first_chunk().map(|size| u64::from_be_bytes(*size))
+        };
+        ciphers(store, &object.path).find_map(open).ok_or_else(corrupt)
     };
     match read().await {
         // One answer of a remote store may be wrong.
@@ -53,7 +57,8 @@ pub async fn size_in(store: &Store, object: &Listed) -> Result<u64> {
     }
 }
 
-fn cipher(store: &Store, path: &str) -> Option<ObjectCipher> {
+/// The current one, and those of server keys before it.
+fn ciphers(store: &Store, path: &str) -> impl Iterator<Item = ObjectCipher> {
     let context = sha256(&[b"sealpost message size v1", path.as_bytes()]);
-    Some(ObjectCipher::new(&[], store.sizes_key()?.bytes(), context))
+    store.sizes_keys().iter().map(move |key| ObjectCipher::new(&[], key.bytes(), context))
 }

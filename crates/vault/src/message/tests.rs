@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use sealpost_base::{Budget, Kind, SeededRandom};
 
 use super::*;
-use crate::record::ServerKey;
+use crate::server_key::ServerKeys;
 use crate::{Sealed, Store};
 
 fn block_on<T>(future: impl Future<Output = T>) -> T {
@@ -428,8 +428,8 @@ fn another_object_of_that_name_is_a_conflict() {
 #[tokio::test]
 async fn the_size_in_a_footer_is_for_the_server_alone() {
     let (random, budget) = (SeededRandom::new(21), Budget::new(8 << 20));
-    let server = ServerKey::generate(&random);
-    let [ours, others, none] = [Some(&server), Some(&ServerKey::generate(&random)), None].map(|key| {
+    let server = ServerKeys::generate(&random);
+    let [ours, others, none] = [Some(&server), Some(&ServerKeys::generate(&random)), None].map(|key| {
         let store = Store::memory();
         key.into_iter().for_each(|key| store.seal_sizes(key));
         store

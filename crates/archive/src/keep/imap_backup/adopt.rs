@@ -19,7 +19,7 @@ use super::segments::segments;
 use crate::io_error;
 use crate::keep::contents::Contents;
 use crate::keep::digest::Digesting;
-use crate::keep::files::{length, longer, put_aside, replace};
+use crate::keep::files::{length, longer, open_file, put_aside, replace};
 use crate::keep::journal::{FlagsRecord, Header, Journal, Message, Record};
 use crate::keep::line_ends::ToOctets;
 use crate::keep::octets::Octets;
@@ -37,47 +37,10 @@ pub struct Paths {
 /// # Errors
 /// `Corrupt` if the JSON cannot be read: nothing was changed then. `Retry`.
 pub fn adopt(paths: &Paths, header: Header, old: Option<Contents>) -> Result<(MboxFiles, Contents)> {
-    let mut entries: Vec<(u32, u64, u64)> = Vec::new();
-    let mut flags: HashMap<u32, Flags> = HashMap::new();
-    let file = File::open(&paths.json).map_err(|e| io_error(&paths.json, e))?;
-    let read = json::read(file, |entry: Entry| {
-        entries.push((entry.uid, entry.offset, entry.length));
-        if !entry.flags.is_empty() {
-            flags.insert(entry.uid, json::flags(&entry.flags));
-        }
-    });
-    let corrupt = |why: &str| Error::corrupt(format!("{}: {why}", paths.json.display()));
-    let head = read.map_err(|e| corrupt("the metadata cannot be read").with_source(e))?;
-    if head.uid_validity != header.uidvalidity {
-        return Err(corrupt("the metadata is of another UIDVALIDITY"));
-    }
-    let mut mbox = File::open(&paths.mbox).map_err(|e| io_error(&paths.mbox, e))?;
-    let error = |e| io_error(&paths.mbox, e);
-    if head.version == 2 {
-        match segments(&mut mbox).map_err(error)? {
-            Some(found) if found.len() == entries.len() => {
-                for (entry, (offset, length)) in entries.iter_mut().zip(found) {
-                    (entry.1, entry.2) = (offset, length);
-                }
-            }
-            _ => return Err(corrupt("the mbox has not as many messages as the metadata")),
-        }
-    }
-    let listed: Vec<(u64, u64)> = entries.iter().map(|(_, offset, length)| (*offset, *length)).collect();
-    let places = align(&mut mbox, &listed).map_err(error)?;
-    let mut new = Contents::new(Journal::begin(&paths.journal, header.clone())?);
-    let mut end = 0;
-    let mut moved = 0;
-    for ((uid, said, length), place) in entries.iter().zip(&places) {
-        let Some(offset) = place.filter(|_| *uid > 0 && !new.known.contains(*uid)) else { continue };
-        moved += usize::from(offset != *said);
-        let flags = flags.get(uid).cloned().unwrap_or_default();
-        take_over(paths, &mut new, old.as_ref(), *uid, flags, (offset, *length))?;
-        end = end.max(offset + length);
-    }
+    let listed = listed(paths, false)?;
+    let Taken { contents: mut new, end, moved, lost } = take_all(paths, &header, listed, old.as_ref())?;
     let taken = new.known.present();
     new.commit(end, &Resume::default())?;
-    let lost = entries.len() as u64 - taken;
     let orphans = save_orphans(paths, end, old.is_none())?;
     new.journal.put_in_place(&paths.journal, true)?;
     let mut files = MboxFiles::open(paths.mbox.clone(), paths.json.clone(), header.uidvalidity, end, None)?;
@@ -105,6 +68,118 @@ pub fn adopt(paths: &Paths, header: Header, old: Option<Contents>) -> Result<(Mb
     }
     files.publish(&new)?;
     Ok((files, new))
+}
+
+/// As [`adopt`], for one who only reads: the journal alone is written, elsewhere. Of a JSON that ends too early what is there is taken.
+/// What is wrong.
+///
+/// # Errors
+/// `Corrupt` if nothing can be made of it; `Retry`.
+pub fn adopt_to_read(
+    paths: &Paths,
+    header: Header,
+    old: Option<&Contents>,
+) -> Result<(Contents, Vec<String>)> {
+    let listed = listed(paths, true)?;
+    let damaged = listed.damaged.clone();
+    let Taken { contents: mut new, end, moved, lost } = take_all(paths, &header, listed, old)?;
+    let folder = &header.folder;
+    // What is missing of a JSON that ends too early nobody can say; one message, at least.
+    new.misses(lost + u64::from(damaged.is_some()));
+    new.commit(end, &Resume::default())?;
+    new.journal.put_in_place(&paths.journal, true)?;
+    let mut notices = Vec::new();
+    if let Some(why) = damaged {
+        notices.push(format!(
+            "{folder}: {}: {why}; messages behind that are not known, and `sealpost import` reads them from the mbox",
+            paths.json.display()
+        ));
+    }
+    if moved > 0 {
+        notices.push(format!(
+            "{folder}: {moved} messages are not where imap-backup's metadata says, and were found"
+        ));
+    }
+    if lost > 0 {
+        notices.push(format!("{folder}: where {lost} messages are in the mbox cannot be known"));
+    }
+    Ok((new, notices))
+}
+
+/// What the JSON says.
+struct Listing {
+    /// UID, where the message begins in the mbox, and its length.
+    entries: Vec<(u32, u64, u64)>,
+    flags: HashMap<u32, Flags>,
+    head: json::Head,
+    /// Why it cannot be read to its end.
+    damaged: Option<String>,
+}
+
+/// Reads the JSON; one that ends too early, with `in_part`, as far as it goes.
+fn listed(paths: &Paths, in_part: bool) -> Result<Listing> {
+    let mut entries: Vec<(u32, u64, u64)> = Vec::new();
+    let mut flags: HashMap<u32, Flags> = HashMap::new();
+    let file = || open_file(&paths.json).map_err(|e| io_error(&paths.json, e));
+    let read = json::read(file()?, |entry: Entry| {
+        entries.push((entry.uid, entry.offset, entry.length));
+        if !entry.flags.is_empty() {
+            flags.insert(entry.uid, json::flags(&entry.flags));
+        }
+    });
+    match read {
+        Ok(head) => Ok(Listing { entries, flags, head, damaged: None }),
+        Err(e) => match json::head(file()?).filter(|head| in_part && head.version == 3) {
+            Some(head) => Ok(Listing { entries, flags, head, damaged: Some(e.to_string()) }),
+            None => Err(corrupt(paths, "the metadata cannot be read").with_source(e)),
+        },
+    }
+}
+
+fn corrupt(paths: &Paths, why: &str) -> Error {
+    Error::corrupt(format!("{}: {why}", paths.json.display()))
+}
+
+/// What was taken over.
+struct Taken {
+    contents: Contents,
+    /// Where the last message ends.
+    end: u64,
+    /// Messages that were not where the JSON says, and those that were not found.
+    moved: usize,
+    lost: u64,
+}
+
+fn take_all(paths: &Paths, header: &Header, listed: Listing, old: Option<&Contents>) -> Result<Taken> {
+    let Listing { mut entries, flags, head, .. } = listed;
+    if head.uid_validity != header.uidvalidity {
+        return Err(corrupt(paths, "the metadata is of another UIDVALIDITY"));
+    }
+    let mut mbox = open_file(&paths.mbox).map_err(|e| io_error(&paths.mbox, e))?;
+    let error = |e| io_error(&paths.mbox, e);
+    if head.version == 2 {
+        match segments(&mut mbox).map_err(error)? {
+            Some(found) if found.len() == entries.len() => {
+                for (entry, (offset, length)) in entries.iter_mut().zip(found) {
+                    (entry.1, entry.2) = (offset, length);
+                }
+            }
+            _ => return Err(corrupt(paths, "the mbox has not as many messages as the metadata")),
+        }
+    }
+    let listed: Vec<(u64, u64)> = entries.iter().map(|(_, offset, length)| (*offset, *length)).collect();
+    let places = align(&mut mbox, &listed).map_err(error)?;
+    let mut new = Contents::new(Journal::begin(&paths.journal, header.clone())?);
+    let (mut end, mut moved) = (0, 0);
+    for ((uid, said, length), place) in entries.iter().zip(&places) {
+        let Some(offset) = place.filter(|_| *uid > 0 && !new.known.contains(*uid)) else { continue };
+        moved += usize::from(offset != *said);
+        let flags = flags.get(uid).cloned().unwrap_or_default();
+        take_over(paths, &mut new, old, *uid, flags, (offset, *length))?;
+        end = end.max(offset + length);
+    }
+    let lost = entries.len() as u64 - new.known.present();
+    Ok(Taken { contents: new, end, moved, lost })
 }
 
 /// Adds a message to the new journal: with all the old one knows if it is that message, else as it reads.
@@ -142,7 +217,7 @@ fn take_over(
         }
     }
     // The line that its format added is not the message's: with it, two LF end it.
-    let mut text = text(paths, offset, length)?;
+    let mut text = text(&paths.mbox, offset, length)?;
     let (mut to_octets, mut piece, mut octets) = (ToOctets::default(), vec![0; 32 * 1024], Vec::new());
     let (mut digesting, mut held) = (Digesting::default(), Vec::new());
     loop {
@@ -166,9 +241,13 @@ fn take_over(
     new.push(Record::Message(record))
 }
 
-fn text(paths: &Paths, offset: u64, length: u64) -> Result<Unquoting<std::io::Take<File>>> {
-    let mut file = File::open(&paths.mbox).map_err(|e| io_error(&paths.mbox, e))?;
-    file.seek(SeekFrom::Start(offset)).map_err(|e| io_error(&paths.mbox, e))?;
+/// The text of the message that begins at `offset` in an mbox.
+///
+/// # Errors
+/// `Retry` if it cannot be opened.
+pub fn text(mbox: &Path, offset: u64, length: u64) -> Result<Unquoting<std::io::Take<File>>> {
+    let mut file = open_file(mbox).map_err(|e| io_error(mbox, e))?;
+    file.seek(SeekFrom::Start(offset)).map_err(|e| io_error(mbox, e))?;
     Ok(Unquoting::new(file.take(length)))
 }
 
@@ -177,7 +256,7 @@ fn text(paths: &Paths, offset: u64, length: u64) -> Result<Unquoting<std::io::Ta
 /// # Errors
 /// `Retry` if the files cannot be opened.
 pub fn reads_back(paths: &Paths, old: &Contents, message: &Message) -> Result<bool> {
-    let text = Box::new(text(paths, message.offset, message.length)?);
+    let text = Box::new(text(&paths.mbox, message.offset, message.length)?);
     let mut octets = Octets::new(text, &old.journal, message)?;
     Ok(std::io::copy(&mut octets, &mut std::io::sink()).is_ok())
 }
@@ -190,7 +269,7 @@ pub fn save_orphans(paths: &Paths, end: u64, foreign: bool) -> Result<Option<Pat
     if !foreign || length(&paths.mbox)? <= end {
         return Ok(None);
     }
-    let mut mbox = File::open(&paths.mbox).map_err(|e| io_error(&paths.mbox, e))?;
+    let mut mbox = open_file(&paths.mbox).map_err(|e| io_error(&paths.mbox, e))?;
     let orphans = longer(&paths.mbox, ".orphans");
     put_aside(&orphans)?;
     mbox.seek(SeekFrom::Start(end)).map_err(|e| io_error(&paths.mbox, e))?;
@@ -206,7 +285,7 @@ pub fn save_orphans(paths: &Paths, end: u64, foreign: bool) -> Result<Option<Pat
 /// # Errors
 /// `Retry`, `Corrupt` if the journal cannot be read.
 pub fn is_earlier(json: &Path, contents: &Contents) -> Result<Option<bool>> {
-    let Ok(file) = File::open(json) else { return Ok(None) };
+    let Ok(file) = open_file(json) else { return Ok(None) };
     let mut records = contents.journal.records()?;
     let (mut earlier, mut failed) = (true, None);
     let read = json::read(file, |entry| {

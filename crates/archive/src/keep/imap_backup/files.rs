@@ -16,6 +16,7 @@ use super::rewrite::{renumber, rewrite};
 use crate::io_error;
 use crate::keep::appending::Appending;
 use crate::keep::contents::Contents;
+use crate::keep::files::open_file;
 use crate::keep::folder::Files;
 use crate::keep::journal::Message;
 use crate::keep::{Arrived, Flags, Resume, files};
@@ -197,7 +198,7 @@ pub fn write_json(
 /// # Errors
 /// `Retry`, `Corrupt` if the journal cannot be read.
 pub fn is_published(path: &Path, uidvalidity: u32, contents: &Contents) -> Result<Option<u64>> {
-    let file = match File::open(path) {
+    let file = match open_file(path) {
         Ok(file) => file,
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(e) => return Err(io_error(path, e)),
@@ -310,7 +311,7 @@ impl Files for MboxFiles {
     }
 
     fn text(&self, message: &Message, _flags: &Flags) -> Result<Box<dyn Read + '_>> {
-        let mut file = File::open(&self.path).map_err(|e| io_error(&self.path, e))?;
+        let mut file = open_file(&self.path).map_err(|e| io_error(&self.path, e))?;
         file.seek(SeekFrom::Start(message.offset)).map_err(|e| io_error(&self.path, e))?;
         Ok(Box::new(Unquoting::new(file.take(message.length))))
     }

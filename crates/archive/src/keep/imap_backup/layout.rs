@@ -1,19 +1,21 @@
 //! Where the files of imap-backup's format are, and how they are opened after whatever happened.
 
-use std::fs::{self, File};
+use std::fs;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use sealpost_base::{Kind, Result, limits};
 
-use super::adopt::{Paths, adopt, is_earlier, reads_back, save_orphans};
+use super::adopt::{Paths, adopt, adopt_to_read, is_earlier, reads_back, save_orphans, text};
 use super::files::{MboxFiles, is_published};
 use super::{json, name, rewrite};
 use crate::io_error;
-use crate::keep::FolderName;
 use crate::keep::contents::Contents;
 use crate::keep::file_copy::{Found, Layout, Purpose};
-use crate::keep::files::{length, make_directory, put_aside};
-use crate::keep::journal::{Commit, Header, Journal};
+use crate::keep::files::{length, make_directory_in, open_file, put_aside};
+use crate::keep::journal::{Commit, Header, Journal, Message};
+use crate::keep::reading::{Reading, Scratch, first_there};
+use crate::keep::{Flags, FolderName};
 
 /// `FOLDER.mbox`, `FOLDER.imap`, `FOLDER.sealpost`.
 pub struct ImapBackup;
@@ -23,6 +25,10 @@ impl Layout for ImapBackup {
 
     fn place(&self, folder: &FolderName) -> String {
         name::path(folder.as_str())
+    }
+
+    fn directory<'a>(&self, place: &'a str) -> &'a str {
+        place.rsplit_once('/').map_or("", |(directory, _)| directory)
     }
 
     fn parts(&self, root: &Path, place: &str) -> Vec<PathBuf> {
@@ -36,10 +42,7 @@ impl Layout for ImapBackup {
     }
 
     fn prepare(&self, root: &Path, place: &str) -> Result<()> {
-        match root.join(place).parent() {
-            Some(parent) => make_directory(parent),
-            None => Ok(()),
-        }
+        make_directory_in(root, Path::new(self.directory(place)))
     }
 
     fn put_in_place(&self, root: &Path, place: &str, bytes: u64) -> Result<()> {
@@ -58,11 +61,62 @@ impl Layout for ImapBackup {
 
     fn untaken(&self, root: &Path, place: &str) -> Result<Option<(u64, u64)>> {
         let paths = self.paths(root, place);
-        let file = File::open(&paths.json).map_err(|e| io_error(&paths.json, e))?;
+        let file = open_file(&paths.json).map_err(|e| io_error(&paths.json, e))?;
         let mut messages = 0;
         let read = json::read(file, |_| messages += 1);
         let octets = length(&paths.mbox)?;
         Ok(read.is_ok().then_some((messages, octets)))
+    }
+
+    fn foreign(&self, root: &Path, place: &str) -> Result<Option<(FolderName, u32)>> {
+        let Ok(file) = open_file(&self.paths(root, place).json) else { return Ok(None) };
+        let named = |head: json::Head| (FolderName::new(name::name(place), Some('/')), head.uid_validity);
+        Ok(json::head(file).map(named))
+    }
+
+    fn read(
+        &self,
+        root: &Path,
+        place: &str,
+        header: Header,
+        scratch: &Scratch,
+    ) -> Result<(Reading, Contents)> {
+        let mut paths = self.paths(root, place);
+        // A run was killed while it moved them, or put what it had written anew in its place.
+        if let Some(to) = &header.moving_to {
+            let there = self.paths(root, to);
+            paths.mbox = first_there([paths.mbox, there.mbox]);
+            paths.json = first_there([paths.json, there.json]);
+        }
+        if let Some(bytes) = header.rewritten {
+            let mbox = rewrite::rewritten(&paths.mbox);
+            if length(&mbox)? == bytes && bytes > 0 {
+                paths.mbox = mbox;
+            }
+            paths.json = first_there([rewrite::rewritten(&paths.json), paths.json]);
+        }
+        let journal = match Contents::look(&paths.journal, scratch) {
+            Err(e) if matches!(e.kind(), Kind::NotFound | Kind::Corrupt) => None,
+            journal => Some(journal?),
+        };
+        let (contents, notices) = match journal {
+            // Nothing that another program wrote since is in it.
+            Some(contents)
+                if is_published(&paths.json, header.uidvalidity, &contents)?.is_some()
+                    || is_earlier(&paths.json, &contents)? != Some(false) =>
+            {
+                (contents, Vec::new())
+            }
+            journal => {
+                paths.journal = scratch.path();
+                adopt_to_read(&paths, header, journal.as_ref())?
+            }
+        };
+        let mbox = paths.mbox;
+        let text = move |message: &Message, _: &Flags| -> Result<Box<dyn Read>> {
+            Ok(Box::new(text(&mbox, message.offset, message.length)?))
+        };
+        Ok((Reading::new(Box::new(text), notices), contents))
     }
 
     fn open(
@@ -188,7 +242,7 @@ fn walk(root: &Path, below: &str, depth: usize, found: &mut Vec<Found>) -> Resul
         } else if let Some(place) = path.strip_suffix(".imap")
             && !root.join(format!("{place}.sealpost")).exists()
         {
-            let file = File::open(entry.path()).map_err(|e| io_error(entry.path(), e))?;
+            let file = open_file(&entry.path()).map_err(|e| io_error(entry.path(), e))?;
             // Without a UIDVALIDITY it is put aside when the folder is opened.
             let uidvalidity = json::head(file).map_or(0, |head| head.uid_validity);
             let name = FolderName::new(name::name(place), Some('/'));

@@ -11,8 +11,24 @@ use crate::keep::digest::mark;
 
 /// Bytes of one level: with the longest extension it fits into the 255 of file systems.
 const LEVEL_BYTES: usize = 220;
+/// Bytes of a path: with that of the copy's directory it fits into the 4096 of file systems.
+const PATH_BYTES: usize = 2000;
 /// Endings of our files and imap-backup's.
-const ENDINGS: [&str; 6] = [".mbox", ".imap", ".mirror", ".sealpost", ".new", ".orphans"];
+const ENDINGS: [&str; 11] = [
+    ".mbox",
+    ".imap",
+    ".mirror",
+    ".sealpost",
+    ".new",
+    ".orphans",
+    ".rewritten",
+    ".lock",
+    ".source",
+    ".restored",
+    ".read",
+];
+/// What our files end with before a number.
+const NUMBERED: &str = ".damaged-";
 
 /// The path of the folder called `name`, without an extension.
 pub fn path(name: &str) -> String {
@@ -25,7 +41,8 @@ pub fn path(name: &str) -> String {
         let written = level(name, at < last);
         if written.len() > LEVEL_BYTES { shorten(&written, name) } else { written }
     });
-    path.collect::<Vec<_>>().join("/")
+    let path = path.collect::<Vec<_>>().join("/");
+    if path.len() > PATH_BYTES { shorten(&path.replace('/', "_"), name) } else { path }
 }
 
 /// The name of the folder at `path`, as imap-backup reads it.
@@ -59,7 +76,12 @@ fn level(name: &str, directory: bool) -> String {
         "." | ".." => Some(0),
         _ if directory => {
             let lower = name.to_ascii_lowercase();
-            ENDINGS.iter().find(|ending| lower.ends_with(**ending)).map(|ending| name.len() - ending.len())
+            let ending = ENDINGS.iter().find(|ending| lower.ends_with(**ending));
+            let numbered = || {
+                let (before, number) = lower.rsplit_once(NUMBERED)?;
+                number.bytes().all(|b| b.is_ascii_digit()).then_some(before.len())
+            };
+            ending.map(|ending| name.len() - ending.len()).or_else(numbered)
         }
         _ => None,
     };
@@ -114,6 +136,9 @@ mod tests {
             (".", "%2e;"),
             ("a\0b", "a%0;b"),
             ("a.MBOX/b", "a%2e;MBOX/b"),
+            ("sealpost.lock/b", "sealpost%2e;lock/b"),
+            ("a.mbox.rewritten/b", "a.mbox%2e;rewritten/b"),
+            ("a.imap.damaged-1/b", "a.imap%2e;damaged-1/b"),
             ("a.mbox", "a.mbox"),
         ] {
             assert_eq!(path(folder), on_disk);
@@ -121,6 +146,8 @@ mod tests {
         let long = path(&"ä".repeat(490));
         assert!(long.len() <= LEVEL_BYTES && long != path(&"ä".repeat(491)), "{long}");
         assert!(path(&"a/".repeat(40)).len() <= LEVEL_BYTES);
+        assert!(path(&format!("{}x", ":/".repeat(30))).len() <= PATH_BYTES);
+        assert!(path(&[":".repeat(45).as_str(); 20].join("/")).len() <= LEVEL_BYTES);
     }
 
     proptest! {

@@ -9,7 +9,7 @@
 //! after a crash goes on with that.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
@@ -20,7 +20,7 @@ use super::files::write_json;
 use crate::io_error;
 use crate::keep::appending::Appending;
 use crate::keep::contents::Contents;
-use crate::keep::files::{length, longer, replace, sync_directory_of};
+use crate::keep::files::{length, longer, open_file, replace, sync_directory_of};
 use crate::keep::journal::{Again, Commit, FlagsRecord, Header, Message, Record};
 use crate::keep::ranges::Ranges;
 
@@ -101,7 +101,7 @@ pub fn remove_unfinished(paths: &Paths) {
 }
 
 /// What is written anew is here until it takes its place.
-fn rewritten(path: &Path) -> PathBuf {
+pub fn rewritten(path: &Path) -> PathBuf {
     longer(path, ".rewritten")
 }
 
@@ -132,7 +132,7 @@ fn dead(contents: &Contents, most: usize) -> Result<Ranges> {
 fn copy_without(paths: &Paths, dead: &Ranges, end: u64) -> Result<()> {
     let path = rewritten(&paths.mbox);
     let copy = || -> io::Result<()> {
-        let mut from = File::open(&paths.mbox)?;
+        let mut from = open_file(&paths.mbox)?;
         let mut to = Appending::open(&path, 0)?;
         let mut piece = vec![0; 128 * 1024];
         for (begins, ends) in dead.gaps(end) {

@@ -15,7 +15,7 @@ use super::reader::{self, Ended, next_frame, one};
 use super::{Again, Commit, MAGIC, Record, Records, TRAILER_BYTES, read_exactly};
 use crate::io_error;
 use crate::keep::digest::CHECK_BYTES;
-use crate::keep::files::link_aside;
+use crate::keep::files::{link_aside, open_file};
 
 /// A journal was damaged, and what can be read of it is in a new one.
 #[derive(Debug)]
@@ -72,7 +72,7 @@ pub(super) fn end_of_damaged(file: &File, path: &Path, valid: u64) -> Result<Opt
 /// # Errors
 /// `Corrupt` if it says nowhere whose it is; `Retry` if it cannot be read, or the new one written.
 pub(super) fn salvage(path: &Path) -> Result<Salvaged> {
-    let file = File::open(path).map_err(|e| io_error(path, e))?;
+    let file = open_file(path).map_err(|e| io_error(path, e))?;
     let found = reader::scan(&file, path);
     let valid = found.as_ref().map_or(MAGIC.len() as u64, |found| found.end);
     let end = end_of_damaged(&file, path, valid)?.unwrap_or(valid);

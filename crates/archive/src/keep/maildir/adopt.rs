@@ -1,7 +1,6 @@
 //! Files of messages that the journal does not name: it was damaged, or they were away for a while.
 
 use std::convert::Infallible;
-use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 use std::time::UNIX_EPOCH;
@@ -12,6 +11,7 @@ use super::names::Names;
 use crate::io_error;
 use crate::keep::contents::Contents;
 use crate::keep::digest::Digesting;
+use crate::keep::files::open_file;
 use crate::keep::journal::{FlagsRecord, Header, Journal, Message, Record};
 use crate::keep::line_ends::ToOctets;
 use crate::keep::{Flags, Resume};
@@ -47,7 +47,7 @@ pub fn rebuild(names: &Names, path: &Path, header: Header) -> Result<()> {
 }
 
 fn message(uid: u32, path: &Path) -> std::io::Result<Message> {
-    let mut file = File::open(path)?;
+    let mut file = open_file(path)?;
     let modified = file.metadata()?.modified()?;
     let received = match modified.duration_since(UNIX_EPOCH) {
         Ok(since) => i64::try_from(since.as_secs()).ok(),

@@ -15,7 +15,7 @@ use super::name;
 use super::names::{Change, Names};
 use crate::io_error;
 use crate::keep::contents::Contents;
-use crate::keep::files::{make_directory, replace, sync_directory};
+use crate::keep::files::{make_directory_in, open_file, replace, sync_directory};
 use crate::keep::folder::Files;
 use crate::keep::journal::{FlagsRecord, Message, Record};
 use crate::keep::octets::Octets;
@@ -162,7 +162,7 @@ impl MaildirFiles {
         }
         let path = self.names.directory.join(".uidvalidity");
         let text = format!("{}\n{}\n", self.names.uidvalidity, self.last_uid);
-        if fs::read_to_string(&path).ok().as_deref() != Some(&text) {
+        if read_small(&path).as_deref() != Some(text.as_bytes()) {
             replace(&path, self.names.tmp().join("sealpost.uidvalidity"), |out| {
                 out.write_all(text.as_bytes()).map_err(|e| io_error(&path, e))
             })?;
@@ -269,6 +269,15 @@ impl Files for MaildirFiles {
     }
 
     fn vanished(&mut self, uid: u32, flags: &Flags) -> Result<()> {
+        if let Some(at) = self.arrived.iter().position(|(arrived, _)| *arrived == uid) {
+            // It may come once more before the commit.
+            self.arrived.remove(at);
+            let path = self.names.arriving(&self.staging, uid);
+            fs::remove_file(&path).map_err(|e| io_error(path, e))?;
+            if self.names.find(uid, flags)?.is_none() {
+                return Ok(());
+            }
+        }
         self.changes.push(Change::Vanished { uid, flags: flags.clone() });
         Ok(())
     }
@@ -297,7 +306,7 @@ impl Files for MaildirFiles {
         } else if !self.arrived.is_empty() {
             for (uid, _) in &self.arrived {
                 let path = self.names.arriving(&self.staging, *uid);
-                File::open(&path).and_then(|file| file.sync_all()).map_err(|e| io_error(path, e))?;
+                open_file(&path).and_then(|file| file.sync_all()).map_err(|e| io_error(path, e))?;
             }
             sync_directory(&self.staging)?;
         }
@@ -326,7 +335,9 @@ impl Files for MaildirFiles {
             self.naming.begin(give_names)?;
             let other = self.other();
             self.staging = if self.staging == other { self.names.tmp() } else { other };
-            make_directory(&self.staging)?;
+            if self.staging != self.names.tmp() {
+                make_directory_in(&self.names.tmp(), Path::new(OTHER))?;
+            }
         } else {
             give_names()?;
         }
@@ -361,6 +372,13 @@ impl Files for MaildirFiles {
     }
 }
 
+/// What a short file has.
+fn read_small(path: &Path) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    open_file(path).ok()?.take(64).read_to_end(&mut bytes).ok()?;
+    Some(bytes)
+}
+
 /// Another name for a file, which a run that did not commit may have left there.
 fn link(path: &Path, to: &Path) -> io::Result<()> {
     match fs::remove_file(to) {
@@ -369,9 +387,10 @@ fn link(path: &Path, to: &Path) -> io::Result<()> {
     }
     // Not every file system has links.
     fs::hard_link(path, to).or_else(|_| {
-        let modified = fs::metadata(path)?.modified()?;
-        fs::copy(path, to)?;
-        File::options().append(true).open(to)?.set_modified(modified)
+        let mut from = open_file(path)?;
+        let mut copy = owner::create(to)?;
+        io::copy(&mut from, &mut copy)?;
+        copy.set_modified(from.metadata()?.modified()?)
     })
 }
 
@@ -409,8 +428,8 @@ fn is_what_was_kept(path: &Path, uid: u32, contents: &Contents) -> Result<bool> 
 }
 
 /// The file of a message, with nothing behind it: whoever reads it stops at its end.
-fn open(path: &Path, message: &Message) -> Result<File> {
-    let file = File::open(path).map_err(|e| io_error(path, e))?;
+pub fn open(path: &Path, message: &Message) -> Result<File> {
+    let file = open_file(path).map_err(|e| io_error(path, e))?;
     let length = file.metadata().map_err(|e| io_error(path, e))?.len();
     if length > message.length {
         let (path, more) = (path.display(), length - message.length);

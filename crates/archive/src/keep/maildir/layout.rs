@@ -1,21 +1,23 @@
 //! Where Maildir folders are, and how they are opened.
 
 use std::fs;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use sealpost_base::{Result, Uid};
+use sealpost_base::{Kind, Result, Uid};
 use sealpost_vault::owner;
 
 use super::adopt::{rebuild, take_over};
-use super::files::{MaildirFiles, changed};
+use super::files::{MaildirFiles, OTHER, changed, open};
 use super::name;
 use super::names::{self, Names};
 use crate::io_error;
 use crate::keep::contents::Contents;
 use crate::keep::file_copy::{Found, Layout, Purpose};
-use crate::keep::files::{make_directory, sync_directory};
-use crate::keep::journal::{Commit, Header, Record};
-use crate::keep::{FolderName, Known, Resume};
+use crate::keep::files::{make_directory_in, sync_directory};
+use crate::keep::journal::{Commit, Header, Message, Record};
+use crate::keep::reading::{Reading, Scratch, first_there};
+use crate::keep::{Flags, FolderName, Known, Resume};
 
 /// The journal of the folder in `directory`.
 pub fn journal(directory: &Path) -> PathBuf {
@@ -24,6 +26,11 @@ pub fn journal(directory: &Path) -> PathBuf {
 
 /// Maildir++, with our journal.
 pub struct Maildir;
+
+/// The directories of a folder, none of which is a symbolic link.
+fn make_directories(root: &Path, place: &str) -> Result<()> {
+    ["tmp", "new", "cur"].iter().try_for_each(|part| make_directory_in(root, &Path::new(place).join(part)))
+}
 
 impl Layout for Maildir {
     type Files = MaildirFiles;
@@ -34,6 +41,10 @@ impl Layout for Maildir {
 
     fn aside(&self, place: &str) -> String {
         if place.is_empty() { ".INBOX".to_owned() } else { place.to_owned() }
+    }
+
+    fn directory<'a>(&self, place: &'a str) -> &'a str {
+        place
     }
 
     fn parts(&self, root: &Path, place: &str) -> Vec<PathBuf> {
@@ -72,12 +83,12 @@ impl Layout for Maildir {
         let directory = root.join(place);
         let Some(uidvalidity) = names::uidvalidity(&directory)? else { return Ok(None) };
         let files = Names::new(directory, uidvalidity).unknown(&Known::new())?;
-        let octets = files.iter().filter_map(|(_, path)| Some(fs::metadata(path).ok()?.len())).sum();
+        let octets = files.iter().filter_map(|(_, path)| Some(fs::symlink_metadata(path).ok()?.len())).sum();
         Ok(Some((files.len() as u64, octets)))
     }
 
     fn prepare(&self, root: &Path, place: &str) -> Result<()> {
-        make_directory(&root.join(place))
+        make_directory_in(root, Path::new(place))
     }
 
     fn moved(&self, root: &Path, from: &str) -> Result<()> {
@@ -93,6 +104,60 @@ impl Layout for Maildir {
         Ok(changed.is_some_and(|changed| last.shown.is_none_or(|shown| shown == changed)))
     }
 
+    fn foreign(&self, root: &Path, place: &str) -> Result<Option<(FolderName, u32)>> {
+        Ok(name::folder(place).zip(names::uidvalidity(&root.join(place))?))
+    }
+
+    fn read(
+        &self,
+        root: &Path,
+        place: &str,
+        header: Header,
+        scratch: &Scratch,
+    ) -> Result<(Reading, Contents)> {
+        let mut directory = root.join(place);
+        let own = journal(&directory);
+        // A run was killed while it moved them.
+        if let Some(to) = &header.moving_to
+            && first_there([directory.join("cur"), root.join(to).join("cur")]) != directory.join("cur")
+        {
+            directory = root.join(to);
+        }
+        let names = Names::new(directory, header.uidvalidity);
+        let mut notices = Vec::new();
+        let (found, rebuilt) = match Contents::look(&own, scratch) {
+            Err(e) if matches!(e.kind(), Kind::NotFound | Kind::Corrupt) => {
+                let path = scratch.path();
+                rebuild(&names, &path, header.clone())?;
+                (Contents::look(&path, scratch)?, true)
+            }
+            found => (found?, false),
+        };
+        let mut contents = found;
+        let folder = &header.folder;
+        if rebuilt {
+            let messages = contents.known.uids().len();
+            notices.push(format!(
+                "{folder}: its journal cannot be read; {messages} messages are read from their files"
+            ));
+        } else {
+            let (_, unknown) = names.compare(&contents.known)?;
+            contents.misses(unknown.len() as u64);
+        }
+        let text = move |message: &Message, flags: &Flags| -> Result<Box<dyn Read>> {
+            let path = match names.find(message.uid, flags)? {
+                Some(path) => path,
+                // A run was killed before it gave them their names.
+                None => first_there([
+                    names.arriving(&names.tmp(), message.uid),
+                    names.arriving(&names.tmp().join(OTHER), message.uid),
+                ]),
+            };
+            Ok(Box::new(open(&path, message)?))
+        };
+        Ok((Reading::new(Box::new(text), notices), contents))
+    }
+
     fn open(
         &self,
         root: &Path,
@@ -104,6 +169,7 @@ impl Layout for Maildir {
         // What the last transaction changed in file names.
         let (mut now, mut last) = ((Vec::new(), Vec::new()), (Vec::new(), Vec::new()));
         let names = Names::new(directory.clone(), header.uidvalidity);
+        make_directories(root, place)?;
         let rebuilt = !journal(&directory).exists();
         if rebuilt {
             rebuild(&names, &journal(&directory), header.clone())?;
@@ -114,9 +180,6 @@ impl Layout for Maildir {
             Record::Commit(_) => last = std::mem::take(&mut now),
             _ => {}
         })?;
-        for part in ["tmp", "new", "cur"] {
-            make_directory(&directory.join(part))?;
-        }
         let mark = directory.join("maildirfolder");
         if !place.is_empty() && !mark.exists() {
             owner::ensure(&mark).map_err(|e| io_error(&mark, e))?;

@@ -37,6 +37,9 @@ pub struct Names {
 pub fn uidvalidity(directory: &Path) -> Result<Option<u32>> {
     for part in ["cur", "new"] {
         let part = directory.join(part);
+        if !fs::symlink_metadata(&part).is_ok_and(|part| part.is_dir()) {
+            continue;
+        }
         let entries = match fs::read_dir(&part) {
             Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => continue,
             entries => entries.map_err(|e| io_error(&part, e))?,
@@ -115,10 +118,10 @@ impl Names {
     /// `Retry` if that cannot be known.
     pub fn find(&self, uid: u32, flags: &Flags) -> Result<Option<PathBuf>> {
         let expected = self.expected(uid, flags);
-        if expected.exists() {
+        if is_file(&expected) {
             return Ok(Some(expected));
         }
-        let seen = || self.seen().path(&self.directory, self.uidvalidity, uid).filter(|path| path.exists());
+        let seen = || self.seen().path(&self.directory, self.uidvalidity, uid).filter(|path| is_file(path));
         if let Some(path) = seen() {
             return Ok(Some(path));
         }
@@ -127,7 +130,7 @@ impl Names {
         }
         let found = self.undisturbed(|| {
             self.look()?;
-            Ok(seen().or_else(|| expected.exists().then(|| expected.clone())))
+            Ok(seen().or_else(|| is_file(&expected).then(|| expected.clone())))
         })?;
         Ok(found.inspect_err(|since| self.seen().is_whole(*since)).ok())
     }
@@ -205,7 +208,10 @@ impl Names {
             for entry in fs::read_dir(&directory).map_err(|e| io_error(&directory, e))? {
                 let entry = entry.map_err(|e| io_error(&directory, e))?;
                 let found = entry.file_name();
-                if let Some(uid) = found.to_str().and_then(|name| name::uid(name, self.uidvalidity)) {
+                // Symbolic links are nobody's messages.
+                if let Some(uid) = found.to_str().and_then(|name| name::uid(name, self.uidvalidity))
+                    && entry.file_type().is_ok_and(|kind| kind.is_file())
+                {
                     take(uid, part, &entry);
                 }
             }
@@ -280,6 +286,11 @@ impl Names {
             },
         }
     }
+}
+
+/// Whether there is a file, and not a symbolic link to one.
+fn is_file(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_file())
 }
 
 #[expect(clippy::disallowed_methods, reason = "nothing tells when another program has done what it does")]

@@ -60,6 +60,8 @@ pub struct SealedFolder {
     /// Flags that changed, and messages that went, since the last commit.
     flags: BTreeMap<u32, Flags>,
     vanished: Vec<u32>,
+    /// How many of the messages that arrived since then under a UID, the first ones, went again.
+    undone: HashMap<u32, usize>,
     /// Messages that the next ones of their UIDs replace, and those that came for some since the last commit.
     replace: UidSet,
     replaced: UidSet,
@@ -145,6 +147,7 @@ impl SealedFolder {
             stored: Vec::new(),
             flags: BTreeMap::new(),
             vanished: Vec::new(),
+            undone: HashMap::new(),
             replace: UidSet::new(),
             replaced: UidSet::new(),
             dirty: false,
@@ -487,7 +490,14 @@ impl Folder for SealedFolder {
         self.check()?;
         if self.known.contains(uid) {
             self.known.remove(uid);
-            self.vanished.push(uid);
+            match self.uids.local(uid) {
+                Some(_) => self.vanished.push(uid),
+                // It may come once more before the commit.
+                None => {
+                    self.flags.remove(&uid);
+                    *self.undone.entry(uid).or_default() += 1;
+                }
+            }
             self.dirty = true;
         }
         Ok(())
@@ -556,7 +566,14 @@ impl Folder for SealedFolder {
         let mut stored = std::mem::take(&mut self.stored);
         // What arrived since the last commit has its last flags at once, or never comes.
         let vanished: UidSet = self.vanished.iter().filter_map(|uid| Uid::new(*uid)).collect();
-        stored.retain(|(arrived, _)| !Uid::new(arrived.uid).is_some_and(|uid| vanished.contains(uid)));
+        let mut undone = std::mem::take(&mut self.undone);
+        stored.retain(|(arrived, _)| match undone.get_mut(&arrived.uid) {
+            Some(left) if *left > 0 => {
+                *left -= 1;
+                false
+            }
+            _ => !Uid::new(arrived.uid).is_some_and(|uid| vanished.contains(uid)),
+        });
         for (arrived, _) in &mut stored {
             let replaces = is_among(&self.replaced, arrived.uid);
             match self.flags.remove(&arrived.uid) {

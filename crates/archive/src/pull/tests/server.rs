@@ -40,6 +40,14 @@ pub(crate) enum Fault {
     RefuseAt(u32),
     /// The message is left out and the command OK.
     Skip(u32),
+    /// Something else comes in the place of this message, and the command is answered NO.
+    StandInAt(u32),
+    /// The same, and an untagged NO; then the connection ends, once.
+    StandInThenEnd(u32),
+    /// This message comes with every answer to FETCH, whether it was asked for or not.
+    Unasked(u32),
+    /// This mailbox cannot be selected: what the server says. With BYE the connection ends.
+    Selecting(&'static str, &'static str),
     /// RFC822.SIZE and the order of items are wrong: flags and UID come after the octets.
     Reordered,
     /// `BODY[] NIL` for this message.

@@ -11,6 +11,7 @@ use sealpost_archive::keep::ownership::claim_like;
 use sealpost_archive::keep::transfer::{Transferred, planned, transfer};
 use sealpost_archive::keep::{Copy, Folder, FolderName, Kept, Known};
 use sealpost_archive::restored::Restored;
+use sealpost_base::Kind;
 use serde::Serialize;
 
 use super::folders::{Chosen, FolderArgs};
@@ -21,6 +22,7 @@ use super::stop;
 use super::target::{Format, SealedArgs, Target, end, format_of};
 use crate::exit::{FAILED, TEMPORARY, Usage};
 use crate::global::Global;
+use crate::output::warn;
 
 /// Arguments of `sealpost archive export`.
 #[derive(clap::Args)]
@@ -121,7 +123,10 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
             if dry_run {
                 return plan(&*from, &restored, &*to, &kept);
             }
-            let source = from.look(&kept.name)?;
+            let source = match from.look(&kept.name) {
+                Err(e) if !matches!(e.kind(), Kind::Retry | Kind::Internal) => return Ok(unreadable(&e)),
+                source => source?,
+            };
             let twins = twins(&*source, &restored, &kept);
             let target = to.open(&kept.name, &kept.identity)?;
             transfer(&*source, &twins, target, &mut |octets| {
@@ -140,23 +145,30 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
         let is_good = exported.failed.is_empty() && !exported.interrupted;
         working.suspend(|| global.output().outcome(is_good, &exported, Exported::text))?;
     }
+    let unreadable = from.unreadable();
     end(from).await;
+    for what in &unreadable {
+        warn(format_args!("sealpost: not exported: {what}"));
+        code = ExitCode::from(FAILED);
+    }
     if !*stop.borrow() {
         chosen.check()?;
     }
     Ok(code)
 }
 
-/// What would be done with a folder. Nothing is changed, so what opening a folder would take over or mend is not opened.
+/// A folder of which nothing can be read is named, and the next one follows.
+fn unreadable(e: &sealpost_base::Error) -> Transferred {
+    Transferred { failed: vec![(0, e.to_string())], ..Transferred::default() }
+}
+
+/// What would be done with a folder. Nothing is changed, so what opening a folder of the destination would mend is not opened.
 fn plan(
     from: &dyn Copy,
     restored: &Restored,
     to: &dyn Copy,
     kept: &Kept,
 ) -> sealpost_base::Result<Transferred> {
-    if let Some((messages, octets)) = from.untaken(&kept.name)? {
-        return Ok(Transferred { messages, octets, ..Transferred::default() });
-    }
     let same = |there: &&Kept| {
         let id = &kept.identity.mailboxid;
         there.identity.uidvalidity == kept.identity.uidvalidity
@@ -164,11 +176,14 @@ fn plan(
     };
     let there = to.folders()?;
     let there = there.iter().find(same);
-    if !kept.as_left || there.is_some_and(|there| !there.as_left) {
+    if there.is_some_and(|there| !there.as_left) {
         let why = "its files are not as the last run left them, and a look into them would mend them: pull, or export, first";
         return Ok(Transferred { failed: vec![(0, why.to_owned())], ..Transferred::default() });
     }
-    let source = from.look(&kept.name)?;
+    let source = match from.look(&kept.name) {
+        Err(e) if !matches!(e.kind(), Kind::Retry | Kind::Internal) => return Ok(unreadable(&e)),
+        source => source?,
+    };
     let twins = twins(&*source, restored, kept);
     match there {
         Some(there) => planned(&*source, &twins, to.look(&there.name)?.known()),
@@ -202,7 +217,7 @@ async fn source(args: &Args, global: &Global) -> Result<Source> {
         differs(from)?;
         let format = format_of(args.from_format, from)?;
         let target = Target { format, directory: from, sealed: &args.sealed, make: None };
-        let copy = target.open(global).await?;
+        let copy = target.open_to_read(global).await?;
         let restored = record::of_copy(&copy, from, None).await?;
         return Ok(Source { copy, user: "archive".to_owned(), folders: args.folders.clone(), restored });
     }
@@ -214,7 +229,7 @@ async fn source(args: &Args, global: &Global) -> Result<Source> {
     differs(&account.into)?;
     let folders = args.folders.clone().or(&account.folders, &account.exclude);
     let sealed = account.sealed(&args.sealed);
-    let copy = account.target(&sealed, false).open(global).await?;
+    let copy = account.target(&sealed, false).open_to_read(global).await?;
     let restored = record::of_copy(&copy, &account.into, Some((&accounts, name))).await?;
     Ok(Source { copy, user: account.server.user.clone(), folders, restored })
 }

@@ -136,6 +136,23 @@ impl Target<'_> {
         Ok(tokio::task::spawn_blocking(open).await?.map_err(in_use)?.into())
     }
 
+    /// Opens a copy that is there, to read messages out of it: nothing in its files is changed.
+    ///
+    /// # Errors
+    /// As [`Target::open`].
+    pub async fn open_to_read(&self, global: &Global) -> Result<Arc<dyn Copy>> {
+        if self.format == Format::Sealpost {
+            return self.open(global).await;
+        }
+        found::check(self.format, self.directory, false)?;
+        let (format, directory) = (self.format, self.directory.to_owned());
+        let open = move || match format {
+            Format::Maildir => maildir::open_to_read(&directory),
+            _ => imap_backup::open_to_read(&directory),
+        };
+        Ok(tokio::task::spawn_blocking(open).await?.map_err(in_use)?.into())
+    }
+
     /// As [`Target::open_keeping`]; for a dry run nothing is begun: what is not there is a copy without folders.
     ///
     /// # Errors

@@ -5,7 +5,7 @@ use sealpost_base::{AccountId, ObjectId};
 use sealpost_journal::{Ballot, Place, is_passed_over};
 
 /// Folders at the top that others look through, or that hold nothing that lasts.
-const FOLDERS: [&str; 7] = ["accounts", "aliases", "shares", "usage", "spool", "probe", "store"];
+const FOLDERS: [&str; 8] = ["accounts", "aliases", "server", "shares", "usage", "spool", "probe", "store"];
 
 /// Whether something of Sealpost has such a name.
 pub fn is_known(path: &str) -> bool {

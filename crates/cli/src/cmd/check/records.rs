@@ -16,7 +16,7 @@ use crate::place::Place;
 /// Checks the records of all accounts and aliases; the accounts that can be read, removed ones included.
 pub async fn all(place: &Place, report: &mut Report) -> Result<Vec<AccountRecord>> {
     let mut damaged = BTreeSet::new();
-    for root in ["accounts", "aliases", "shares", "usage"] {
+    for root in ["server", "accounts", "aliases", "shares", "usage"] {
         let mut listed = place.store.list(root, None);
         loop {
             let object = match listed.try_next().await {

@@ -15,7 +15,7 @@ use sealpost_account::directory::{AccountRecord, Directory, NewAccount, Role, Se
 use sealpost_account::{Accounts, NewMessage};
 use sealpost_base::{Budget, Clock, Random, SeededRandom, SystemClock, Timestamp};
 use sealpost_server::Settings;
-use sealpost_vault::record::ServerKey;
+use sealpost_vault::server_key::ServerKeys;
 use sealpost_vault::{RootKey, Store};
 use tokio::time::timeout;
 
@@ -35,7 +35,7 @@ const NAME: &str = "jane@example.org";
 
 /// A store with an account, and what is needed to look at it again.
 struct World {
-    key: ServerKey,
+    key: ServerKeys,
     random: Arc<SeededRandom>,
     clock: Arc<dyn Clock>,
     root: RootKey,
@@ -59,7 +59,7 @@ impl World {
     /// Makes the account in `store`: small messages and large ones, those that came together, and a checkpoint.
     async fn fill(store: &Store) -> Self {
         let random = Arc::new(SeededRandom::new(7));
-        let key = ServerKey::generate(&*random);
+        let key = ServerKeys::generate(&*random);
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let unset = RootKey::generate(&*random);
         let mut world = World { key, random, clock, root: unset };
@@ -114,6 +114,7 @@ impl World {
             dir: dir.to_owned(),
             store: store.clone(),
             key: self.key.clone(),
+            watermarks: Default::default(),
             directory: self.directory(store),
             settings: Settings::default(),
             clock: self.clock.clone(),

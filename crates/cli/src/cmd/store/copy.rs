@@ -72,7 +72,7 @@ const PASSES: usize = 10;
 /// How often what a log refers to is looked through, because the log grew meanwhile.
 const WALKS: usize = 3;
 /// What nobody refers to, what lasts a moment, and what is said of one store and not of another.
-const LEFT_OUT: [&str; 3] = ["probe", "spool", "store"];
+const LEFT_OUT: [&str; 4] = ["probe", "server", "spool", "store"];
 
 /// Digits of a position in the name of a log entry or a manifest.
 const POSITION_DIGITS: usize = 16;

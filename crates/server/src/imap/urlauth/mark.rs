@@ -4,7 +4,7 @@
 
 use ring::hmac;
 use sealpost_base::AccountId;
-use sealpost_vault::record::ServerKey;
+use sealpost_vault::server_key::ServerKeys;
 
 use super::key::AccessKey;
 
@@ -16,7 +16,7 @@ const TAG_BYTES: usize = 32;
 pub(crate) struct UrlMarks(hmac::Key);
 
 impl UrlMarks {
-    pub(crate) fn new(key: &ServerKey) -> Self {
+    pub(crate) fn new(key: &ServerKeys) -> Self {
         UrlMarks(hmac::Key::new(hmac::HMAC_SHA256, &*key.purpose("urlauth")))
     }
 
@@ -56,7 +56,7 @@ mod tests {
     #[test]
     fn a_token_is_good_for_one_url_of_one_account_under_one_key() {
         let random = SeededRandom::new(1);
-        let marks = UrlMarks::new(&ServerKey::generate(&random));
+        let marks = UrlMarks::new(&ServerKeys::generate(&random));
         let (key, other) = (AccessKey::generate(&random, 0), AccessKey::generate(&random, 1));
         let (me, you) = (AccountId([1; 16]), AccountId([2; 16]));
         let hex = marks.token(me, &key, "url");

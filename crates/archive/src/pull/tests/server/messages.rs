@@ -38,7 +38,7 @@ impl Session {
             .and_then(|(_, rest)| rest.split([' ', ')']).next()?.parse().ok())
             .unwrap_or(0);
         let half = self.has(&Fault::HalfListed);
-        let mut out = String::new();
+        let mut out = String::from_utf8(self.unasked()).unwrap();
         if command.contains("HEADER.FIELDS") {
             return self.headers(mailbox, set, command);
         }
@@ -164,7 +164,7 @@ impl Session {
         if self.has(&Fault::EndlessLine) {
             return ([b"* 1 FETCH (FLAGS (", ENDLESS].concat(), None);
         }
-        let mut out = Vec::new();
+        let mut out = self.unasked();
         let mut refused = false;
         for (nth, (uid, (flags, octets))) in mailbox.messages.iter().enumerate() {
             if !contains(set, *uid) || self.has(&Fault::Skip(*uid)) {
@@ -182,6 +182,21 @@ impl Session {
                 return (out, None);
             }
             let n = nth + 1;
+            let ends = self.once(|fault| *fault == Fault::StandInThenEnd(*uid)).is_some();
+            if ends || self.has(&Fault::StandInAt(*uid)) {
+                let filler = "?".repeat(octets.len());
+                let begin = format!("* {n} FETCH (UID {uid} FLAGS () BODY[] {{{}}}\r\n", filler.len());
+                out.extend_from_slice(format!("{begin}{filler})\r\n").as_bytes());
+                refused = true;
+                if ends {
+                    out.extend_from_slice(
+                        format!("* NO [CORRUPTION] message UID {uid} is damaged\r\n").as_bytes(),
+                    );
+                    out.extend_from_slice(CUT);
+                    return (out, None);
+                }
+                continue;
+            }
             let other = self.dates().into_iter().find(|(of, _)| of == uid).map(|(_, date)| date);
             let date = format!("INTERNALDATE {}", other.unwrap_or("\"17-Jul-1996 02:44:25 -0700\""));
             let size = octets.len();
@@ -231,6 +246,21 @@ impl Session {
         }
         let completion = if refused { "NO some messages cannot be read" } else { "OK fetched" };
         (out, Some(completion.into()))
+    }
+}
+
+impl Session {
+    /// Messages that come without being asked for.
+    fn unasked(&self) -> Vec<u8> {
+        let world = self.world.lock().unwrap();
+        let unasked =
+            world.faults.iter().filter_map(|f| if let Fault::Unasked(n) = f { Some(*n) } else { None });
+        let message = |uid: u32| {
+            let small = format!("* 1 FETCH (UID {uid} FLAGS () BODY[] {{5}}\r\nwrong)\r\n");
+            let large = format!("* 1 FETCH (BODY[] {{100000}}\r\n{} UID {uid})\r\n", "w".repeat(100_000));
+            small + &large
+        };
+        unasked.map(message).collect::<String>().into_bytes()
     }
 }
 

@@ -227,8 +227,8 @@ impl Session {
                 }
             }
             "LIST" => (self.list(command), done("OK listed")),
-            "STATUS" => (self.status(&self.named(command.split(' ').nth(1))), done("OK")),
-            "EXAMINE" | "SELECT" => self.select(&self.named(command.split(' ').nth(1))),
+            "STATUS" => (self.status(&self.named(argument(command))), done("OK")),
+            "EXAMINE" | "SELECT" => self.select(&self.named(argument(command))),
             "UID" => self.uid(command),
             "CREATE" => {
                 let name = self.named(command.split(' ').nth(1));
@@ -296,6 +296,16 @@ impl Session {
         if self.has(&Fault::MailboxGone) {
             return (Vec::new(), Some("NO [NONEXISTENT] no such mailbox".into()));
         }
+        let says = self.world.lock().unwrap().faults.iter().find_map(|fault| match fault {
+            Fault::Selecting(mailbox, says) if *mailbox == name => Some(*says),
+            _ => None,
+        });
+        if let Some(bye) = says.filter(|says| says.starts_with("BYE")) {
+            return ([format!("* {bye}\r\n").as_bytes(), CUT].concat(), None);
+        }
+        if let Some(says) = says {
+            return (Vec::new(), Some(says.to_owned()));
+        }
         let restless = self.has(&Fault::RestlessUidValidity);
         let mut world = self.world.lock().unwrap();
         let condstore = world.capabilities.contains("CONDSTORE");
@@ -343,6 +353,15 @@ impl Session {
 
 fn find(bytes: &[u8], what: &[u8]) -> Option<usize> {
     memchr::memmem::find(bytes, what)
+}
+
+/// The first argument of a command, which may have spaces in it if it is quoted.
+fn argument(command: &str) -> Option<&str> {
+    let rest = command.split_once(' ')?.1;
+    match rest.strip_prefix('"') {
+        Some(quoted) => quoted.split('"').next(),
+        None => rest.split(' ').next(),
+    }
 }
 
 fn unquoted(word: &str) -> String {

@@ -1,0 +1,352 @@
+//! [`Watermarks`]: what this node has seen of a store, so that it notices when the store goes back.
+//!
+//! Whoever may write to a bucket can remove the newest objects of a log, or the newest version of a record, and what is left is
+//! authentic: an earlier state of the account, with passwords that were withdrawn and UIDs that are given out a second time.
+//! Nothing in the bucket can tell that. So a node keeps, outside of it, the last position of each log and the last version of
+//! each account's and alias's record that it has seen, and refuses what would have to be wrong:
+//!
+//! - a record that is older than one that was seen, or that is not there any more ([`Watermarks::record`]);
+//! - an append to a log that ends before a position that was seen ([`Watermarks::may_follow`]). What is left is served to be read.
+//!
+//! It is written now and then, not with each change, and bounded: of very many accounts the node knows those that it has
+//! seen last. Restoring a backup looks like going back; the operator confirms it ([`Watermarks::confirm`]).
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io::{ErrorKind, Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use lru::LruCache;
+use sealpost_base::{AccountId, Error, Position, Result, limits};
+use sealpost_vault::owner;
+use sealpost_vault::server_key::{KeyId, MAC_BYTES, Macs, Purpose, ServerKeys};
+
+#[cfg(test)]
+mod tests;
+
+/// What the file is called, in the data directory.
+pub const FILE: &str = "watermarks";
+
+/// "Sealpost watermarks", version 1.
+const MAGIC: [u8; 4] = *b"SPW\x01";
+/// Magic and key; how often going back was confirmed; how many logs and records.
+const HEAD_BYTES: usize = 4 + 4 + 8 + 4 + 4;
+/// Bytes of the path of a record.
+const PATH_BYTES: usize = 1024;
+/// Bytes of the file.
+const FILE_BYTES: usize =
+    HEAD_BYTES + limits::WATERMARKS * (16 + 8) + limits::WATERMARKS * (2 + PATH_BYTES + 8) + MAC_BYTES;
+/// What the operator does about it.
+const REMEDY: &str = "if a backup was restored, confirm that with `sealpost store confirm-restore`; else put back what is missing";
+
+/// What was seen. Cloning shares it. The default remembers as long as the process runs.
+#[derive(Clone, Default)]
+pub struct Watermarks(Arc<Inner>);
+
+#[derive(Default)]
+struct Inner {
+    file: Option<(PathBuf, Macs)>,
+    seen: Mutex<Seen>,
+}
+
+struct Seen {
+    /// How often an operator has confirmed that the store went back.
+    confirmed: u64,
+    logs: LruCache<AccountId, u64>,
+    records: LruCache<Box<str>, u64>,
+    /// What is known to have gone back.
+    back: BTreeSet<String>,
+    /// Something is not in the file.
+    dirty: bool,
+}
+
+impl Default for Seen {
+    fn default() -> Self {
+        let (logs, records) = (LruCache::unbounded(), LruCache::unbounded());
+        Seen { confirmed: 0, logs, records, back: BTreeSet::new(), dirty: false }
+    }
+}
+
+impl Watermarks {
+    /// What the file at `path` says, and what is seen from now on. A file that cannot be believed is reported, and begins anew.
+    ///
+    /// # Errors
+    /// `Retry` if it cannot be read.
+    pub fn load(path: &Path, keys: &ServerKeys) -> Result<Self> {
+        let macs = keys.macs(Purpose::Watermark);
+        let seen = match read(path, &macs)? {
+            OnDisk::Seen(seen) => seen,
+            OnDisk::None => Seen::default(),
+            OnDisk::Damaged => {
+                let path = path.display();
+                tracing::warn!(%path, "what this node has seen of the store cannot be read, and begins anew");
+                Seen::default()
+            }
+        };
+        Ok(Watermarks(Arc::new(Inner { file: Some((path.to_owned(), macs)), seen: Mutex::new(seen) })))
+    }
+
+    /// Forgets what was seen of a store that went back, since an operator says that it was to: in the file, which processes that run
+    /// look at when they write to it.
+    ///
+    /// # Errors
+    /// `Retry` if the file cannot be read or written.
+    pub fn confirm(path: &Path, keys: &ServerKeys) -> Result<()> {
+        let macs = keys.macs(Purpose::Watermark);
+        let confirmed = match read(path, &macs)? {
+            OnDisk::Seen(seen) => seen.confirmed,
+            // More than any process may know of.
+            OnDisk::Damaged => u64::from(u32::MAX),
+            OnDisk::None => 0,
+        };
+        write(path, &macs, &Seen { confirmed: confirmed.saturating_add(1), ..Seen::default() })
+    }
+
+    /// A record has this newest version now, by what the store says; `None`: there is none.
+    ///
+    /// # Errors
+    /// `Retry` if a later version was seen: it is not to be used.
+    pub fn record(&self, directory: &str, found: Option<u64>) -> Result<()> {
+        if !(directory.starts_with("accounts/") || directory.starts_with("aliases/"))
+            || directory.len() > PATH_BYTES
+        {
+            return Ok(());
+        }
+        let mut seen = self.seen();
+        let known = seen.records.get(directory).copied();
+        match (known, found) {
+            (Some(known), found) if found.is_none_or(|found| found < known) => {
+                let is = found.map_or_else(|| "is gone".to_owned(), |found| format!("is at {found}"));
+                Err(seen
+                    .went_back(format!("the record {directory}"), format!("was at version {known} and {is}")))
+            }
+            (known, Some(found)) if known != Some(found) => {
+                seen.records.put(directory.into(), found);
+                if seen.records.len() > limits::WATERMARKS {
+                    seen.records.pop_lru();
+                }
+                seen.forward(&format!("the record {directory}"));
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// There is an authentic entry of the account's log at this position.
+    pub fn saw(&self, account: AccountId, position: Position) {
+        let mut seen = self.seen();
+        if seen.logs.get(&account).is_none_or(|known| *known < position.0) {
+            seen.logs.put(account, position.0);
+            if seen.logs.len() > limits::WATERMARKS {
+                seen.logs.pop_lru();
+            }
+            seen.forward(&log_name(account));
+        }
+    }
+
+    /// Whether an entry may follow the one at `end`, where the store says that the account's log ends.
+    ///
+    /// # Errors
+    /// `Retry` if there was a later one.
+    pub fn may_follow(&self, account: AccountId, end: Position) -> Result<()> {
+        let mut seen = self.seen();
+        match seen.logs.get(&account).copied() {
+            Some(known) if end.0 < known => {
+                let what = format!("had entry {known} and ends at {}", end.0);
+                Err(seen.went_back(log_name(account), what))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// How much is known to have gone back.
+    pub fn back(&self) -> usize {
+        self.seen().back.len()
+    }
+
+    /// The last position that was seen of each log.
+    pub fn logs(&self) -> Vec<(AccountId, Position)> {
+        self.seen().logs.iter().map(|(account, position)| (*account, Position(*position))).collect()
+    }
+
+    /// The last version that was seen of each record.
+    pub fn records(&self) -> Vec<(String, u64)> {
+        self.seen().records.iter().map(|(directory, version)| (directory.to_string(), *version)).collect()
+    }
+
+    /// Writes what is not in the file. Other processes may write to it: what they saw is taken over. Blocks.
+    ///
+    /// # Errors
+    /// `Retry` if it cannot be written.
+    pub fn save(&self) -> Result<()> {
+        let Some((path, macs)) = &self.0.file else { return Ok(()) };
+        let there = read(path, macs)?;
+        let mut seen = self.seen();
+        if let OnDisk::Seen(there) = there {
+            seen.take_over(there);
+        }
+        if !seen.dirty {
+            return Ok(());
+        }
+        // The disk is waited for while others note what they see; small, and seldom.
+        let bytes = encode(macs, &seen);
+        seen.dirty = false;
+        drop(seen);
+        write_bytes(path, &bytes).inspect_err(|_| self.seen().dirty = true)
+    }
+
+    /// Writes all of it, also if it is in the file: under another key now.
+    ///
+    /// # Errors
+    /// As [`Watermarks::save`].
+    pub fn rewrite(&self) -> Result<()> {
+        let is_something = {
+            let mut seen = self.seen();
+            seen.dirty = !(seen.logs.is_empty() && seen.records.is_empty() && seen.confirmed == 0);
+            seen.dirty
+        };
+        if is_something { self.save() } else { Ok(()) }
+    }
+
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.0.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Seen {
+    fn went_back(&mut self, what: String, how: String) -> Error {
+        if self.back.len() < limits::LOGGED_ERRORS && self.back.insert(what.clone()) {
+            tracing::error!(%what, %how, "the store has gone back: {REMEDY}");
+        }
+        Error::retry(format!("{what} {how}: {REMEDY}"))
+    }
+
+    /// It is there again, or later.
+    fn forward(&mut self, what: &str) {
+        self.dirty = true;
+        self.back.remove(what);
+    }
+
+    fn take_over(&mut self, there: Seen) {
+        if there.confirmed > self.confirmed {
+            tracing::warn!(
+                "an operator has confirmed that the store went back: what was seen of it before is forgotten"
+            );
+            *self = Seen { dirty: self.dirty, ..there };
+            return;
+        }
+        for (account, position) in there.logs.iter() {
+            if self.logs.peek(account).is_none_or(|known| known < position) {
+                self.logs.put(*account, *position);
+            }
+        }
+        for (directory, version) in there.records.iter() {
+            if self.records.peek(directory).is_none_or(|known| known < version) {
+                self.records.put(directory.clone(), *version);
+            }
+        }
+        while self.logs.len() > limits::WATERMARKS {
+            self.logs.pop_lru();
+        }
+        while self.records.len() > limits::WATERMARKS {
+            self.records.pop_lru();
+        }
+    }
+}
+
+fn log_name(account: AccountId) -> String {
+    format!("the log of {account}")
+}
+
+/// What there is of a file.
+enum OnDisk {
+    None,
+    Damaged,
+    Seen(Seen),
+}
+
+fn read(path: &Path, macs: &Macs) -> Result<OnDisk> {
+    let mut bytes = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(FILE_BYTES as u64 + 1).read_to_end(&mut bytes));
+    match read {
+        Ok(_) => Ok(decode(macs, &bytes).map_or(OnDisk::Damaged, OnDisk::Seen)),
+        Err(e) if e.kind() == ErrorKind::NotFound => Ok(OnDisk::None),
+        Err(e) => Err(failed(path, e)),
+    }
+}
+
+fn failed(path: &Path, e: std::io::Error) -> Error {
+    Error::retry(path.display().to_string()).with_source(owner::explained(path, e))
+}
+
+fn write(path: &Path, macs: &Macs, seen: &Seen) -> Result<()> {
+    write_bytes(path, &encode(macs, seen))
+}
+
+fn write_bytes(path: &Path, bytes: &[u8]) -> Result<()> {
+    let temporary = path.with_extension("new");
+    let written = owner::create_anew(&temporary).and_then(|mut file| {
+        file.write_all(bytes)?;
+        file.sync_data()?;
+        fs::rename(&temporary, path)
+    });
+    written.map_err(|e| failed(path, e))
+}
+
+fn encode(macs: &Macs, seen: &Seen) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(HEAD_BYTES + seen.logs.len() * 24 + seen.records.len() * 64);
+    bytes.extend_from_slice(&MAGIC);
+    bytes.extend_from_slice(&macs.current().0);
+    bytes.extend_from_slice(&seen.confirmed.to_be_bytes());
+    for count in [seen.logs.len(), seen.records.len()] {
+        bytes.extend_from_slice(&u32::try_from(count).unwrap_or(u32::MAX).to_be_bytes());
+    }
+    // What was seen last comes first, and is put last when it is read.
+    for (account, position) in &seen.logs {
+        bytes.extend_from_slice(&account.0);
+        bytes.extend_from_slice(&position.to_be_bytes());
+    }
+    for (directory, version) in &seen.records {
+        bytes.extend_from_slice(&u16::try_from(directory.len()).unwrap_or(u16::MAX).to_be_bytes());
+        bytes.extend_from_slice(directory.as_bytes());
+        bytes.extend_from_slice(&version.to_be_bytes());
+    }
+    let mac = macs.sign(&[&bytes]);
+    bytes.extend_from_slice(&mac);
+    bytes
+}
+
+fn decode(macs: &Macs, bytes: &[u8]) -> Option<Seen> {
+    let (signed, mac) = bytes.split_last_chunk::<MAC_BYTES>()?;
+    let mut rest = signed.strip_prefix(&MAGIC)?;
+    if !macs.verify(KeyId(take(&mut rest)?), &[signed], mac) {
+        return None;
+    }
+    let confirmed = u64::from_be_bytes(take(&mut rest)?);
+    let (logs, records) = (u32::from_be_bytes(take(&mut rest)?), u32::from_be_bytes(take(&mut rest)?));
+    let mut seen = Seen { confirmed, ..Seen::default() };
+    let (mut all_logs, mut all_records) = (Vec::new(), Vec::new());
+    for _ in 0..logs {
+        all_logs.push((AccountId(take(&mut rest)?), u64::from_be_bytes(take(&mut rest)?)));
+    }
+    for _ in 0..records {
+        let length = usize::from(u16::from_be_bytes(take(&mut rest)?));
+        let (directory, after) = rest.split_at_checked(length)?;
+        rest = after;
+        all_records.push((std::str::from_utf8(directory).ok()?.into(), u64::from_be_bytes(take(&mut rest)?)));
+    }
+    for (account, position) in all_logs.into_iter().rev() {
+        seen.logs.put(account, position);
+    }
+    for (directory, version) in all_records.into_iter().rev() {
+        seen.records.put(directory, version);
+    }
+    rest.is_empty().then_some(seen)
+}
+
+fn take<const N: usize>(from: &mut &[u8]) -> Option<[u8; N]> {
+    let (taken, rest) = from.split_first_chunk::<N>()?;
+    *from = rest;
+    Some(*taken)
+}

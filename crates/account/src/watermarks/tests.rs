@@ -1,0 +1,98 @@
+//! What was seen is remembered, bounded, and only an operator has it forgotten.
+
+use sealpost_base::{Kind, SeededRandom};
+
+use super::*;
+
+fn keys() -> ServerKeys {
+    ServerKeys::generate(&SeededRandom::new(1))
+}
+
+fn id(n: u32) -> AccountId {
+    let mut id = [0; 16];
+    id[..4].copy_from_slice(&n.to_be_bytes());
+    AccountId(id)
+}
+
+#[test]
+fn what_goes_back_is_refused_until_it_is_back_or_confirmed() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("watermarks");
+    let marks = Watermarks::load(&path, &keys()).unwrap();
+    marks.record("accounts/a", Some(3)).unwrap();
+    marks.saw(id(1), Position(9));
+    marks.save().unwrap();
+    let again = Watermarks::load(&path, &keys()).unwrap();
+    for marks in [&marks, &again] {
+        for found in [Some(2), None] {
+            let e = marks.record("accounts/a", found).unwrap_err();
+            assert!(e.kind() == Kind::Retry && e.to_string().contains("confirm-restore"), "{e}");
+        }
+        marks.may_follow(id(1), Position(9)).unwrap();
+        marks.may_follow(id(2), Position(0)).unwrap();
+        assert!(marks.may_follow(id(1), Position(8)).is_err());
+        assert_eq!(marks.back(), 2);
+        marks.record("accounts/never", None).unwrap();
+        marks.record("usage/a", Some(3)).unwrap();
+        marks.record("usage/a", Some(2)).unwrap();
+    }
+    again.saw(id(1), Position(10));
+    again.record("accounts/a", Some(4)).unwrap();
+    assert_eq!(again.back(), 0, "it is there, and later");
+    again.save().unwrap();
+    // One process has what the other one saw, and both what was confirmed.
+    marks.save().unwrap();
+    assert!(marks.may_follow(id(1), Position(9)).is_err());
+    Watermarks::confirm(&path, &keys()).unwrap();
+    marks.save().unwrap();
+    again.save().unwrap();
+    for marks in [&marks, &again, &Watermarks::load(&path, &keys()).unwrap()] {
+        marks.record("accounts/a", Some(1)).unwrap();
+        marks.may_follow(id(1), Position(0)).unwrap();
+        assert_eq!(marks.back(), 0);
+    }
+}
+
+#[test]
+fn a_file_that_was_changed_is_not_believed() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("watermarks");
+    let marks = Watermarks::load(&path, &keys()).unwrap();
+    marks.record("aliases/a", Some(3)).unwrap();
+    marks.saw(id(1), Position(9));
+    marks.save().unwrap();
+    let bytes = fs::read(&path).unwrap();
+    let macs = keys().macs(Purpose::Watermark);
+    assert!(decode(&macs, &bytes).is_some());
+    for bit in 0..bytes.len() * 8 {
+        let mut changed = bytes.clone();
+        changed[bit / 8] ^= 1 << (bit % 8);
+        assert!(decode(&macs, &changed).is_none(), "{bit}");
+    }
+    assert!((0..bytes.len()).all(|length| decode(&macs, &bytes[..length]).is_none()));
+    let others = ServerKeys::generate(&SeededRandom::new(2));
+    assert!(Watermarks::load(&path, &others).unwrap().logs().is_empty());
+    let rotated = keys().with_next(&SeededRandom::new(3)).unwrap().rotated();
+    assert_eq!(Watermarks::load(&path, &rotated).unwrap().logs(), [(id(1), Position(9))]);
+}
+
+#[test]
+fn only_what_was_seen_last_is_remembered() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("watermarks");
+    let marks = Watermarks::load(&path, &keys()).unwrap();
+    let n = limits::WATERMARKS as u32;
+    for account in 0..n + 2 {
+        marks.saw(id(account), Position(5));
+        marks.record(&format!("accounts/{account}"), Some(5)).unwrap();
+    }
+    marks.save().unwrap();
+    for marks in [&marks, &Watermarks::load(&path, &keys()).unwrap()] {
+        assert_eq!((marks.logs().len(), marks.records().len()), (n as usize, n as usize));
+        assert!(
+            marks.may_follow(id(1), Position(0)).is_ok() && marks.may_follow(id(2), Position(0)).is_err()
+        );
+        assert!(marks.record("accounts/1", None).is_ok() && marks.record("accounts/2", None).is_err());
+    }
+    assert!(fs::metadata(&path).unwrap().len() < FILE_BYTES as u64);
+}

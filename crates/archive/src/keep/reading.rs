@@ -1,0 +1,135 @@
+//! [`Reading`]: the files of a folder that is only read, and where nothing of the copy is changed.
+//!
+//! A copy that is opened to be read ([`super::Copy::folders`] and [`super::Copy::look`], nothing else) may be damaged, on a medium that
+//! cannot be written, or another program's. What other runs mend is made in a directory of this run's own, [`Scratch`]: journals are
+//! taken over from `.imap` files there, and damaged ones are read out into it.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use sealpost_base::{Error, Result};
+use sealpost_vault::owner;
+
+use super::contents::Contents;
+use super::files::open_file;
+use super::folder::Files;
+use super::journal::Message;
+use super::{Arrived, Flags, Resume};
+use crate::io_error;
+
+/// Where what is mended of a copy is, for as long as it is read.
+pub struct Scratch {
+    directory: tempfile::TempDir,
+    files: AtomicU64,
+}
+
+impl Scratch {
+    /// An empty one, in the system's directory for temporary files.
+    ///
+    /// # Errors
+    /// `Retry` if it cannot be made.
+    pub fn new() -> Result<Self> {
+        let directory = tempfile::Builder::new().prefix("sealpost-").tempdir();
+        let directory = directory.map_err(|e| io_error(std::env::temp_dir(), e))?;
+        Ok(Scratch { directory, files: AtomicU64::new(0) })
+    }
+
+    /// A path that nothing has.
+    pub fn path(&self) -> PathBuf {
+        self.directory.path().join(format!("{}.sealpost", self.files.fetch_add(1, Ordering::Relaxed)))
+    }
+
+    /// A copy of the file at `path`.
+    ///
+    /// # Errors
+    /// `Retry` if it cannot be read or written.
+    pub fn copy(&self, path: &Path) -> Result<PathBuf> {
+        let to = self.path();
+        let copy = || io::copy(&mut open_file(path)?, &mut owner::create(&to)?);
+        copy().map_err(|e| io_error(path, e))?;
+        Ok(to)
+    }
+}
+
+/// Where the text of a message is.
+type Text = Box<dyn Fn(&Message, &Flags) -> Result<Box<dyn Read>> + Send>;
+
+/// The files of a folder that is read.
+pub struct Reading {
+    text: Text,
+    notices: Vec<String>,
+}
+
+impl Reading {
+    /// Reads messages by `text`; `notices`: what is wrong with the folder.
+    pub fn new(text: Text, notices: Vec<String>) -> Self {
+        Reading { text, notices }
+    }
+}
+
+fn refused<T>() -> Result<T> {
+    Err(Error::internal("a copy that is only read was to be changed"))
+}
+
+impl Files for Reading {
+    fn begin(&mut self) -> Result<()> {
+        refused()
+    }
+
+    fn write(&mut self, _text: &[u8]) -> Result<()> {
+        refused()
+    }
+
+    fn finish(&mut self, _arrived: &Arrived) -> Result<(u64, u64)> {
+        refused()
+    }
+
+    fn abandon(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    fn flags(&mut self, _uid: u32, _before: &Flags, _after: &Flags) -> Result<()> {
+        refused()
+    }
+
+    fn vanished(&mut self, _uid: u32, _flags: &Flags) -> Result<()> {
+        refused()
+    }
+
+    fn renumber(&mut self, _contents: &mut Contents, _uids: &BTreeMap<u32, u32>) -> Result<u64> {
+        refused()
+    }
+
+    fn sync(&mut self) -> Result<u64> {
+        refused()
+    }
+
+    fn committed(&mut self, _contents: &Contents, _resume: &Resume) -> Result<()> {
+        refused()
+    }
+
+    fn close(&mut self, _contents: &Contents) -> Result<u64> {
+        refused()
+    }
+
+    fn text(&self, message: &Message, flags: &Flags) -> Result<Box<dyn Read + '_>> {
+        (self.text)(message, flags)
+    }
+
+    fn notices(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.notices)
+    }
+}
+
+/// Which of the files at these paths there is; the first one if there is none.
+pub fn first_there(paths: [PathBuf; 2]) -> PathBuf {
+    let [first, second] = paths;
+    let is_there = |path: &Path| fs::symlink_metadata(path).is_ok();
+    if !is_there(&first) && is_there(&second) { second } else { first }
+}
+
+#[cfg(test)]
+mod tests;

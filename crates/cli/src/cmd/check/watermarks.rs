@@ -1,0 +1,43 @@
+//! What this node has seen of the store, held against what is there.
+
+use anyhow::Result;
+use sealpost_base::Position;
+use sealpost_journal::Journal;
+use sealpost_vault::entry::LogKey;
+
+use super::report::{Place as At, Report};
+use crate::place::Place;
+
+const REMEDY: &str = "if a backup was restored, confirm that with `sealpost store confirm-restore`";
+
+/// Names every log and record that ends before what was seen of it.
+///
+/// # Errors
+/// If the store cannot be listed.
+pub async fn check(place: &Place, report: &mut Report) -> Result<()> {
+    let key = LogKey::of(&place.key);
+    for (account, seen) in place.watermarks.logs() {
+        let journal = Journal::new(place.store.clone(), account, &key, place.random.clone());
+        if seen == Position::ZERO || journal.last_after(Position(seen.0 - 1)).await? >= seen {
+            continue;
+        }
+        // Nothing is left of an account that was deleted for good.
+        let path = format!("acct/{account}");
+        if !place.store.names_below(&path).await?.is_empty() {
+            report.found(
+                At::Object(path),
+                format!("its log had entry {seen}, which this node has seen, and ends before that: {REMEDY}"),
+            );
+        }
+    }
+    for (directory, seen) in place.watermarks.records() {
+        let last = place.store.names_below(&directory).await?;
+        let version = |name: &String| sealpost_journal::Place::parse(name).map(|place| place.position.0);
+        if last.iter().filter_map(version).max().is_none_or(|last| last < seen) {
+            let why =
+                format!("this node has seen version {seen} of it, which is not there any more: {REMEDY}");
+            report.found(At::Object(directory), why);
+        }
+    }
+    Ok(())
+}

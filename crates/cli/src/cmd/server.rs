@@ -1,0 +1,165 @@
+//! `sealpost server key`: the key that authenticates records, and how it is replaced.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Subcommand;
+use sealpost_account::directory::Directory;
+use sealpost_account::{Watermarks, watermarks};
+use sealpost_vault::server_key::{Role, ServerKeys};
+use serde::Serialize;
+
+use crate::global::Global;
+use crate::place::{KEY_FILE, Place};
+
+/// Arguments of `sealpost server`.
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// The key file `server.key`
+    Key(KeyArgs),
+}
+
+#[derive(clap::Args)]
+struct KeyArgs {
+    #[command(subcommand)]
+    command: KeyCommand,
+}
+
+#[derive(Subcommand)]
+enum KeyCommand {
+    /// List the keys by their ids
+    List,
+    /// Replace the current key by a new one, and authenticate all records with that
+    Rotate(RotateArgs),
+}
+
+#[derive(clap::Args)]
+#[command(
+    after_help = "On one node: stop the server, rotate, start it. What was interrupted goes on when it is run again.\n
+On several nodes, none of which has to stop for long:
+  1. `rotate --prepare` on one node makes the next key. Copy server.key to all nodes, and restart each: they take both keys.
+  2. `rotate` there makes it the current one, and keeps the old one for records. Copy server.key again, and restart each node.
+  3. `rotate --finish` there, when all have been restarted. Copy server.key once more, and restart each node when it suits.\n
+Keep server.key in the backup, in its last state. URLs that were authorized (URLAUTH) end with the key they were made with."
+)]
+struct RotateArgs {
+    /// Make the next key and do not use it yet
+    #[arg(long, conflicts_with = "finish")]
+    prepare: bool,
+    /// All nodes have the new key: the old one does not count for records any more
+    #[arg(long)]
+    finish: bool,
+}
+
+#[derive(Serialize)]
+struct Key {
+    id: String,
+    role: &'static str,
+}
+
+#[derive(Serialize)]
+struct Keys {
+    keys: Vec<Key>,
+}
+
+#[derive(Serialize)]
+struct Rotated {
+    keys: Vec<Key>,
+    /// Records that there are, and those that were written again.
+    records: u64,
+    again: u64,
+    /// What is to be done next.
+    next: &'static str,
+}
+
+/// Does it.
+pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
+    let Command::Key(args) = args.command;
+    match args.command {
+        KeyCommand::List => {
+            let place = Place::open_to_read(global).await?;
+            global.output().done(&Keys { keys: listed(&place.key) }, |keys| text(&keys.keys))?;
+        }
+        KeyCommand::Rotate(args) => rotate(&args, global).await?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn rotate(args: &RotateArgs, global: &Global) -> Result<()> {
+    let place = Place::open(global).await?;
+    let mut keys = place.key.clone();
+    // What was prepared is in use on other nodes: they have to be told before the old key goes.
+    let one_by_one = args.prepare || keys.next().is_some() || (keys.is_rotating() && !args.finish);
+    if args.prepare {
+        keys = keys.with_next(&*place.random)?;
+        keep(&place, &keys).await?;
+        let next = "copy server.key to all nodes, restart each, and run `sealpost server key rotate` here";
+        return told(global, &keys, Default::default(), next);
+    }
+    if !args.finish && !keys.is_rotating() {
+        keys = keys.with_next(&*place.random)?.rotated();
+        // Before anything is written under it.
+        keep(&place, &keys).await?;
+    }
+    let (clock, random) = (place.clock.clone(), place.random.clone());
+    let directory = Directory::new(place.store.clone(), keys.clone(), clock, random);
+    let directory = directory.with_watermarks(place.watermarks.clone());
+    let done = directory.authenticate_again().await?;
+    if one_by_one && !args.finish {
+        let next = "copy server.key to all nodes, restart each, and then run `sealpost server key rotate --finish` here";
+        return told(global, &keys, done, next);
+    }
+    keys = keys.settled();
+    keep(&place, &keys).await?;
+    told(global, &keys, done, "keep server.key in the backup, and copy it to all nodes; start them")
+}
+
+/// Puts the keys in the place of those of before, and what this node has seen under the new one.
+async fn keep(place: &Place, keys: &ServerKeys) -> Result<()> {
+    let (dir, keys, random) = (place.dir.clone(), keys.clone(), place.random.clone());
+    let kept = tokio::task::spawn_blocking(move || {
+        let seen = Watermarks::load(&dir.join(watermarks::FILE), &keys)?;
+        keys.replace(&dir.join(KEY_FILE), &*random)?;
+        seen.rewrite()
+    });
+    Ok(kept.await??)
+}
+
+fn told(
+    global: &Global,
+    keys: &ServerKeys,
+    done: sealpost_account::directory::Authenticated,
+    next: &'static str,
+) -> Result<()> {
+    let rotated = Rotated { keys: listed(keys), records: done.records, again: done.again, next };
+    global.output().done(&rotated, |rotated| {
+        let Rotated { keys, again, next, .. } = rotated;
+        format!("{}\n{again} records were authenticated again.\nNext: {next}", text(keys))
+    })?;
+    Ok(())
+}
+
+fn listed(keys: &ServerKeys) -> Vec<Key> {
+    let current = std::iter::once((Role::Current, keys.current()));
+    let all = current.chain(keys.older());
+    all.map(|(role, key)| Key { id: key.id().to_string(), role: said(role) }).collect()
+}
+
+fn text(keys: &[Key]) -> String {
+    keys.iter().map(|key| format!("{}  {}", key.id, key.role)).collect::<Vec<_>>().join("\n")
+}
+
+fn said(role: Role) -> &'static str {
+    match role {
+        Role::Current => "current",
+        Role::Next => "next",
+        Role::Older => "older",
+        Role::Retired => "retired",
+    }
+}
