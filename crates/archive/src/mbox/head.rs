@@ -5,9 +5,12 @@
 //! - Thunderbird puts `X-Mozilla-*` first, perhaps behind `X-Account-Key` and `X-UIDL`. If they are there, nothing else
 //!   counts.
 //! - Google Takeout puts `X-GM-THRID` and `X-Gmail-Labels` first. If they are there, nothing else counts either.
-//! - mutt, Dovecot, Alpine, Python and Sealpost write `Status`, `X-Status`, `X-Keywords`, `X-UID`. They remove a message's
-//!   own or quote them (`own_fields`), so there is one of each name as a rule; of several the last one counts,
-//!   because new ones are added at the end.
+//! - Sealpost puts `Status`, `X-Status`, `X-Keywords` first and quotes a message's own (`own_fields`).
+//! - mutt, Dovecot, Alpine, Python remove a message's own as a rule and put `Status`, `X-Status`, `X-Keywords`, `X-UID` at
+//!   the end of the header. Of several there the last one of a name counts.
+//!
+//! A stranger's field in the midst of a header is nobody's note. One at the end of it cannot be told from a program's,
+//! so nothing there says `\Deleted`: only what Sealpost itself wrote does, since the next EXPUNGE would remove the message.
 //!
 //! What does not count is the message's own and stays in it.
 
@@ -29,6 +32,9 @@ const MOZILLA_ACCOUNT: [&str; 2] = ["x-account-key", "x-uidl"];
 const LABELS: &str = "x-gmail-labels";
 /// What concerns the whole file, in its first message.
 const OF_THE_FILE: [&str; 2] = ["x-imap", "x-imapbase"];
+/// What programs put among the fields at the end of a header besides: mutt and Solaris, Evolution.
+const AMONG: [&str; 4] = ["content-length", "lines", "x-evolution", "x-evolution-source"];
+const DELETED: &str = "\\Deleted";
 
 /// What the header says about the file's own matters.
 #[derive(Default)]
@@ -80,13 +86,25 @@ impl Head {
         let mozilla: Vec<_> = mozilla.iter().filter(|field| MOZILLA.contains(&&*field.name)).collect();
         if !mozilla.is_empty() {
             result.take(head, &mozilla);
+            result.never_deleted();
             return result;
         }
-        let last = |name: &&str| fields.iter().rfind(|field| field.name == **name);
-        result.take(head, &STATUS.iter().filter_map(last).collect::<Vec<_>>());
+        let at_top = leading(&fields, |name| STATUS.contains(&name));
+        let at_end: &[Field] = if complete { trailing(&fields, is_at_end) } else { &[] };
+        // Another program that changed Sealpost's file has put some of them at the end.
+        let last = |name: &&str| {
+            let named = |field: &&Field| field.name == **name;
+            at_end.iter().rfind(named).or_else(|| at_top.iter().rfind(named))
+        };
+        let taken: Vec<_> = STATUS.iter().filter_map(last).collect();
+        result.take(head, &taken);
+        let is_ours = |field: &&Field| field.range.start < at_top.last().map_or(0, |last| last.range.end);
+        if !(is_of_sealpost(head, at_top) && taken.iter().copied().all(|field| is_ours(&field))) {
+            result.never_deleted();
+        }
         if first {
-            let of_the_file: Vec<_> =
-                fields.iter().filter(|field| OF_THE_FILE.contains(&&*field.name)).collect();
+            let of_the_file = at_top.iter().chain(at_end).filter(|field| OF_THE_FILE.contains(&&*field.name));
+            let of_the_file: Vec<_> = of_the_file.collect();
             result.status.extend(of_the_file.iter().map(|field| field.range.clone()));
             result.internal = of_the_file.iter().any(|field| field.name == "x-imap")
                 && fields.iter().any(|field| is_internal(head, field));
@@ -114,6 +132,13 @@ impl Head {
         self.flags = fields.iter().any(|field| field.name != "x-uid").then_some(flags);
     }
 
+    /// A message that another program marked for removal comes as one that is not: the archive cannot tell who wrote that.
+    fn never_deleted(&mut self) {
+        if let Some(flags) = &mut self.flags {
+            flags.retain(|flag| flag != DELETED);
+        }
+    }
+
     /// `head` without the fields that belong to the file, and without its length if `length`.
     pub fn without_fields(&self, head: &[u8], length: bool) -> Vec<u8> {
         let mut cut = self.status.clone();
@@ -134,6 +159,25 @@ impl Head {
 fn leading(fields: &[Field], such: impl Fn(&str) -> bool) -> &[Field] {
     let end = fields.iter().position(|field| !such(&field.name)).unwrap_or(fields.len());
     &fields[..end]
+}
+
+/// The fields that the header ends with, as long as they have such names.
+fn trailing(fields: &[Field], such: impl Fn(&str) -> bool) -> &[Field] {
+    let begins = fields.iter().rposition(|field| !such(&field.name)).map_or(0, |at| at + 1);
+    &fields[begins..]
+}
+
+/// What programs add to a header's end.
+fn is_at_end(name: &str) -> bool {
+    STATUS.contains(&name) || OF_THE_FILE.contains(&name) || AMONG.contains(&name)
+}
+
+/// Whether the header begins as Sealpost's exports do: no mail program puts `Status` first, and a stranger's is behind
+/// the trace fields of those who delivered it.
+fn is_of_sealpost(head: &[u8], at_top: &[Field]) -> bool {
+    at_top.first().is_some_and(|field| {
+        field.name == "status" && matches!(value(head, field).trim_ascii(), b"O" | b"RO")
+    })
 }
 
 /// The message in which Alpine, and what reads its files, keeps notes.

@@ -96,6 +96,59 @@ fn odd_files() {
     assert!(!read(&strangers, None)[1].0.internal, "only the first one is the mail program's");
 }
 
+/// In the midst of a header no program keeps notes: the message keeps such a field, and has no flags by it.
+#[test]
+fn a_strangers_field_in_the_midst_of_a_header_says_nothing() {
+    for own in [
+        "X-Status: D\n",
+        "Status: RO\nX-Status: AFDT\n",
+        "X-Keywords: $Junk\nX-UID: 9\n",
+        "x-status : D\n",
+        "X-Mozilla-Status: 0009\n",
+        "X-IMAPbase: 1 2\n",
+        "X-IMAP: 1 2\nX-Not-Subject: x\nSubject: FOLDER INTERNAL DATA\n",
+    ] {
+        for (notes, flags) in [("", None), ("Status: RO\n", Some(vec!["\\Seen".to_owned()]))] {
+            let message = format!("Received: x\n{own}A: b\n");
+            let file = format!("From a Thu Jan  1 00:00:10 1970\n{message}{notes}\nx\n");
+            let (meta, bytes) = read(file.as_bytes(), None).remove(0);
+            assert_eq!((meta.flags, meta.internal), (flags, false), "{own} {notes}");
+            assert_eq!(bodies(file.as_bytes(), None), [format!("{message}\nx\n").replace('\n', "\r\n")]);
+            assert_eq!(bytes, bodies(file.as_bytes(), None)[0].as_bytes());
+        }
+    }
+}
+
+/// A message that is imported as deleted is gone at the next EXPUNGE: only Sealpost's own export says so beyond doubt.
+#[test]
+fn nothing_is_deleted_but_by_what_sealpost_wrote() {
+    let meta = |header: &str| {
+        let file = format!("From a Thu Jan  1 00:00:10 1970\n{header}\nx\n");
+        read(file.as_bytes(), None).remove(0).0.flags.unwrap()
+    };
+    for (header, flags) in [
+        ("A: b\nX-Status: D\n", &[][..]),
+        ("A: b\nX-Status: FD\n", &["\\Flagged"]),
+        ("A: b\nStatus: ROD\nX-Status: AD\nContent-Length: 2\nLines: 1\n", &["\\Answered", "\\Seen"]),
+        ("X-Mozilla-Status: 0009\nA: b\n", &["\\Seen"]),
+        ("X-Status: D\nA: b\n", &[]),
+        ("Status: D\nX-Status: D\nA: b\n", &[]),
+        ("Status: O\nX-Status: D\nA: b\n", &["\\Deleted"]),
+        ("Status: RO\nX-Status: FD\nX-Keywords: x\n", &["\\Deleted", "\\Flagged", "\\Seen", "x"]),
+        ("Status: O\nA: b\nX-Status: D\n", &[]),
+        ("X-Keywords: x\nA: b\nStatus: RO\n", &["\\Seen", "x"]),
+    ] {
+        assert_eq!(meta(header), flags, "{header}");
+    }
+    let mut writer = MboxWriter::new(Vec::new(), LineEnds::Lf);
+    let flags = ["\\Deleted".to_owned()];
+    writer.begin(&Envelope { sender: "", received: Timestamp(0), flags: &flags }).unwrap();
+    writer.write(b"A: b\r\nX-Status: F\r\n\r\nx\r\n").unwrap();
+    writer.end().unwrap();
+    let found = read(&writer.finish().unwrap(), None);
+    assert_eq!(self::flags(&found[0].0), flags);
+}
+
 /// What other programs write, with what a stranger wrote in the same message.
 #[test]
 fn flags_are_those_of_the_program_that_wrote_the_file() {
