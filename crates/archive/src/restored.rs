@@ -280,6 +280,19 @@ impl Restored {
         self.into.get(&(folder.to_owned(), uidvalidity)).map_or(&[], |ways| &ways[..])
     }
 
+    /// What was put into folders of this UIDVALIDITY that have another name than `folder` and that the server has no more: they may
+    /// have been renamed since.
+    pub fn ways_of_renamed<'a>(
+        &'a self,
+        folder: &'a str,
+        uidvalidity: u32,
+        listed: &'a HashSet<String>,
+    ) -> impl Iterator<Item = &'a Way> {
+        let may_be_it =
+            move |(to, there): &(String, u32)| *there == uidvalidity && to != folder && !listed.contains(to);
+        self.into.iter().filter(move |(to, _)| may_be_it(to)).flat_map(|(_, ways)| ways)
+    }
+
     /// What was put back into the folder that it was in.
     pub fn back(&self, folder: &str, uidvalidity: u32) -> Option<&Way> {
         let is_back = |way: &&Way| way.folder == folder && way.uidvalidity == uidvalidity;

@@ -1,5 +1,5 @@
 //! What a restore put back is what the copy has already: a folder's messages get the UIDs that the record of restores says, before it
-//! is compared with the server.
+//! is compared with the server. Also if the server's folder was renamed since.
 //!
 //! Nothing is fetched for that but a few header fields: the server may be another one than that of the record, set up anew with the same
 //! UIDVALIDITY, and what has a UID there is asked what it is. In the folder that they were in, messages get other UIDs. Those that were
@@ -117,7 +117,12 @@ impl Reuniting<'_> {
             recorded.marks.extend(marks);
         }
         let others = self.restored.ways(name.as_str(), server.uidvalidity).iter();
-        for way in others.filter(|way| way.folder != name.as_str() || way.uidvalidity != server.uidvalidity) {
+        // What is there under these UIDs is asked below.
+        let renamed = self.restored.ways_of_renamed(name.as_str(), server.uidvalidity, self.listed);
+        for way in others
+            .chain(renamed)
+            .filter(|way| way.folder != name.as_str() || way.uidvalidity != server.uidvalidity)
+        {
             let Some(kept) = self.source(way)?.filter(|kept| kept.name != *name) else { continue };
             // What cannot be read comes from the server.
             let Ok(source) = self.copy.look(&kept.name) else { continue };

@@ -186,15 +186,22 @@ impl Shared {
         self.end();
     }
 
-    /// Writes down that what restores put back is in the copy, if it is: in every folder that the server has.
+    /// Writes down that what restores put back is in the copy, if it is: in every folder that the server has, and in all of them if
+    /// one was put into that it does not have any more, since that may be any of the others now.
     pub(super) async fn restored_is_read(&self, report: &Report) {
         let restored = self.options.restored.clone();
         let is_done = |name: &&str| {
             let looked_into = report.of.iter().find(|folder| folder.name == **name);
             looked_into.is_some_and(|folder| folder.error.is_none())
         };
-        let mut there = restored.folders().into_iter().filter(|name| self.listed.contains(*name));
-        if !restored.is_new() || !there.all(|name| is_done(&name)) {
+        if !restored.is_new() {
+            return;
+        }
+        let folders = restored.folders();
+        let is_all_there = folders.iter().all(|name| self.listed.contains(*name));
+        let is_good = is_all_there || report.of.iter().all(|folder| folder.error.is_none());
+        let mut there = folders.into_iter().filter(|name| self.listed.contains(*name));
+        if !is_good || !there.all(|name| is_done(&name)) {
             return;
         }
         let now = self.tools.clock.now();

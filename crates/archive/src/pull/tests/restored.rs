@@ -359,6 +359,44 @@ async fn a_folder_with_another_name_is_the_one_that_was_put_there() {
     }
 }
 
+/// A restore makes a folder again, and somebody renames it before the next pull.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_folder_that_was_renamed_since_is_the_one_that_was_put_there() {
+    for format in FORMATS {
+        for is_fresh in [true, false] {
+            let script = Script::start(Box_::with(0), QRESYNC, &[]).await;
+            script.change(|world| drop(world.boxes.insert("F".into(), mailbox())));
+            let both = Both { place: CopyPlace::new(format), script, told: Arc::default() };
+            both.pull().await;
+            let mail = there(&both.script, "F");
+            both.script.change(|world| match is_fresh {
+                true => {
+                    world.boxes.insert("F".into(), Box_ { uidvalidity: 8, ..Box_::with(0) });
+                }
+                false => {
+                    let f = world.boxes.get_mut("F").unwrap();
+                    let uids: Vec<u32> = f.messages.keys().copied().collect();
+                    uids.into_iter().for_each(|uid| f.expunge(uid));
+                }
+            });
+            assert_eq!(was_put(&both.restore().await), 8, "{format:?}");
+            both.script.change(|world| {
+                let f = world.boxes.remove("F").unwrap();
+                world.boxes.insert("G".into(), f);
+            });
+            let report = both.pull().await;
+            assert_eq!(there(&both.script, "G"), mail);
+            both.is_the_same("G").await;
+            assert!(both.copied("F").await.0.is_empty(), "{format:?} {is_fresh} {report:?}");
+            for _ in 0..2 {
+                assert_eq!(was_put(&both.restore().await), 0, "{format:?} {is_fresh}");
+                both.pull().await;
+            }
+            assert!(there(&both.script, "F").is_empty());
+        }
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_put_below_a_folder_is_not_put_below_it_again() {
     let both = Both::new(Format::Mbox, "LITERAL+", &[]).await;
