@@ -78,8 +78,9 @@ impl Found {
         if self.format == Format::Eml {
             return Ok(Box::new(EmlReader::new(input, name, self.bytes, modified)));
         }
+        let behind = input.behind();
         let spooled = Spool::of(input.into_reader(), spool).map_err(|e| io_error(spool, e))?;
-        Ok(Box::new(MboxReader::new(spooled, &name, options)?.modified(modified)))
+        Ok(Box::new(MboxReader::new(spooled, &name, options)?.modified(modified).behind(behind)))
     }
 }
 

@@ -9,6 +9,7 @@ use sealpost_base::{Error, Result, Timestamp};
 
 use crate::input::Input;
 use crate::lines::{LineEnds, ToCrlf};
+use crate::packed::Behind;
 use crate::recognize::{NotMail, before_header, signature};
 use crate::{Meta, Source, io_error};
 
@@ -33,6 +34,7 @@ pub(crate) enum Framing {
 pub(crate) struct MessageFile {
     name: String,
     reader: Box<dyn Read + Send>,
+    behind: Behind,
     framing: Framing,
     buffer: Box<[u8]>,
     started: bool,
@@ -60,6 +62,7 @@ impl MessageFile {
     pub fn of(input: Input, name: String, framing: Framing) -> Self {
         MessageFile {
             name,
+            behind: input.behind(),
             reader: Box::new(input.into_reader()),
             framing,
             buffer: vec![0; PIECE_BYTES].into_boxed_slice(),
@@ -67,6 +70,14 @@ impl MessageFile {
             to_crlf: None,
             out: Vec::new(),
         }
+    }
+
+    /// Ends the file.
+    ///
+    /// # Errors
+    /// `Invalid` if something of it was left out.
+    pub fn end(self) -> Result<()> {
+        left_out(&self.name, &self.behind)
     }
 
     pub fn next_chunk(&mut self) -> Result<Option<&[u8]>> {
@@ -98,6 +109,14 @@ impl MessageFile {
     }
 }
 
+/// That something of a file called so was left out, if it was.
+///
+/// # Errors
+/// That, as `Invalid`.
+pub(crate) fn left_out(name: &str, behind: &Behind) -> Result<()> {
+    behind.says().map_or(Ok(()), |says| Err(Error::invalid(format!("{name}: {says}"))))
+}
+
 /// One message in one file.
 pub struct EmlReader {
     name: String,
@@ -118,7 +137,7 @@ impl EmlReader {
 
 impl Source for EmlReader {
     fn next_message(&mut self) -> Result<Option<Meta>> {
-        self.file = None;
+        self.file.take().map_or(Ok(()), MessageFile::end)?;
         let Some(input) = self.input.take() else { return Ok(None) };
         self.file = Some(MessageFile::of(input, self.name.clone(), Framing::Loose));
         self.done = self.bytes;

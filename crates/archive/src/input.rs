@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{self, Cursor, ErrorKind, Read};
 use std::path::Path;
 
-use crate::packed::{Compression, Limit};
+use crate::packed::{Behind, Compression, Limit};
 use crate::recognize::HEAD_BYTES;
 
 /// Bytes to be read, unpacked, of which the first were looked at.
@@ -13,6 +13,7 @@ pub(crate) struct Input {
     head: Vec<u8>,
     /// How it was compressed.
     compression: Option<Compression>,
+    behind: Behind,
     /// What follows the head.
     rest: Box<dyn Read + Send>,
     /// Why it could not be read on behind the head.
@@ -38,7 +39,8 @@ impl Input {
             None => Ok(plain),
             Some(compression) => {
                 let unpacked = compression.unpack(plain.into_reader(), Limit::default())?;
-                Ok(Self::begin(Box::new(unpacked), Some(compression)))
+                let behind = unpacked.behind();
+                Ok(Input { behind, ..Self::begin(Box::new(unpacked), Some(compression)) })
             }
         }
     }
@@ -46,7 +48,7 @@ impl Input {
     fn begin(mut rest: Box<dyn Read + Send>, compression: Option<Compression>) -> Self {
         let mut head = Vec::new();
         let failure = (&mut rest).take(HEAD_BYTES as u64).read_to_end(&mut head).err();
-        Input { head, compression, rest, failure }
+        Input { head, compression, behind: Behind::default(), rest, failure }
     }
 
     /// How it begins.
@@ -57,6 +59,11 @@ impl Input {
     /// How it was compressed.
     pub fn compression(&self) -> Option<Compression> {
         self.compression
+    }
+
+    /// What tells, when all was read, whether something was left out.
+    pub fn behind(&self) -> Behind {
+        self.behind.clone()
     }
 
     /// Why it cannot be read further than its head.

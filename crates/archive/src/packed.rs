@@ -1,10 +1,11 @@
 //! Compressed files, unpacked as they are read: gzip, bzip2, xz and zstd.
 //!
 //! Memory is bounded, and so is what comes out: some bytes can be compressed to a thousandth, so a file that grows as no
-//! mail does is refused ([`Limit`]). Streams that follow each other in a file are one, as `gzip` and the others have it. What
-//! is cut off or damaged is an error where that is met, never an end.
+//! mail does is refused ([`Limit`]). Streams that follow each other in a file are one, as `gzip` and the others have it, also
+//! with zeros between and behind them, which tapes and block devices add. What is cut off or damaged is an error where that is met, never
+//! an end. What stands behind a complete stream and is none is left out and told ([`Behind`]): `gzip -d` does that.
 
-use std::io::{self, BufReader, ErrorKind, Read};
+use std::io::{self, BufRead, ErrorKind, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -82,22 +83,153 @@ impl Compression {
     /// # Errors
     /// If there is no memory for a decompressor.
     pub fn unpack(self, packed: impl Read + Send + 'static, limit: Limit) -> io::Result<Unpacked> {
-        let read = Arc::<Reading>::default();
-        let packed = BufReader::with_capacity(BUFFER_BYTES, Counted { inner: packed, reading: read.clone() });
-        let unpacked: Box<dyn Read + Send> = match self {
-            Compression::Gzip => Box::new(flate2::bufread::MultiGzDecoder::new(packed)),
-            Compression::Bzip2 => Box::new(bzip2::bufread::MultiBzDecoder::new(packed)),
+        let reading = Arc::<Reading>::default();
+        let packed = Ahead::new(Counted { inner: Box::new(packed), reading: reading.clone() });
+        let stream = Some(Stream::begin(self, packed)?);
+        let inner = Streams { compression: self, stream, reading: reading.clone() };
+        Ok(Unpacked { inner, reading, limit, given: 0 })
+    }
+}
+
+/// What is read of a compressed file.
+type Packed = Ahead<Counted>;
+
+/// One compressed stream.
+enum Stream {
+    Gzip(Box<flate2::bufread::GzDecoder<Packed>>),
+    Bzip2(bzip2::bufread::BzDecoder<Packed>),
+    Xz(Box<lzma_rust2::XzReader<Packed>>),
+    Zstd(zstd::Decoder<'static, Packed>),
+}
+
+impl Stream {
+    fn begin(compression: Compression, packed: Packed) -> io::Result<Self> {
+        Ok(match compression {
+            Compression::Gzip => Stream::Gzip(Box::new(flate2::bufread::GzDecoder::new(packed))),
+            Compression::Bzip2 => Stream::Bzip2(bzip2::bufread::BzDecoder::new(packed)),
             Compression::Xz => {
                 let memory = u32::try_from(limits::IMPORT_UNPACKING_BYTES / 1024).unwrap_or(u32::MAX);
-                Box::new(lzma_rust2::XzReader::new_mem_limit(packed, true, memory))
+                Stream::Xz(Box::new(lzma_rust2::XzReader::new_mem_limit(packed, false, memory)))
             }
             Compression::Zstd => {
-                let mut decoder = zstd::Decoder::with_buffer(packed)?;
+                let mut decoder = zstd::Decoder::with_buffer(packed)?.single_frame();
                 decoder.window_log_max(ZSTD_WINDOW_LOG)?;
-                Box::new(decoder)
+                Stream::Zstd(decoder)
             }
-        };
-        Ok(Unpacked { compression: self, inner: unpacked, reading: read, limit, given: 0 })
+        })
+    }
+
+    /// What follows it in the file.
+    fn into_packed(self) -> Packed {
+        match self {
+            Stream::Gzip(decoder) => decoder.into_inner(),
+            Stream::Bzip2(decoder) => decoder.into_inner(),
+            Stream::Xz(decoder) => decoder.into_inner(),
+            Stream::Zstd(decoder) => decoder.finish(),
+        }
+    }
+}
+
+impl Read for Stream {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Stream::Gzip(decoder) => decoder.read(buffer),
+            Stream::Bzip2(decoder) => decoder.read(buffer),
+            Stream::Xz(decoder) => decoder.read(buffer),
+            Stream::Zstd(decoder) => decoder.read(buffer),
+        }
+    }
+}
+
+/// All streams of a file.
+struct Streams {
+    compression: Compression,
+    /// `None` at the end.
+    stream: Option<Stream>,
+    reading: Arc<Reading>,
+}
+
+impl Read for Streams {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        while let Some(mut stream) = self.stream.take() {
+            let n = stream.read(buffer)?;
+            if n > 0 || buffer.is_empty() {
+                self.stream = Some(stream);
+                return Ok(n);
+            }
+            let mut packed = stream.into_packed();
+            packed.skip_zeros()?;
+            let follows = packed.look(SIGNATURE_BYTES)?;
+            if Compression::of(follows) == Some(self.compression) {
+                self.stream = Some(Stream::begin(self.compression, packed)?);
+            } else if !follows.is_empty() {
+                self.reading.left_out.store(true, Ordering::Relaxed);
+            }
+        }
+        Ok(0)
+    }
+}
+
+/// Enough to tell by it how something is compressed.
+const SIGNATURE_BYTES: usize = 6;
+
+/// Reads ahead.
+struct Ahead<R> {
+    inner: R,
+    buffer: Box<[u8]>,
+    at: usize,
+    end: usize,
+}
+
+impl<R: Read> Ahead<R> {
+    fn new(inner: R) -> Self {
+        Ahead { inner, buffer: vec![0; BUFFER_BYTES].into(), at: 0, end: 0 }
+    }
+
+    /// The next bytes: so many, unless the file ends before.
+    fn look(&mut self, bytes: usize) -> io::Result<&[u8]> {
+        while self.end - self.at < bytes {
+            self.buffer.copy_within(self.at..self.end, 0);
+            (self.at, self.end) = (0, self.end - self.at);
+            match self.inner.read(&mut self.buffer[self.end..])? {
+                0 => break,
+                n => self.end += n,
+            }
+        }
+        Ok(&self.buffer[self.at..self.end])
+    }
+
+    fn skip_zeros(&mut self) -> io::Result<()> {
+        loop {
+            let ahead = self.fill_buf()?;
+            let zeros = ahead.iter().take_while(|byte| **byte == 0).count();
+            let is_over = zeros < ahead.len() || ahead.is_empty();
+            self.consume(zeros);
+            if is_over {
+                return Ok(());
+            }
+        }
+    }
+}
+
+impl<R: Read> BufRead for Ahead<R> {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        if self.at == self.end {
+            (self.at, self.end) = (0, self.inner.read(&mut self.buffer)?);
+        }
+        Ok(&self.buffer[self.at..self.end])
+    }
+
+    fn consume(&mut self, bytes: usize) {
+        self.at = self.end.min(self.at + bytes);
+    }
+}
+
+impl<R: Read> Read for Ahead<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let n = self.fill_buf()?.read(buffer)?;
+        self.consume(n);
+        Ok(n)
     }
 }
 
@@ -107,15 +239,33 @@ struct Reading {
     bytes: AtomicU64,
     /// The file could not be read: that is no damage.
     failed: AtomicBool,
+    /// Something else stands behind what is compressed.
+    left_out: AtomicBool,
+}
+
+/// Tells, when all of a file was read, whether something of it was left out.
+#[derive(Clone, Default)]
+pub struct Behind(Option<(Compression, Arc<Reading>)>);
+
+impl Behind {
+    /// That something was, in words.
+    pub fn says(&self) -> Option<String> {
+        let (compression, _) =
+            self.0.as_ref().filter(|(_, reading)| reading.left_out.load(Ordering::Relaxed))?;
+        let name = compression.name();
+        Some(format!(
+            "what stands behind its {name} data is not {name} and was left out; all before it was read"
+        ))
+    }
 }
 
 /// Counts what is read.
-struct Counted<R> {
-    inner: R,
+struct Counted {
+    inner: Box<dyn Read + Send>,
     reading: Arc<Reading>,
 }
 
-impl<R: Read> Read for Counted<R> {
+impl Read for Counted {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
             match self.inner.read(buffer) {
@@ -135,19 +285,23 @@ impl<R: Read> Read for Counted<R> {
 
 /// What comes out of a compressed file.
 pub struct Unpacked {
-    compression: Compression,
-    inner: Box<dyn Read + Send>,
+    inner: Streams,
     reading: Arc<Reading>,
     limit: Limit,
     given: u64,
 }
 
 impl Unpacked {
+    /// Whether something of the file is left out.
+    pub fn behind(&self) -> Behind {
+        Behind(Some((self.inner.compression, self.reading.clone())))
+    }
+
     fn failed(&self, error: io::Error) -> io::Error {
         if self.reading.failed.load(Ordering::Relaxed) {
             return error;
         }
-        let name = self.compression.name();
+        let name = self.inner.compression.name();
         let says = match error.kind() {
             ErrorKind::OutOfMemory => format!(
                 "unpacking its {name} data takes more than {} MiB of memory: decompress it first",
@@ -251,14 +405,35 @@ mod tests {
     }
 
     #[test]
-    fn what_is_damaged_or_followed_by_something_else_is_an_error() {
+    fn what_is_damaged_is_an_error() {
         for compression in ALL {
             let whole = packed(compression, &text());
             let mut damaged = whole.clone();
             damaged[whole.len() / 2] ^= 0x10;
             assert!(unpacked(compression, damaged, Limit::default()).is_err(), "{compression:?}");
-            let longer = [&whole[..], b"and more"].concat();
-            assert!(unpacked(compression, longer, Limit::default()).is_err(), "{compression:?}");
+        }
+    }
+
+    /// Tapes and block devices fill the last block with zeros.
+    #[test]
+    fn what_is_behind_and_between_streams_costs_nothing_of_them() {
+        let zeros = [&[0][..], &[0; 511], &[0; 3 * BUFFER_BYTES]];
+        for compression in ALL {
+            let (one, two) = (packed(compression, &text()), packed(compression, b"end"));
+            for zeros in zeros {
+                for (behind, says) in
+                    [(&b""[..], false), (b"and more", true), (b"B", true), (b"\x1f\x8b", true)]
+                {
+                    let file = [&one[..], zeros, &two, zeros, behind].concat();
+                    let mut unpacked = compression.unpack(io::Cursor::new(file), Limit::default()).unwrap();
+                    let mut out = Vec::new();
+                    unpacked.read_to_end(&mut out).unwrap();
+                    assert!(out == [&text()[..], b"end"].concat(), "{compression:?}");
+                    assert_eq!(unpacked.behind().says().is_some(), says, "{compression:?}");
+                }
+            }
+            let cut = [&one[..], &[0; 7], &two[..two.len() - 1]].concat();
+            assert!(self::unpacked(compression, cut, Limit::default()).is_err(), "{compression:?}");
         }
     }
 

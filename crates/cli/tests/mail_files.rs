@@ -84,12 +84,19 @@ fn compressed_files_and_standard_input_are_read() {
     let imported = summary["imported"].as_u64().unwrap();
     assert!(status == 1 && (1..300).contains(&imported), "{summary}");
     assert_eq!(summary["failed"], 1, "the message in which it ends: {summary}");
+    // What a tape adds costs no message, and neither does what is no gzip data, but that is told.
+    for (behind, status) in [(&[0; 1000][..], 0), (b"and more", 1)] {
+        home.file("tape.mbox.gz", [&gzip(mbox(3, 100).as_bytes())[..], behind].concat());
+        let (summary, done) = home.import("tape.mbox.gz");
+        let there = summary["imported"].as_u64().unwrap() + summary["present"].as_u64().unwrap();
+        assert_eq!((there, done, &summary["failed"]), (3, status, &status.into()), "{summary}");
+    }
     let args = ["import", "-", "--account", ACCOUNT, "--password-file", "password"];
     let done = home.run_with(&args, &mbox(7, 100));
     assert!(done.status.success(), "{done:?}");
     assert_eq!(
         counts(&home, ACCOUNT),
-        [("INBOX".to_owned(), 7), ("cut".to_owned(), imported), ("old".to_owned(), 300)]
+        [("INBOX", 7), ("cut", imported), ("old", 300), ("tape", 3)].map(|(name, n)| (name.to_owned(), n))
     );
     let both = home.run_with(&["import", "-", "--account", ACCOUNT, "--password-stdin"], "x");
     assert_eq!(both.status.code(), Some(2));

@@ -143,7 +143,7 @@ pub(super) fn keywords(path: &Path) -> Vec<String> {
 
 impl Source for MaildirReader {
     fn next_message(&mut self) -> Result<Option<Meta>> {
-        self.file = None;
+        self.file.take().map_or(Ok(()), MessageFile::end)?;
         let Some(entry) = self.waiting.pop_front() else { return Ok(None) };
         match self.open_entry(&entry) {
             Err(e) if e.kind() == Kind::NotFound => match self.find_renamed(&entry)? {

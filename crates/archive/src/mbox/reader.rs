@@ -12,7 +12,9 @@ use super::head::{self, Head, Notes};
 use super::own_fields::OwnFields;
 use super::separator::{Before, separator};
 use super::window::Window;
+use crate::eml::left_out;
 use crate::lines::{LineEnds, ToCrlf};
+use crate::packed::Behind;
 use crate::recognize::BYTE_ORDER_MARK;
 use crate::{Meta, Source, io_error};
 
@@ -51,6 +53,7 @@ pub struct MboxReader<R> {
     out: Vec<u8>,
     /// `None` if the message is taken exactly as it is.
     to_crlf: Option<ToCrlf>,
+    behind: Behind,
 }
 
 impl MboxReader<File> {
@@ -90,6 +93,7 @@ impl<R: Read + Seek> MboxReader<R> {
             raw: Vec::new(),
             out: Vec::new(),
             to_crlf: None,
+            behind: Behind::default(),
         };
         reader.rewind()?;
         if options.variant.is_none() {
@@ -103,6 +107,13 @@ impl<R: Read + Seek> MboxReader<R> {
     #[must_use]
     pub fn modified(mut self, modified: Option<Timestamp>) -> Self {
         self.modified = modified;
+        self
+    }
+
+    /// The same, of a file of which something may have been left out when it was unpacked.
+    #[must_use]
+    pub(crate) fn behind(mut self, behind: Behind) -> Self {
+        self.behind = behind;
         self
     }
 
@@ -202,7 +213,9 @@ impl<R: Read + Seek> Source for MboxReader<R> {
             self.pump_raw()?;
             self.raw.clear();
         }
-        let Some((from, begins)) = self.body.next.take() else { return Ok(None) };
+        let Some((from, begins)) = self.body.next.take() else {
+            return left_out(&self.name, &std::mem::take(&mut self.behind)).map(|()| None);
+        };
         let first = std::mem::replace(&mut self.first, false);
         (self.body, self.own) = (Body::default(), OwnFields::unquoting());
         self.raw.clear();
