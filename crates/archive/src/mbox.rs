@@ -19,6 +19,7 @@
 
 mod body;
 mod head;
+mod line_end;
 mod own_fields;
 pub mod reader;
 mod separator;

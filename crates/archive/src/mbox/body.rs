@@ -18,6 +18,8 @@ pub(super) struct Body {
     in_line: bool,
     /// An empty line that belongs to the message unless a separator follows.
     pub held: Option<&'static [u8]>,
+    /// The empty line that ended the message, if one did.
+    pub closed: Option<&'static [u8]>,
     /// Bytes left of a body whose length is known.
     pub remaining: Option<u64>,
     /// This line began with more `>` than fit in the look-ahead.
@@ -95,7 +97,7 @@ impl Body {
             }
         }
         if self.ended {
-            self.held = None;
+            self.closed = self.held.take().or(self.closed);
         }
         Ok(!self.ended)
     }

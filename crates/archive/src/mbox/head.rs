@@ -44,6 +44,8 @@ pub(super) struct Head {
     pub labels: Option<Labels>,
     pub content_length: Option<u64>,
     pub internal: bool,
+    /// Sealpost wrote the file.
+    pub is_ours: bool,
     status: Vec<Range<usize>>,
     length: Option<Range<usize>>,
 }
@@ -69,7 +71,8 @@ impl Head {
         if !complete && fields.last().is_some_and(|field| field.range.end == head.len()) {
             fields.pop();
         }
-        let mut result = Head::default();
+        let at_top = leading(&fields, |name| STATUS.contains(&name));
+        let mut result = Head { is_ours: is_of_sealpost(head, at_top), ..Head::default() };
         result.read_length(head, &fields);
         if notes == Notes::None {
             return result;
@@ -89,7 +92,6 @@ impl Head {
             result.never_deleted();
             return result;
         }
-        let at_top = leading(&fields, |name| STATUS.contains(&name));
         let at_end: &[Field] = if complete { trailing(&fields, is_at_end) } else { &[] };
         // Another program that changed Sealpost's file has put some of them at the end.
         let last = |name: &&str| {
@@ -99,7 +101,7 @@ impl Head {
         let taken: Vec<_> = STATUS.iter().filter_map(last).collect();
         result.take(head, &taken);
         let is_ours = |field: &&Field| field.range.start < at_top.last().map_or(0, |last| last.range.end);
-        if !(is_of_sealpost(head, at_top) && taken.iter().copied().all(|field| is_ours(&field))) {
+        if !(result.is_ours && taken.iter().copied().all(|field| is_ours(&field))) {
             result.never_deleted();
         }
         if first {

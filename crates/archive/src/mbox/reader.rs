@@ -9,6 +9,7 @@ use sealpost_base::{Error, Result, Timestamp};
 use super::Variant;
 use super::body::{AHEAD_BYTES, Body, blank_line};
 use super::head::{self, Head, Notes};
+use super::line_end::LineEnd;
 use super::own_fields::OwnFields;
 use super::separator::{Before, separator};
 use super::window::Window;
@@ -53,6 +54,8 @@ pub struct MboxReader<R> {
     out: Vec<u8>,
     /// `None` if the message is taken exactly as it is.
     to_crlf: Option<ToCrlf>,
+    /// Of a message that Sealpost wrote exactly as it was.
+    line_end: Option<LineEnd>,
     behind: Behind,
 }
 
@@ -93,6 +96,7 @@ impl<R: Read + Seek> MboxReader<R> {
             raw: Vec::new(),
             out: Vec::new(),
             to_crlf: None,
+            line_end: None,
             behind: Behind::default(),
         };
         reader.rewind()?;
@@ -173,6 +177,13 @@ impl<R: Read + Seek> MboxReader<R> {
         }
     }
 
+    /// Keeps back, of what was just read, what may not be the message's.
+    fn hold_line_end(&mut self) {
+        if let Some(end) = &mut self.line_end {
+            end.push(&mut self.raw);
+        }
+    }
+
     /// Where a file cannot be read its messages end: nothing says where the next one begins.
     fn give_up(&mut self, error: std::io::Error) -> sealpost_base::Error {
         self.body = Body::at_end();
@@ -236,7 +247,11 @@ impl<R: Read + Seek> Source for MboxReader<R> {
             self.raw.extend_from_slice(self.body.held.take().unwrap_or(b""));
             self.body.remaining = Some(length);
         }
+        let is_exact =
+            head.is_ours && self.notes != Notes::None && self.to_crlf.is_none() && length.is_none();
+        self.line_end = is_exact.then(LineEnd::default);
         self.unquote_own();
+        self.hold_line_end();
         Ok(Some(Meta {
             received: from.date,
             modified: self.modified,
@@ -254,10 +269,15 @@ impl<R: Read + Seek> Source for MboxReader<R> {
             self.unquote_own();
             if !more && self.raw.is_empty() {
                 self.own.finish(&mut self.raw);
+                self.hold_line_end();
+                let end = self.line_end.take().map_or_else(Vec::new, |end| end.finish(self.body.closed));
+                self.raw.extend(end);
                 if self.raw.is_empty() {
                     return Ok(None);
                 }
+                break;
             }
+            self.hold_line_end();
         }
         self.out.clear();
         match &mut self.to_crlf {

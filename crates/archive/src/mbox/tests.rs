@@ -251,6 +251,31 @@ fn a_message_beginning_with_a_blank_keeps_flags_and_bytes() {
     }
 }
 
+/// Whatever a message ends in, and whatever follows it.
+#[test]
+fn an_exact_export_gives_the_same_bytes_back() {
+    let endings = [
+        "", "\r\n", "\n", "\r", "\r\n\n", "\n\r", "\r\n\r\n", "\r\n\r", "\n\n", "\r\r\n", "\r\r", "F",
+        "\nFrom ",
+    ];
+    let begins = ["", "A: b", "A: b\r\n\r\nx", "A: b\n\nx", "\r\n", " x", "Status: RO", "X-Sealpost-Own-"];
+    let messages: Vec<String> =
+        begins.iter().flat_map(|begin| endings.map(|end| format!("{begin}{end}"))).collect();
+    for size in [1, 2, 1000] {
+        let mut writer = MboxWriter::new(Vec::new(), LineEnds::Exact);
+        for message in &messages {
+            writer.begin(&Envelope { sender: "", received: Timestamp(0), flags: &[] }).unwrap();
+            pieces(message, size).for_each(|piece| writer.write(piece).unwrap());
+            writer.end().unwrap();
+        }
+        let file = writer.finish().unwrap();
+        assert_eq!(bodies(&file, None), messages);
+    }
+    // Another program has made CRLF of all line ends of an export: that says nothing.
+    let file = b"From a Thu Jan  1 00:00:10 1970\r\nStatus: O\r\nA: b\r\n\r\nx\r\n\r\n";
+    assert_eq!(bodies(file, None), ["A: b\r\n\r\nx\r\n"]);
+}
+
 #[test]
 fn endless_lines_and_headers_pass_through() {
     for (filler, variant) in

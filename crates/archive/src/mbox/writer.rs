@@ -8,6 +8,7 @@ use std::path::Path;
 use sealpost_base::Timestamp;
 use sealpost_vault::owner;
 
+use super::line_end;
 use super::own_fields::{OwnFields, PREFIX};
 use crate::flags::status_fields;
 use crate::lines::{LineEnds, ToLf};
@@ -55,8 +56,8 @@ impl MboxWriter<BufWriter<File>> {
 }
 
 impl<W: Write> MboxWriter<W> {
-    /// Writes to `file` (buffer it). With [`LineEnds::Lf`], CRLF becomes LF; with [`LineEnds::Exact`] messages keep
-    /// their bytes, except that one that does not end in a line end gets one.
+    /// Writes to `file` (buffer it). With [`LineEnds::Lf`], CRLF becomes LF, and a message that does not end in a line end
+    /// gets one; with [`LineEnds::Exact`] messages keep their bytes (`line_end`).
     pub fn new(file: W, line_ends: LineEnds) -> Self {
         MboxWriter {
             file,
@@ -126,10 +127,11 @@ impl<W: Write> MboxWriter<W> {
         if let Some(held) = self.matched.filter(|held| *held > 0) {
             self.file.write_all(&FROM[..held])?;
         }
-        if self.last != b'\n' {
-            self.file.write_all(b"\n")?;
-        }
-        self.file.write_all(b"\n")
+        self.file.write_all(match (self.line_ends, self.last) {
+            (_, b'\n') => b"\n",
+            (LineEnds::Lf, _) => b"\n\n",
+            (LineEnds::Exact, last) => line_end::missing(last),
+        })
     }
 
     /// The file, to see where it stands, or to take back a message that could not be finished;
