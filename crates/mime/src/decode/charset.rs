@@ -133,15 +133,16 @@ pub fn decode(label: Option<&str>, bytes: &[u8]) -> String {
 /// The bytes of neighbouring encoded-words in the charset with this label, as one text.
 ///
 /// A charset that switches codes begins each encoded-word in ASCII (RFC 2047 §3, §6.2), so each is decoded by itself. Only
-/// where a word ends in another code, and the next escape is the one back, a program has cut the text without caring
-/// for that, and the word is continued. In all other charsets the words are decoded together, because programs cut
-/// characters in two.
+/// where a word ends in another code, and the next escape is the one back, or where it ends inside an escape or a
+/// character, a program has cut the text without caring for that, and the word is continued. In all other charsets the words
+/// are decoded together, because programs cut characters in two.
 pub fn decode_words(label: &str, words: &[Vec<u8>]) -> String {
     let mut out = String::new();
+    let all = words.concat();
     match label::find(label) {
         Some(Decoding::Iso2022(variant)) => {
             let mut decoder = Iso2022::new(variant);
-            for (word, continued) in words.iter().zip(continued(words, iso2022::returns)) {
+            for (word, continued) in words.iter().zip(continued(words, &iso2022::escapes(&all))) {
                 decoder.begin_word(continued, &mut out);
                 decoder.push(word, &mut out);
             }
@@ -149,28 +150,41 @@ pub fn decode_words(label: &str, words: &[Vec<u8>]) -> String {
         }
         Some(Decoding::Hz) => {
             let mut decoder = Hz::default();
-            for (word, continued) in words.iter().zip(continued(words, hz::returns)) {
+            for (word, continued) in words.iter().zip(continued(words, &hz::escapes(&all))) {
                 decoder.begin_word(continued, &mut out);
                 decoder.push(word, &mut out);
             }
             decoder.finish(&mut out);
         }
-        Some(Decoding::Utf7) => out.extend(words.iter().map(|word| decode(Some(label), word))),
-        _ => out = decode(Some(label), &words.concat()),
+        Some(Decoding::Utf7) => {
+            let mut decoder = Utf7::default();
+            let (mut begins, mut run_ends) = (0, 0);
+            for word in words {
+                if run_ends <= begins {
+                    run_ends = begins + utf7::run(&all[begins..]);
+                }
+                decoder.begin_word(&all[begins..], run_ends - begins, &mut out);
+                decoder.push(word, &mut out);
+                begins += word.len();
+            }
+            decoder.finish(&mut out);
+        }
+        _ => out = decode(Some(label), &all),
     }
     out
 }
 
-/// Of each word whether the next escape, in it or after it, is one back to ASCII, as `returns` says of a word.
-fn continued(words: &[Vec<u8>], returns: impl Fn(&[u8]) -> Option<bool>) -> Vec<bool> {
-    let mut next = None;
-    let mut continued: Vec<bool> = Vec::with_capacity(words.len());
-    for word in words.iter().rev() {
-        next = returns(word).or(next);
-        continued.push(next == Some(true));
-    }
-    continued.reverse();
-    continued
+/// Of each word whether the next escape, in it or after it, is one back to ASCII. `escapes`: where those of all the words begin, and
+/// whether they are.
+fn continued(words: &[Vec<u8>], escapes: &[(usize, bool)]) -> Vec<bool> {
+    let mut escapes = escapes.iter().peekable();
+    let mut begins = 0;
+    let of_word = |word: &Vec<u8>| {
+        while escapes.next_if(|(at, _)| *at < begins).is_some() {}
+        begins += word.len();
+        escapes.peek().is_some_and(|(_, returns)| *returns)
+    };
+    words.iter().map(of_word).collect()
 }
 
 /// True for a charset label that is decoded as such and not by the guess.

@@ -12,9 +12,10 @@ pub(super) struct Hz {
 }
 
 impl Hz {
-    /// A new encoded-word begins; if the one before ended in Chinese, that goes on only if the next escape ends it.
+    /// A new encoded-word begins; if the one before ended in Chinese, that goes on only if the next escape ends it, or if
+    /// it ended inside an escape or a character.
     pub(super) fn begin_word(&mut self, continued: bool, out: &mut String) {
-        if self.chinese && !continued {
+        if self.chinese && !(continued || self.tilde || self.pairs.is_half()) {
             self.pairs.end(out);
             self.chinese = false;
         }
@@ -68,8 +69,8 @@ impl Hz {
     }
 }
 
-/// Whether the first escape in `bytes` is the one back to ASCII; `None` if there is none.
-pub(super) fn returns(bytes: &[u8]) -> Option<bool> {
-    let escape = bytes.array_windows().find(|pair| matches!(*pair, b"~{" | b"~}"))?;
-    Some(escape == b"~}")
+/// Where the escapes in `bytes` are, and whether they are the one back to ASCII.
+pub(super) fn escapes(bytes: &[u8]) -> Vec<(usize, bool)> {
+    let escapes = bytes.array_windows().enumerate().filter(|(_, pair)| matches!(*pair, b"~{" | b"~}"));
+    escapes.map(|(at, pair)| (at, pair == b"~}")).collect()
 }

@@ -60,8 +60,10 @@ impl Iso2022 {
     }
 
     /// A new encoded-word begins; if the one before ended in another code than ASCII, that goes on only if the next escape
-    /// ends it.
+    /// ends it, or if it ended inside an escape or a character.
     pub(super) fn begin_word(&mut self, continued: bool, out: &mut String) {
+        let is_cut = self.escape.is_some() || self.single.is_some() || self.pairs.is_half();
+        let continued = continued || is_cut;
         if (self.shifted || self.g0 != Code::Ascii) && !continued {
             self.pairs.end(out);
             self.g0 = Code::Ascii;
@@ -215,18 +217,14 @@ fn greek(byte: u8) -> char {
     decoded.chars().next().unwrap_or(char::REPLACEMENT_CHARACTER)
 }
 
-/// Whether the first escape in `bytes` is one back to ASCII; `None` if there is none that switches.
-pub(super) fn returns(bytes: &[u8]) -> Option<bool> {
-    let mut rest = bytes;
-    loop {
-        let at = memchr::memchr3(0x1b, 0x0e, 0x0f, rest)?;
-        let (byte, behind) = (rest[at], &rest[at + 1..]);
-        match (byte, behind) {
-            (0x0f, _) => return Some(true),
-            (0x0e, _) => return Some(false),
-            (_, [b'(', b'B' | b'J', ..]) => return Some(true),
-            (_, [b'(', ..] | [b'$', b'@' | b'A' | b'B' | b'(', ..]) => return Some(false),
-            _ => rest = behind,
-        }
-    }
+/// Where escapes in `bytes` begin that switch codes, and whether they are back to ASCII.
+pub(super) fn escapes(bytes: &[u8]) -> Vec<(usize, bool)> {
+    let returns = |at: usize| match (bytes[at], &bytes[at + 1..]) {
+        (0x0f, _) => Some(true),
+        (0x0e, _) => Some(false),
+        (_, [b'(', b'B' | b'J', ..] | [b'(']) => Some(true),
+        (_, [b'(', ..] | [b'$', b'@' | b'A' | b'B' | b'(', ..]) => Some(false),
+        _ => None,
+    };
+    memchr::memchr3_iter(0x1b, 0x0e, 0x0f, bytes).filter_map(|at| Some((at, returns(at)?))).collect()
 }

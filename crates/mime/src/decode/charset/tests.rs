@@ -173,6 +173,39 @@ fn stateful_encoded_words_are_decoded_separately() {
     }
 }
 
+/// Programs that cut the octets of a text into encoded-words wherever they are full.
+#[test]
+fn stateful_text_that_is_cut_anywhere_is_one_text() {
+    for (label, encoded, text) in [
+        ("iso-2022-jp", &b"\x1b$BF|K\\\x1b(B a \x1b$B8l\x1b(B!"[..], "日本 a 語!"),
+        ("iso-2022-jp", b"a\x1b$B%F%9%H\x1b(J\x1b(I1\x1b(B", "aテストｱ"),
+        ("iso-2022-jp-2", b"\x1b$BF|\x1b(B\x1b.A\x1bNi\x1b$(CGQ\x1b(B.\x1b$AVP\x1b(B", "日é한.中"),
+        ("iso-2022-jp-1", b"\x1b$(D0!\x1b(B!", "丂!"),
+        ("iso-2022-kr", b"\x1b$)Ca \x0eGQ19\x0f b", "a 한국 b"),
+        ("hz-gb-2312", b"a~{Dc:C~}b~~~{VP~}", "a你好b~中"),
+        ("utf-7", b"a+ZeVnLIqe-b+AOk-", "a日本語bé"),
+        ("utf-7", b"+ZeVnLIqeZeVnLIqeZeVnLIqeZeVnLIqe-", "日本語日本語日本語日本語"),
+        ("utf-7", b"+2D3eAQ- +- +AOkA6Q-", "😁 + éé"),
+    ] {
+        assert_eq!(decode(Some(label), encoded), text, "{label}");
+        for one in 0..=encoded.len() {
+            for two in one..=encoded.len() {
+                let words = [&encoded[..one], &encoded[one..two], &encoded[two..]].map(<[u8]>::to_vec);
+                assert_eq!(decode_words(label, &words), text, "{label} cut at {one} and {two}");
+            }
+        }
+        let single: Vec<_> = encoded.iter().map(|byte| vec![*byte]).collect();
+        assert_eq!(decode_words(label, &single), text, "{label}");
+    }
+    // Each word by itself, as RFC 2047 has it, also where nothing ends the first one.
+    let words =
+        |words: &[&[u8]]| decode_words("utf-7", &words.iter().map(|w| w.to_vec()).collect::<Vec<_>>());
+    assert_eq!(words(&[b"+ZeVnLIqe", b"abc"]), "日本語abc");
+    assert_eq!(words(&[b"+ZeVnLIqe", b"Re-united"]), "日本語Re-united");
+    assert_eq!(words(&[b"+ZeVnLIqe", b"+ZeVnLIqe-"]), "日本語日本語");
+    assert_eq!(words(&[b"+ZeU", b"+Zyw"]), "日本");
+}
+
 #[test]
 fn boms_and_meta_choose_the_charset_of_bodies() {
     let body = |label: Option<&str>, html: bool, bytes: &[u8]| {

@@ -14,6 +14,20 @@ pub(super) struct Utf7 {
 }
 
 impl Utf7 {
+    /// A new encoded-word begins, of which and of those that follow it `rest` are the bytes, and the first `run` of them
+    /// base64. The run before goes on if it ended inside a character, or if what follows completes it and ends as a run does.
+    pub(super) fn begin_word(&mut self, rest: &[u8], run: usize, out: &mut String) {
+        if !self.shifted || self.fresh || self.bits != 0 || self.count >= 6 || self.high.is_some() {
+            return;
+        }
+        // At the end of a run there are less than six bits more than its characters have.
+        let is_complete = |sextets: usize| (sextets * 6 + self.count as usize) % 16 < 6;
+        let is_one_of_its_own = rest.first() == Some(&b'+') && (run - 1) * 6 % 16 < 6;
+        if rest.get(run) != Some(&b'-') || !is_complete(run) || is_one_of_its_own {
+            self.end_run(out);
+        }
+    }
+
     pub(super) fn push(&mut self, bytes: &[u8], out: &mut String) {
         for &byte in bytes {
             match (self.shifted, value(byte)) {
@@ -79,6 +93,11 @@ impl Utf7 {
         }
         *self = Utf7::default();
     }
+}
+
+/// How many bytes of base64 there are at the beginning.
+pub(super) fn run(bytes: &[u8]) -> usize {
+    bytes.iter().take_while(|byte| value(**byte).is_some()).count()
 }
 
 fn value(byte: u8) -> Option<u8> {
