@@ -134,6 +134,30 @@ fn what_root_makes_belongs_to_the_owner_of_the_data() {
     belongs_to_somebody(&home.path("home"));
 }
 
+/// What root restores, the owner pulls into next.
+#[test]
+fn what_root_writes_into_a_copy_belongs_to_its_owner() {
+    let home = home();
+    let server = home.serve();
+    let port = server.port("imap").to_string();
+    let there = ["--host", "127.0.0.1", "--port", &port, "--tls", "none", "--user", ACCOUNT];
+    let archive = |args: &[&str]| {
+        let output = home.run(&[&["archive"], args, &there[..], &PASSWORD].concat());
+        assert!(output.status.success(), "{}", text(&output));
+    };
+    archive(&["pull", "--format", "mbox", "--into", "copy"]);
+    archive(&["restore", "--from", "copy", "--map", "map"]);
+    for file in ["copy/sealpost.restored", "map"] {
+        let mode = std::fs::metadata(home.path(file)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "{file}");
+    }
+    if is_root() {
+        for made in ["copy", "map"] {
+            belongs_to_somebody(&home.path(made));
+        }
+    }
+}
+
 #[test]
 fn a_permission_is_never_damage() {
     let home = home();

@@ -203,6 +203,31 @@ pub fn open_or_create(path: &Path) -> io::Result<File> {
     }
 }
 
+/// Opens a file to read it and to add to its end; creates it for the owner of its directory if there is none.
+///
+/// # Errors
+/// What the file system says.
+pub fn append_or_create(path: &Path) -> io::Result<File> {
+    ensure(path)?;
+    OpenOptions::new().read(true).append(true).open(path)
+}
+
+/// Copies a file, with its mode and time of change, for the owner of the directory that the copy is in.
+///
+/// # Errors
+/// `AlreadyExists` if something is there; what the file system says.
+pub fn copy(from: &Path, to: &Path) -> io::Result<()> {
+    let mut source = File::open(from)?;
+    let metadata = source.metadata()?;
+    let mut copy = create(to)?;
+    let copied = io::copy(&mut source, &mut copy).and_then(|_| {
+        copy.set_permissions(metadata.permissions())?;
+        copy.set_modified(metadata.modified()?)?;
+        copy.sync_all()
+    });
+    copied.inspect_err(|_| drop(std::fs::remove_file(to)))
+}
+
 /// Makes a directory, and those above it, if they are absent; each for the owner of the one it is in.
 ///
 /// # Errors
@@ -323,6 +348,7 @@ fn directory_of(path: &Path) -> &Path {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
     use std::os::unix::fs::{PermissionsExt, chown, symlink};
 
     use super::*;
@@ -351,11 +377,23 @@ mod tests {
         drop(create(&below.join("d")).unwrap());
         drop(open_or_create(&below.join("e")).unwrap());
         ensure(&below.join("f")).unwrap();
-        for path in ["a", "a/b", "a/b/c", "a/b/c/d", "a/b/c/e", "a/b/c/f"] {
+        for text in ["one", "two"] {
+            append_or_create(&below.join("g")).unwrap().write_all(text.as_bytes()).unwrap();
+        }
+        copy(&below.join("g"), &below.join("h")).unwrap();
+        assert_eq!(std::fs::read(below.join("h")).unwrap(), b"onetwo");
+        let files = ["a/b/c/d", "a/b/c/e", "a/b/c/f", "a/b/c/g", "a/b/c/h"];
+        for path in [&["a", "a/b", "a/b/c"][..], &files].concat() {
             assert_eq!(owner(&dir.path().join(path)), (SOMEBODY, SOMEBODY), "{path}");
         }
         assert_eq!(std::fs::metadata(&below).unwrap().permissions().mode() & 0o7777, 0o700);
-        assert_eq!(std::fs::metadata(below.join("e")).unwrap().permissions().mode() & 0o7777, 0o600);
+        for file in files {
+            assert_eq!(
+                std::fs::metadata(dir.path().join(file)).unwrap().permissions().mode() & 0o7777,
+                0o600,
+                "{file}"
+            );
+        }
     }
 
     #[test]

@@ -10,6 +10,7 @@ use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
 use sealpost_base::{Result, Uid, UidSet};
+use sealpost_vault::owner;
 
 use super::contents::in_commands;
 use crate::io_error;
@@ -128,8 +129,9 @@ impl UidMap {
 
     fn read(&mut self, MapFile { path, from, write }: &MapFile<'_>, to: &str) -> Result<()> {
         let failed = |e| io_error(*path, e);
-        let mut file = match File::options().read(true).append(*write).create(*write).open(path) {
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        let opened = if *write { owner::append_or_create(path) } else { File::open(path) };
+        let mut file = match opened {
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound && !*write => return Ok(()),
             file => file.map_err(failed)?,
         };
         if *write {
@@ -296,6 +298,9 @@ mod tests {
             drop(map);
             assert_eq!(open(&path, "a", "b", true).unwrap().is_unfinished("Old/INBOX"), unanswered);
         }
+        // Whatever the umask: it says what mail there is.
+        let mode = std::os::unix::fs::PermissionsExt::mode(&path.metadata().unwrap().permissions());
+        assert_eq!(mode & 0o777, 0o600);
         // Of other accounts nothing is known, whatever UIDs they have.
         assert_eq!(pairs(&open(&path, "a", "c", false).unwrap()), []);
         assert!(open(&dir.path().join("none"), "a", "b", false).unwrap().folders.is_empty());

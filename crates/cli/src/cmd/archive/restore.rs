@@ -1,6 +1,5 @@
 //! `sealpost archive restore`.
 
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -9,6 +8,7 @@ use anyhow::Result;
 use sealpost_archive::keep::Copy;
 use sealpost_archive::push::{MapFile, restore};
 use sealpost_archive::restored::RECORD_FILE;
+use sealpost_vault::owner;
 
 use super::put::PutArgs;
 use super::putting::{self, Putting};
@@ -121,7 +121,7 @@ impl Maps {
         }
         let record = directory.join(RECORD_FILE);
         // A copy that cannot be written has none; then it is waited for what an interrupted run may have sent.
-        let usable = || File::options().append(true).create(true).open(&record).is_ok();
+        let usable = || owner::append_or_create(&record).is_ok();
         if args.put.dry_run || usable() {
             files.push((record, "this copy".to_owned(), !args.put.dry_run));
         }
