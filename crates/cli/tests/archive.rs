@@ -110,6 +110,52 @@ fn an_export_into_the_copy_itself_is_refused_as_that() {
     }
 }
 
+/// What a server takes for a user's name need be no address; the account of a sealed copy has one all the same.
+#[test]
+fn a_sealed_copy_can_be_made_for_every_users_name() {
+    let home = Home::new();
+    imap_backup(&home);
+    home.file("password", "correct horse battery");
+    let sealed = |from: &[&str], into: &str, more: &[&str]| {
+        let into = ["--format", "sealpost", "--into", into, "--copy-password-file", "password"];
+        let export = ["archive", "export", "--folder", "INBOX"];
+        let (document, status) = home.json(&[&export, from, &into, more].concat());
+        assert_eq!(status, 0, "{document}");
+    };
+    let called = |directory: &str, name: &str| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_sealpost"));
+        let list = command.current_dir(home.path("")).args(["--dir", directory, "account", "list"]);
+        let list = list.output().unwrap();
+        let list = String::from_utf8(list.stdout).unwrap();
+        assert!(list.lines().count() == 1 && list.contains(name), "{list}, not {name}");
+    };
+    for (at, (user, host, name)) in [
+        ("jane", "imap.example.org", "jane@imap.example.org"),
+        ("CORP\\Jane Doe", "192.0.2.1", "corp.jane.doe@localhost"),
+        ("jane@example.org", "imap.example.org", "jane@example.org"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let (account, into) = (format!("work{at}"), format!("sealed{at}"));
+        let add = ["archive", "add", &account, "--format", "mbox", "--into", "copy", "--untried"];
+        let server = ["--host", host, "--user", user, "--password-file", "password"];
+        home.ok(&[&add[..], &server].concat());
+        // The second time it is found again.
+        for _ in 0..2 {
+            sealed(&[&account], &into, &[]);
+            called(&into, name);
+        }
+    }
+    let from = ["--from", "copy", "--from-format", "mbox"];
+    sealed(&from, "unknown", &[]);
+    called("unknown", "archive@localhost");
+    for account in ["jane", "jane@localhost"] {
+        sealed(&from, "said", &["--copy-account", account]);
+        called("said", "jane@localhost");
+    }
+}
+
 /// The system sends a signal besides the error, which would end the process without a word.
 #[test]
 fn a_limit_on_the_size_of_files_is_told_and_costs_nothing() {

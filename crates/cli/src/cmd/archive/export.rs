@@ -9,7 +9,7 @@ use anyhow::Result;
 use indicatif::{HumanBytes, HumanCount};
 use sealpost_archive::keep::ownership::claim_like;
 use sealpost_archive::keep::transfer::{Transferred, planned, transfer};
-use sealpost_archive::keep::{Copy, Folder, FolderName, Kept, Known};
+use sealpost_archive::keep::{Copy, Folder, FolderName, Kept, Known, Source as Owner};
 use sealpost_archive::restored::Restored;
 use sealpost_base::Kind;
 use serde::Serialize;
@@ -19,7 +19,7 @@ use super::progress::Working;
 use super::record;
 use super::remembered::Accounts;
 use super::stop;
-use super::target::{Format, SealedArgs, Target, end, format_of};
+use super::target::{Format, SealedArgs, Target, Whose, end, format_of};
 use crate::exit::{FAILED, TEMPORARY, Usage};
 use crate::global::Global;
 use crate::output::warn;
@@ -86,9 +86,10 @@ struct Failed {
 /// Runs it.
 pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     let stop = stop::on_signals()?;
-    let Source { copy: from, user, folders, restored } = source(&args, global).await?;
+    let Source { copy: from, owner, folders, restored } = source(&args, global).await?;
     let dry_run = args.dry_run;
-    let make = Some(&*user).filter(|_| !dry_run);
+    let whose = owner.as_ref().map_or(Whose::UNKNOWN, |owner| Whose { user: &owner.user, host: &owner.host });
+    let make = Some(whose).filter(|_| !dry_run);
     let to = Target { format: args.format, directory: &args.into, sealed: &args.sealed, make };
     let to = to.open_for(dry_run, global, None).await?;
     let mut code = ExitCode::SUCCESS;
@@ -199,8 +200,8 @@ fn twins(folder: &dyn Folder, restored: &Restored, kept: &Kept) -> Vec<BTreeSet<
 /// What is exported.
 struct Source {
     copy: Arc<dyn Copy>,
-    /// What an account for it may be called.
-    user: String,
+    /// Whose mail it is.
+    owner: Option<Owner>,
     folders: FolderArgs,
     restored: Arc<Restored>,
 }
@@ -219,7 +220,9 @@ async fn source(args: &Args, global: &Global) -> Result<Source> {
         let target = Target { format, directory: from, sealed: &args.sealed, make: None };
         let copy = target.open_to_read(global).await?;
         let restored = record::of_copy(&copy, from, None).await?;
-        return Ok(Source { copy, user: "archive".to_owned(), folders: args.folders.clone(), restored });
+        let listing = copy.clone();
+        let owner = tokio::task::spawn_blocking(move || listing.source()).await??;
+        return Ok(Source { copy, owner, folders: args.folders.clone(), restored });
     }
     let Some(name) = &args.account else {
         return Err(Usage("name an account, or a copy with --from".into()).into());
@@ -231,7 +234,8 @@ async fn source(args: &Args, global: &Global) -> Result<Source> {
     let sealed = account.sealed(&args.sealed);
     let copy = account.target(&sealed, false).open_to_read(global).await?;
     let restored = record::of_copy(&copy, &account.into, Some((&accounts, name))).await?;
-    Ok(Source { copy, user: account.server.user.clone(), folders, restored })
+    let (host, user) = (account.server.host.clone(), account.server.user.clone());
+    Ok(Source { copy, owner: Some(Owner { host, user }), folders, restored })
 }
 
 impl Exported {

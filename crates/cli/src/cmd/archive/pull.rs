@@ -158,7 +158,7 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
             format: args.format.or(found::format(into)?).unwrap_or_default(),
             directory: into,
             sealed: &args.sealed,
-            make: Some(&place.user),
+            make: Some(place.whose()),
         };
         let keep = args.keep_bodies.map(|octets| (octets, &place));
         let copy = target.open_for(args.dry_run, global, keep).await?;

@@ -54,7 +54,7 @@ impl Remembered {
 
     /// The copy; `make`: it may be begun.
     pub fn target<'a>(&'a self, sealed: &'a SealedArgs, make: bool) -> Target<'a> {
-        let make = make.then_some(&*self.server.user);
+        let make = make.then(|| self.server.whose());
         Target { format: self.format, directory: &self.into, sealed, make }
     }
 }

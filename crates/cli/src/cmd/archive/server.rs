@@ -11,6 +11,7 @@ use sealpost_archive::client::{
 use sealpost_imap::types::Secret;
 use serde::{Deserialize, Serialize};
 
+use super::target::Whose;
 use super::token_command::TokenCommand;
 use crate::exit::Usage;
 use crate::secret;
@@ -123,6 +124,11 @@ impl ServerArgs {
 }
 
 impl Place {
+    /// Whose account it is.
+    pub fn whose(&self) -> Whose<'_> {
+        Whose { user: &self.user, host: &self.host }
+    }
+
     /// The server, with what opens the account: a person is asked for the password if nothing else is said.
     ///
     /// # Errors

@@ -1,16 +1,17 @@
 //! Where a copy is, and in which format.
 
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Result, bail};
 use clap::ValueEnum;
 use futures::TryStreamExt;
-use sealpost_account::directory::NewAccount;
+use sealpost_account::directory::{AccountName, Address, NewAccount};
 use sealpost_archive::keep::sealed::{Bodies, KeepBodies};
 use sealpost_archive::keep::{Copy, Nothing, imap_backup, maildir, sealed};
 use sealpost_archive::refetch::Anywhere;
-use sealpost_base::{Error, Kind};
+use sealpost_base::{Error, Kind, limits};
 use serde::{Deserialize, Serialize};
 
 use super::super::account::unlock::{Accept, unlock};
@@ -45,7 +46,8 @@ pub struct SealedArgs {
     /// Of `--format sealpost`: read the password that opens the copy from FILE [default: asked for]
     #[arg(long, value_name = "FILE")]
     pub copy_password_file: Option<PathBuf>,
-    /// Of `--format sealpost`: the account in it [default: the one that there is; to begin with, called like the user]
+    /// Of `--format sealpost`: the account in it [default: the one that there is; to begin with, called like the user, and
+    /// USER@HOST if the user's name is no address]
     #[arg(long, value_name = "NAME")]
     pub copy_account: Option<String>,
 }
@@ -99,8 +101,54 @@ pub struct Target<'a> {
     pub directory: &'a Path,
     /// What opens it.
     pub sealed: &'a SealedArgs,
-    /// What the account is called if one has to be made; `None`: none is made.
-    pub make: Option<&'a str>,
+    /// Whom the account is called after if one has to be made; `None`: none is made.
+    pub make: Option<Whose<'a>>,
+}
+
+/// Whose mail is in a copy, as far as that is known.
+#[derive(Debug, Clone, Copy)]
+pub struct Whose<'a> {
+    /// As the server knows the user.
+    pub user: &'a str,
+    /// The server.
+    pub host: &'a str,
+}
+
+/// What stands for a user or a host of whom no address can be made.
+const NO_USER: &str = "archive";
+const NO_HOST: &str = "localhost";
+
+impl Whose<'_> {
+    /// Of a copy that does not say it.
+    pub const UNKNOWN: Whose<'static> = Whose { user: NO_USER, host: NO_HOST };
+
+    /// A name for the account: what a server takes for a user's name need be no address (`jane`, `CORP\jane`).
+    fn account_name(&self, place: &Place) -> Result<AccountName> {
+        if let Ok(name) = place.account_name(self.user) {
+            return Ok(name);
+        }
+        let local = local_part(self.user);
+        let named = |host: &str| AccountName::parse(&format!("{local}@{host}"));
+        let host = if self.host.parse::<IpAddr>().is_ok() { NO_HOST } else { self.host };
+        Ok(named(host).or_else(|_| named(NO_HOST))?)
+    }
+}
+
+/// The letters and digits of a user's name, and dots for what is between them.
+fn local_part(user: &str) -> String {
+    let mut local = String::new();
+    for c in user.chars() {
+        let c = if c.is_alphanumeric() || "-_+".contains(c) { c } else { '.' };
+        // In lower case a character may be longer.
+        if local.len() + c.to_lowercase().map(char::len_utf8).sum::<usize>() > limits::LOCAL_PART_BYTES {
+            break;
+        }
+        if c != '.' || !(local.is_empty() || local.ends_with('.')) {
+            local.extend(c.to_lowercase());
+        }
+    }
+    let local = local.trim_end_matches('.');
+    if local.is_empty() { NO_USER.to_owned() } else { local.to_owned() }
 }
 
 impl Target<'_> {
@@ -177,20 +225,19 @@ impl Target<'_> {
             config.store = StoreConfig::default();
         }
         let place = Place::of(&config).await?;
-        let name = self.account(&place).await?;
+        let known = self.account(&place).await?;
         let password = PasswordArgs {
             password_file: self.sealed.copy_password_file.clone(),
             file_option: "--copy-password-file",
             ..PasswordArgs::default()
         };
-        let known = place.account_name(&name)?;
         let there = match place.directory.get(&known).await {
             Ok(_) => true,
             Err(e) if e.kind() == Kind::NotFound && self.make.is_some() => false,
             Err(e) => return Err(e.into()),
         };
         let (record, root) = if there {
-            unlock(&place, &name, &password, Accept::Login).await?
+            unlock(&place, known.as_str(), &password, Accept::Login).await?
         } else {
             let new = password.new_one(&format!("New password of the copy {known}")).await?;
             let made = place.directory.create(&known, NewAccount::with_password(new)).await;
@@ -226,14 +273,25 @@ impl Target<'_> {
     }
 
     /// The account's name: the one that is said, the only one there is, or one for the user.
-    async fn account(&self, place: &Place) -> Result<String> {
-        if let Some(name) = &self.sealed.copy_account {
-            return Ok(name.clone());
-        }
+    async fn account(&self, place: &Place) -> Result<AccountName> {
         let records: Vec<_> = place.directory.list().try_collect().await?;
+        if let Some(said) = &self.sealed.copy_account {
+            // The account may have got its domain from the server.
+            let is_meant =
+                |name: &AccountName| !said.contains('@') && Address::from(name.clone()).local() == said;
+            let mut meant = records.iter().map(|record| &record.name).filter(|name| is_meant(name));
+            return match (place.account_name(said), meant.next(), meant.next(), self.make) {
+                (Ok(name), ..) => Ok(name),
+                (Err(_), Some(name), None, _) => Ok(name.clone()),
+                (Err(_), None, _, Some(whose)) if !said.contains('@') => {
+                    Whose { user: said, ..whose }.account_name(place)
+                }
+                (Err(e), ..) => Err(e),
+            };
+        }
         match (&*records, self.make) {
-            ([one], _) => Ok(one.name.to_string()),
-            ([], Some(user)) => Ok(user.to_owned()),
+            ([one], _) => Ok(one.name.clone()),
+            ([], Some(whose)) => whose.account_name(place),
             ([], None) => bail!(Usage(format!("there is no copy in {}", self.directory.display()))),
             _ => bail!(Usage(format!(
                 "there are several accounts in {}: say which with --copy-account",
@@ -245,7 +303,7 @@ impl Target<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::octets;
+    use super::{local_part, octets};
 
     #[test]
     fn sizes_are_decimal_or_binary() {
@@ -261,6 +319,26 @@ mod tests {
         }
         for text in ["", "GB", "-1GB", "1.5GB", "99999999999TB", "2 gigabytes"] {
             assert!(octets(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_users_name_becomes_one_that_an_account_can_have() {
+        for (user, local) in [
+            ("jane", "jane"),
+            ("Jane Doe", "jane.doe"),
+            ("CORP\\jane", "corp.jane"),
+            ("jane@corp@example", "jane.corp.example"),
+            ("..a..b. ", "a.b"),
+            ("a+b_c-d", "a+b_c-d"),
+            ("\u{202e}", "archive"),
+            ("", "archive"),
+        ] {
+            assert_eq!(local_part(user), local, "{user}");
+        }
+        for user in ["x".repeat(200), "\u{130}".repeat(50), format!("{} b", "x".repeat(63))] {
+            let name = format!("{}@localhost", local_part(&user));
+            assert!(sealpost_account::directory::AccountName::parse(&name).is_ok(), "{name}");
         }
     }
 }
