@@ -30,6 +30,14 @@ fn a_quota_is_set_shown_and_kept() {
     let shown = home.json(&[&quota[..], &["--mailboxes", "20"]].concat()).0;
     assert_eq!((&shown["storage"]["limit"], &shown["messages"]["limit"]), (&(5u64 << 30).into(), &1.into()));
     assert_eq!(shown["mailboxes"]["limit"], 20);
+    let shown = home.json(&["account", "show", ACCOUNT]).0;
+    assert_eq!((&shown["quota_messages"], &shown["quota_mailboxes"]), (&1.into(), &20.into()), "{shown}");
+    assert!(home.ok(&["account", "show", ACCOUNT]).contains("5.00 GiB, 1 messages, 20 mailboxes"));
+    home.ok(&["account", "add", "joe@example.org", "--password-file", "password"]);
+    home.ok(&["account", "quota", "joe@example.org", "--messages", "3"]);
+    let list = home.json(&["account", "list"]).0;
+    let joe = list.as_array().unwrap().iter().find(|shown| shown["account"] == "joe@example.org").unwrap();
+    assert_eq!((&joe["quota"], &joe["quota_messages"]), (&serde_json::Value::Null, &3.into()));
     home.file("a.mbox", "From a\nSubject: 1\n\nx\n\nFrom b\nSubject: 2\n\ny\n");
     let (summary, status) = home.import("a.mbox");
     assert_eq!((&summary["imported"], status), (&1.into(), 1), "{summary}");

@@ -119,6 +119,9 @@ struct Shown {
     id: String,
     role: &'static str,
     quota: Option<u64>,
+    quota_messages: Option<u64>,
+    quota_mailboxes: Option<u64>,
+    quota_annotations: Option<u64>,
     created: String,
     suspended: Option<String>,
     removed: Option<String>,
@@ -136,6 +139,9 @@ impl From<&AccountRecord> for Shown {
                 Role::Admin => "admin",
             },
             quota: record.quota,
+            quota_messages: record.quota_messages,
+            quota_mailboxes: record.quota_mailboxes,
+            quota_annotations: record.quota_annotations,
             created: rfc3339(record.created),
             suspended: record.suspended.map(rfc3339),
             removed: record.removed.map(rfc3339),
@@ -147,7 +153,15 @@ impl From<&AccountRecord> for Shown {
 
 impl Shown {
     fn lines(&self) -> String {
-        let quota = self.quota.map_or("none".to_owned(), super::stats::bytes);
+        let count = |limit: Option<u64>, of: &str| limit.map(|limit| format!("{limit} {of}"));
+        let limits = [
+            self.quota.map(super::stats::bytes),
+            count(self.quota_messages, "messages"),
+            count(self.quota_mailboxes, "mailboxes"),
+            self.quota_annotations.map(|limit| format!("{} of metadata", super::stats::bytes(limit))),
+        ];
+        let limits: Vec<String> = limits.into_iter().flatten().collect();
+        let quota = if limits.is_empty() { "none".to_owned() } else { limits.join(", ") };
         let line =
             |name, at: &Option<String>| at.as_ref().map(|at| format!("\n{name} {at}")).unwrap_or_default();
         let (suspended, removed) = (line("suspended", &self.suspended), line("removed  ", &self.removed));
