@@ -46,6 +46,20 @@ fn a_quota_is_set_shown_and_kept() {
     assert_eq!(home.status(&["account", "quota", "nobody@example.org"]), 3);
 }
 
+/// They would look like another account's, or like nothing.
+#[test]
+fn names_have_no_characters_that_cannot_be_seen() {
+    let home = Home::with_account();
+    for hidden in ["\u{200b}", "\u{202e}", "\u{ad}", "\u{2066}", "\u{feff}"] {
+        let name = format!("ja{hidden}ne@example.org");
+        let added = home.run(&["account", "add", &name, "--password-file", "password"]);
+        let told = String::from_utf8_lossy(&added.stderr);
+        assert!(!added.status.success() && told.contains("U+"), "{hidden:?}: {told}");
+        assert_ne!(home.status(&["alias", "add", &name, ACCOUNT]), 0);
+    }
+    home.ok(&["account", "add", "jané@example.org", "--password-file", "password"]);
+}
+
 #[test]
 fn nothing_is_made_by_looking() {
     let home = Home::new();

@@ -106,7 +106,7 @@ fn compose_hangul(start: char, next: char) -> Option<char> {
 }
 
 /// Default_Ignorable_Code_Point (Unicode 17, DerivedCoreProperties.txt).
-pub(crate) fn is_ignorable(c: char) -> bool {
+pub fn is_ignorable(c: char) -> bool {
     matches!(c,
         '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}' | '\u{180b}'..='\u{180f}'
         | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{3164}'

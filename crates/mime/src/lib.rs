@@ -28,6 +28,7 @@ pub mod unbinary;
 mod weight;
 
 pub use build::{Entity, MessageBuilder};
+pub use canonical::is_ignorable;
 pub use envelope::{Address, Envelope};
 pub use fold::fold;
 pub use scanner::Scanner;

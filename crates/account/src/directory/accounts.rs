@@ -36,8 +36,10 @@ impl Directory {
     /// as long as a password check.
     ///
     /// # Errors
-    /// `Conflict` if there is an account or alias of that name, or one was removed and can still be brought back.
+    /// `Conflict` if there is an account or alias of that name, or one was removed and can still be brought back; `Invalid` for a name
+    /// with a character that cannot be seen.
     pub async fn create(&self, name: &AccountName, new: NewAccount) -> Result<(AccountRecord, RootKey)> {
+        name.address().check_visible()?;
         let before = self.newest_account(name).await?;
         if let Some(before) = &before
             && !before.purged

@@ -16,6 +16,9 @@ impl Directory {
     /// # Errors
     /// `Conflict` if there is such an account; `NotFound` if one leads nowhere, `Invalid` if one leads back, `Limit` if there are too many aliases on the way.
     pub(super) async fn check_alias(&self, name: &AliasName, targets: &[Address]) -> Result<()> {
+        if let AliasName::Address(address) = name {
+            address.check_visible()?;
+        }
         if let AliasName::Address(address) = name
             && self.find(&AccountName::new(address.clone())?).await?.is_some()
         {

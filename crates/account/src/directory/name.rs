@@ -16,6 +16,7 @@ use minicbor::decode::{self, Decoder};
 use minicbor::encode::{self, Encoder, Write};
 use minicbor::{Decode, Encode};
 use sealpost_base::{Error, Result, limits};
+use sealpost_mime::is_ignorable;
 use unicode_normalization::UnicodeNormalization;
 
 use super::punycode;
@@ -104,6 +105,21 @@ impl Address {
             return None;
         }
         Some((Address { at: user.len(), text: format!("{user}@{}", self.domain()) }, tag))
+    }
+
+    /// Refuses what looks like another address, or like none: characters that cannot be seen, and those that turn the direction of the text.
+    /// Names that exist keep them.
+    ///
+    /// # Errors
+    /// `Invalid`.
+    pub(super) fn check_visible(&self) -> Result<()> {
+        match self.text.chars().find(|c| is_ignorable(*c)) {
+            Some(c) => Err(not_a_name(
+                self,
+                &format!("there cannot be the character U+{:04X}, which cannot be seen", u32::from(c)),
+            )),
+            None => Ok(()),
+        }
     }
 
     /// Whether an account or alias may be called so.
