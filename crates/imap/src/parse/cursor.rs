@@ -327,7 +327,13 @@ impl<'a> Cursor<'a> {
             Some(0x80..) => "a flag or keyword has ASCII characters only",
             Some(b']') => "a flag or keyword cannot have a ]",
             Some(b'*') if text == "\\" => "\\* is no flag: it says that keywords can be made",
-            _ => "a flag or keyword cannot have that character, and is not quoted",
+            Some(b'%') => "a flag or keyword cannot have a %",
+            Some(b'*') => "a flag or keyword cannot have a *",
+            Some(b'"') => "a flag or keyword cannot have a \", and is not quoted",
+            Some(b'{') => "a flag or keyword cannot have a {, and is no literal",
+            Some(b'(') => "a flag or keyword cannot have a (",
+            Some(b'\\') => "a flag or keyword cannot have a \\ but at its beginning",
+            _ => "a flag or keyword cannot have a control character",
         })?;
         Flag::new(text).map_err(|invalid| Failure::Bad(invalid.0))
     }

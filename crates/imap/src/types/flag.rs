@@ -36,12 +36,16 @@ pub enum PermanentFlag {
     Any,
 }
 
+/// Says the limit ([`limits::KEYWORD_BYTES`]).
+const TOO_LONG: &str = "a flag or keyword has at most 128 bytes";
+const _: () = assert!(limits::KEYWORD_BYTES == 128, "the text says it");
+
 impl Flag {
     /// A flag from its text: `\Seen`, `$Forwarded`. `Err` for anything the grammar has no room for.
     pub fn new(text: &str) -> Result<Self, Invalid> {
         let Some(name) = text.strip_prefix('\\') else {
             if text.len() > limits::KEYWORD_BYTES {
-                return Err(Invalid("keyword is too long"));
+                return Err(Invalid(TOO_LONG));
             }
             return Atom::new(text).map(Flag::Keyword).map_err(|_| Invalid("not a flag"));
         };
@@ -51,7 +55,7 @@ impl Flag {
             }
         }
         if name.len() > limits::KEYWORD_BYTES {
-            return Err(Invalid("flag is too long"));
+            return Err(Invalid(TOO_LONG));
         }
         Atom::new(name).map(Flag::Extension).map_err(|_| Invalid("not a flag"))
     }
