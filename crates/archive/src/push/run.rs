@@ -325,10 +325,29 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
+    /// Whether the folder, which is not there, would only become an empty one: it is below the one that all is put below, and
+    /// has nothing but what earlier restores put there. Each of them would make one more level of it.
+    async fn is_put_below(&mut self, from: &From, place: &Place) -> Result<bool> {
+        let (From::Copy(_), None) = (from, &place.wire) else { return Ok(false) };
+        let below = &self.options.below;
+        let is_below =
+            !below.is_empty() && from.place().levels().take(below.len()).eq(below.iter().map(String::as_str));
+        if !is_below || !self.options.restored.is_of(&self.target.account()) {
+            return Ok(false);
+        }
+        let contents = unless(&self.options.stop, self.origin.contents(from, false)).await?;
+        let mut pairs = pair(&contents, &Contents::default(), None);
+        self.leave_out_twins(from, &contents, &mut pairs).await?;
+        Ok(contents.complete && pairs.missing.is_empty())
+    }
+
     /// Puts into the folder what is missing; whether something was put off.
     async fn attempt(&mut self, from: &From, report: &mut FolderReport, tried: &mut Tried) -> Result<bool> {
         let mut place = self.place(from).await?;
         if !self.claim(from, &place).await? {
+            return Ok(false);
+        }
+        if self.is_put_below(from, &place).await? {
             return Ok(false);
         }
         let stop = &self.options.stop;
