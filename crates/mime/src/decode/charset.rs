@@ -14,6 +14,7 @@ mod label;
 mod pairs;
 mod single_byte;
 mod sniff;
+mod utf16;
 mod utf32;
 mod utf7;
 
@@ -28,6 +29,7 @@ use label::Decoding;
 use single_byte::SingleByte;
 use sniff::Sniff;
 use utf7::Utf7;
+use utf16::Utf16;
 use utf32::Utf32;
 
 /// Decodes one text that arrives in pieces.
@@ -36,6 +38,7 @@ pub struct CharsetDecoder(State);
 enum State {
     Guess(Guess),
     Whatwg(Box<Decoder>),
+    Utf16(Box<Utf16>),
     SingleByte(SingleByte),
     Iso2022(Box<Iso2022>),
     Hz(Hz),
@@ -67,6 +70,7 @@ impl CharsetDecoder {
         match &mut self.0 {
             State::Guess(decoder) => decoder.push(bytes, out),
             State::Whatwg(decoder) => decode_whatwg(decoder, bytes, false, out),
+            State::Utf16(decoder) => decoder.push(bytes, out),
             State::SingleByte(decoder) => decoder.push(bytes, out),
             State::Iso2022(decoder) => decoder.push(bytes, out),
             State::Hz(decoder) => decoder.push(bytes, out),
@@ -87,6 +91,7 @@ impl CharsetDecoder {
         match self.0 {
             State::Guess(decoder) => decoder.finish(out),
             State::Whatwg(mut decoder) => decode_whatwg(&mut decoder, b"", true, out),
+            State::Utf16(decoder) => decoder.finish(out),
             State::SingleByte(_) => {}
             State::Iso2022(decoder) => decoder.finish(out),
             State::Hz(decoder) => decoder.finish(out),
@@ -107,7 +112,7 @@ impl State {
     fn of(decoding: Decoding) -> Self {
         match decoding {
             Decoding::Guess | Decoding::Utf8 => State::Guess(Guess::default()),
-            // With sniffing: `utf-16` without a byte order mark is little-endian here, with one it is what the mark says.
+            Decoding::Utf16 => State::Utf16(Box::default()),
             Decoding::Whatwg(encoding) => State::Whatwg(Box::new(encoding.new_decoder())),
             Decoding::SingleByte(name) => {
                 SingleByte::named(name).map_or(State::Guess(Guess::default()), State::SingleByte)

@@ -18,6 +18,8 @@ pub(super) enum Decoding {
     /// The guess, which reads UTF-8.
     Utf8,
     Whatwg(&'static Encoding),
+    /// In an order that has to be found out.
+    Utf16,
     /// A name in the table of single-byte charsets.
     SingleByte(&'static str),
     Iso2022(Variant),
@@ -87,7 +89,7 @@ fn named(squeezed: &str) -> Option<Decoding> {
         "utf32" | "csutf32" | "ucs4" | "iso10646ucs4" | "csucs4" => Utf32(Order::Unknown),
         "utf32be" | "csutf32be" | "ucs4be" => Utf32(Order::Big),
         "utf32le" | "csutf32le" | "ucs4le" => Utf32(Order::Little),
-        "utf16" | "csutf16" => Whatwg(UTF_16LE),
+        "utf16" | "csutf16" => Utf16,
         "utf16be" | "csutf16be" | "ucs2" | "ucs2be" | "iso10646ucs2" | "csunicode" => Whatwg(UTF_16BE),
         "utf16le" | "csutf16le" | "ucs2le" => Whatwg(UTF_16LE),
         "iso2022jp" | "csiso2022jp" | "iso2022jp1" | "iso2022jp2" | "csiso2022jp2" | "iso2022jp3"

@@ -71,7 +71,7 @@ fn of_text(label: &[u8]) -> Option<Decoding> {
     }
     match label::find(label)? {
         Decoding::Whatwg(encoding) if encoding.output_encoding() != encoding => Some(Decoding::Utf8),
-        Decoding::Utf32(_) => Some(Decoding::Utf8),
+        Decoding::Utf16 | Decoding::Utf32(_) => Some(Decoding::Utf8),
         decoding => Some(decoding),
     }
 }
