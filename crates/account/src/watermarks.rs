@@ -38,7 +38,7 @@ const PATH_BYTES: usize = 1024;
 const FILE_BYTES: usize =
     HEAD_BYTES + limits::WATERMARKS * (16 + 8) + limits::WATERMARKS * (2 + PATH_BYTES + 8) + MAC_BYTES;
 /// What the operator does about it.
-const REMEDY: &str = "if a backup was restored, confirm that with `sealpost store confirm-restore`; else put back what is missing";
+const REMEDY: &str = "if a backup was restored, confirm that with `sealpost store confirm-restore`; else put the missing objects back";
 
 /// What was seen. Cloning shares it. The default remembers as long as the process runs.
 #[derive(Clone, Default)]
@@ -80,7 +80,7 @@ impl Watermarks {
             OnDisk::None => Seen::default(),
             OnDisk::Damaged => {
                 let path = path.display();
-                tracing::warn!(%path, "what this node has seen of the store cannot be read, and begins anew");
+                tracing::warn!(%path, "the watermarks of this node cannot be read; they start again");
                 Seen::default()
             }
         };
@@ -231,7 +231,7 @@ impl Seen {
     fn take_over(&mut self, there: Seen) {
         if there.confirmed > self.confirmed {
             tracing::warn!(
-                "an operator has confirmed that the store went back: what was seen of it before is forgotten"
+                "an operator confirmed that the store went back: this node forgets the watermarks from before"
             );
             *self = Seen { dirty: self.dirty, ..there };
             return;

@@ -71,7 +71,7 @@ impl Directory {
             version: before.map_or(0, |before| before.version) + 1,
         };
         if !self.put(&record).await? {
-            return Err(Error::conflict(format!("the account {name} was just made by somebody else")));
+            return Err(Error::conflict(format!("the account {name} was just made by another process")));
         }
         Ok((record, root))
     }
@@ -333,7 +333,7 @@ impl Directory {
     async fn forget_before(&self, record: &AccountRecord) -> Result<()> {
         let (directory, bytes) = (directory(&record.name), encode(record)?);
         self.versions.forget_before(&directory, record.version, &bytes).await.map_err(|e| {
-            let why = "the change is made, but a copy of what was withdrawn may still be there: repeat it";
+            let why = "the change is made, but a copy of the withdrawn secret may still be there: repeat it";
             e.context(format!("{}: {why}", record.name))
         })
     }

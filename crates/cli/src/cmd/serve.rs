@@ -106,8 +106,8 @@ pub async fn start(place: &Place) -> Result<Server> {
     settings.data = Some(place.dir.clone());
     if store.keeps_removed() {
         tracing::warn!(
-            "the bucket keeps versions of removed objects: whoever reads it finds withdrawn passwords and removed mail there; turn \
-             versioning off, or have versions expire"
+            "the bucket keeps versions of removed objects, withdrawn passwords and removed mail among them; turn versioning off, or let \
+             versions expire"
         );
     }
     let started = Server::start(settings, store, key, place.clock.clone(), place.random.clone()).await;

@@ -41,7 +41,7 @@ enum KeyCommand {
 
 #[derive(clap::Args)]
 #[command(
-    after_help = "On one node: stop the server, rotate, start it. What was interrupted goes on when it is run again.\n
+    after_help = "On one node: stop the server, rotate, start it. After an interruption run it again.\n
 On several nodes, none of which has to stop for long:
   1. `rotate --prepare` on one node makes the next key. Copy server.key to all nodes, and restart each: they take both keys.
   2. `rotate` there makes it the current one, and keeps the old one for records. Copy server.key again, and restart each node.

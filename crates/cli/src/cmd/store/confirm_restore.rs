@@ -14,7 +14,7 @@ use crate::place::Place;
 #[derive(clap::Args)]
 #[command(
     after_help = "Each node remembers, in the file `watermarks` of its data directory, how far logs and records had come. If the store has \
-                  less, somebody removed it, and the node refuses to go on with that. After a backup was restored this is as it should be: \
+                  less, objects were removed, and the node refuses to continue from there. After a backup was restored this is as it should be: \
                   run this on each node. A server that runs notices within a minute."
 )]
 pub struct Args {}
