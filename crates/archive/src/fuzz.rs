@@ -41,10 +41,9 @@ pub fn fuzz_archive_mbox(data: &[u8]) {
         for ((meta, message), (meta_again, again)) in messages.iter().zip(&again) {
             assert_eq!(meta_again.flags.as_ref(), Some(&meta.flags.clone().unwrap_or_default()), "the flags");
             let mut message = message.clone();
-            if !message.is_empty() && !message.ends_with(b"\n") {
+            if line_ends == LineEnds::Lf && !message.is_empty() && !message.ends_with(b"\n") {
                 // A file of lines has no message that ends within one.
-                let ends: &[u8] =
-                    if line_ends == LineEnds::Lf && !message.ends_with(b"\r") { b"\r\n" } else { b"\n" };
+                let ends: &[u8] = if message.ends_with(b"\r") { b"\n" } else { b"\r\n" };
                 message.extend_from_slice(ends);
             }
             let has_bare_lf = message

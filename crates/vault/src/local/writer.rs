@@ -263,7 +263,11 @@ impl Thread {
                 if !schema::is_busy(&e) {
                     self.connection = None;
                 }
-                // Files of failed writes stay: the commit may have reached the disk, and the sweep tells.
+                // Files of failed writes stay: the commit may have reached the disk, and the sweep tells. Not so if nothing can be
+                // written at all.
+                if schema::is_read_only(&e) {
+                    batch.iter().for_each(|job| job.files().for_each(|name| self.files.remove(name)));
+                }
                 fail(batch, &Failure::new("commit", schema::explained(&self.database, e)));
             }
         }
@@ -434,6 +438,19 @@ impl Job {
             Change::PutAll(objects) => objects.len() as u64,
             Change::Delete(_) => 0,
         }
+    }
+
+    /// Files that it has made.
+    fn files(&self) -> impl Iterator<Item = &str> {
+        let bodies = match &self.change {
+            Change::Put(_, body, _) => std::slice::from_ref(body).iter().collect::<Vec<_>>(),
+            Change::PutAll(objects) => objects.iter().map(|(_, body)| body).collect(),
+            Change::Delete(_) => Vec::new(),
+        };
+        bodies.into_iter().filter_map(|body| match body {
+            Body::File { name, .. } => Some(shared::place(name).0),
+            Body::Inline(_) => None,
+        })
     }
 
     fn size(&self) -> u64 {
