@@ -15,6 +15,7 @@ use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lru::LruCache;
@@ -48,6 +49,8 @@ pub struct Watermarks(Arc<Inner>);
 struct Inner {
     file: Option<(PathBuf, Macs)>,
     seen: Mutex<Seen>,
+    /// What this process writes is in the file at once: it ends soon.
+    at_once: AtomicBool,
 }
 
 struct Seen {
@@ -84,7 +87,11 @@ impl Watermarks {
                 Seen::default()
             }
         };
-        Ok(Watermarks(Arc::new(Inner { file: Some((path.to_owned(), macs)), seen: Mutex::new(seen) })))
+        Ok(Watermarks(Arc::new(Inner {
+            file: Some((path.to_owned(), macs)),
+            seen: Mutex::new(seen),
+            at_once: AtomicBool::new(false),
+        })))
     }
 
     /// Forgets what was seen of a store that went back, since an operator says that it was to: in the file, which processes that run
@@ -173,6 +180,22 @@ impl Watermarks {
     /// The last version that was seen of each record.
     pub fn records(&self) -> Vec<(String, u64)> {
         self.seen().records.iter().map(|(directory, version)| (directory.to_string(), *version)).collect()
+    }
+
+    /// The same, for a command: what it writes is noted at once ([`Watermarks::wrote`]), because nothing is when it has ended.
+    #[must_use]
+    pub fn at_once(self) -> Self {
+        self.0.at_once.store(true, Ordering::Relaxed);
+        self
+    }
+
+    /// This process has written a version of a record. Blocks for a moment in a command.
+    pub fn wrote(&self) {
+        if self.0.at_once.load(Ordering::Relaxed)
+            && let Err(error) = self.save()
+        {
+            tracing::warn!(%error, "a change was made, and this node would not notice if it were taken back");
+        }
     }
 
     /// Writes what is not in the file. Other processes may write to it: what they saw is taken over. Blocks.

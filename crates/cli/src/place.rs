@@ -145,7 +145,7 @@ impl Place {
         let (clock, random): (Arc<dyn Clock>, Arc<dyn Random>) =
             (Arc::new(SystemClock::new()), Arc::new(SystemRandom));
         let key = ServerKeys::load_or_create(&dir.join(KEY_FILE), &*random).with_context(opened)?;
-        let watermarks = Watermarks::load(&dir.join(watermarks::FILE), &key).with_context(opened)?;
+        let watermarks = Watermarks::load(&dir.join(watermarks::FILE), &key).with_context(opened)?.at_once();
         let directory = Directory::new(store.clone(), key.clone(), clock.clone(), random.clone());
         let directory = on_host(directory, &settings)?.with_watermarks(watermarks.clone());
         let budget = settings.memory.budget();

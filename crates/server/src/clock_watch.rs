@@ -41,9 +41,11 @@ impl ClockWatch {
         ClockWatch { file, state: Mutex::new(state), doubted: AtomicBool::new(false) }
     }
 
-    /// The server begins; `written` is when something was written to the store last, if that is known. Whether the clock is believed.
+    /// The server begins; `written` is when something was written to the store last, if that is known. A note counts for more: what
+    /// was written while the clock was not believed has its time. Whether the clock is believed.
     pub fn begin(&self, now: Timestamp, written: Option<Timestamp>) -> bool {
-        self.lock().newest = written.unwrap_or(UNKNOWN);
+        let noted = self.file.as_deref().and_then(noted);
+        self.lock().newest = noted.or(written).unwrap_or(UNKNOWN);
         self.look(now)
     }
 
@@ -62,6 +64,14 @@ impl ClockWatch {
                     "the clock is far past the last time that is known: nothing is removed for good until it is set, or \
                      confirmed if it is right and the server was off for so long (sealpost store confirm-clock)"
                 );
+            }
+            if let Some(file) = self.file.as_deref().filter(|_| state.noted == UNKNOWN) {
+                match note(file, state.newest) {
+                    Ok(()) => state.noted = state.newest,
+                    Err(error) => {
+                        tracing::warn!(%error, "the time was not noted; do not restart before the clock is set")
+                    }
+                }
             }
             return false;
         }
@@ -159,7 +169,12 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let watch = ClockWatch::new(Some(dir.path()));
         assert!(!watch.begin(Timestamp(40 * DAY), Some(Timestamp(DAY))));
-        assert_eq!(noted_in(dir.path()), None);
+        assert_eq!(
+            noted_in(dir.path()),
+            Some(Timestamp(DAY)),
+            "mail that comes meanwhile is written with the wrong time"
+        );
+        assert!(!ClockWatch::new(Some(dir.path())).begin(Timestamp(41 * DAY), Some(Timestamp(40 * DAY))));
         // Half a note is none.
         std::fs::write(dir.path().join(FILE), b"00000003").unwrap();
         assert!(!watch.look(Timestamp(40 * DAY)));

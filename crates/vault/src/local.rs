@@ -282,6 +282,19 @@ impl LocalStore {
         blocking(move || reserve.admit(now).and_then(|()| write())).await
     }
 
+    /// The same for what frees room: it may use what is kept.
+    async fn write_file_that_frees<T: Send + 'static>(
+        &self,
+        write: impl Fn() -> io::Result<T> + Send + 'static,
+    ) -> object_store::Result<T> {
+        let reserve = self.reserve.clone();
+        blocking(move || match write() {
+            Err(e) if reserve::is_full(&e) && reserve.release() => write(),
+            written => written,
+        })
+        .await
+    }
+
     async fn put_body(
         &self,
         path: &Path,
@@ -300,32 +313,32 @@ impl LocalStore {
 
     /// Makes `payload` a body that a row of `path` can hold: small ones as they are, large ones, and those that are to be
     /// erased some day, as a durable file.
-    async fn body(&self, path: &Path, payload: PutPayload) -> object_store::Result<Body> {
+    async fn body(&self, path: &Path, payload: PutPayload, frees: bool) -> object_store::Result<Body> {
         self.writer()?;
         if payload.content_length() <= INLINE_OBJECT_BYTES && !files::holds_slots(path.as_ref()) {
             return Ok(Body::Inline(Bytes::from(payload)));
         }
         let (files, counters, path) = (self.files.clone(), self.counters.clone(), path.clone());
-        self.write_file(move || {
+        let write = move || {
             let mut file = files.create_for(path.as_ref())?;
             for segment in &payload {
                 file.append(segment)?;
             }
             counters.file_syncs.fetch_add(2, Ordering::Relaxed);
             file.keep()
-        })
-        .await
+        };
+        if frees { self.write_file_that_frees(write).await } else { self.write_file(write).await }
     }
 
     async fn duplicate(&self, from: &Path, to: &Path, mode: Mode) -> object_store::Result<()> {
         let Found { row, bytes } = self.readers.get(from, None, false).await?;
         let body = match row.file {
-            None => self.body(to, bytes.into()).await?,
+            None => self.body(to, bytes.into(), false).await?,
             // A second name for a file that is erased some day would be erased with it.
             Some(name)
                 if shared::is_shared(&name) || files::is_erased(&name) || files::holds_slots(to.as_ref()) =>
             {
-                self.body(to, bytes.into()).await?
+                self.body(to, bytes.into(), false).await?
             }
             Some(name) => {
                 let files = self.files.clone();
@@ -405,7 +418,7 @@ impl ObjectStore for LocalStore {
             PutMode::Update(_) => return Err(unsupported("conditional update: objects are written once")),
         };
         let frees = options.extensions.get::<Frees>().is_some();
-        let body = self.body(location, payload).await?;
+        let body = self.body(location, payload, frees).await?;
         self.put_body(location, body, mode, frees).await
     }
 

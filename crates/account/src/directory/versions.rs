@@ -221,6 +221,7 @@ impl Versions {
         // is used twice.
         let conditional = self.store.appends() == Appends::Conditional;
         let _ = self.watermarks.record(directory, Some(next));
+        self.watermarks.wrote();
         match self.prune(directory, next).await {
             Ok(newest) if conditional && is_old(next, newest) => Err(passed(&path)),
             Err(e) if conditional => Err(e),

@@ -75,9 +75,9 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     }
     if args.account.is_empty() {
         beside_accounts(&place, &records, &mut report).await?;
-        watermarks::check(&place, &mut report).await?;
         owners::check(&place, &mut report);
     }
+    watermarks::check(&place, &records, args.account.is_empty(), &mut report).await?;
     let sound = report.finish()?;
     Ok(if sound { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
 }

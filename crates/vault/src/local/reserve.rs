@@ -194,7 +194,7 @@ fn write_zeros(mut file: &File, bytes: u64) -> io::Result<()> {
     file.sync_data()
 }
 
-fn is_full(e: &io::Error) -> bool {
+pub(super) fn is_full(e: &io::Error) -> bool {
     matches!(e.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge)
 }
 

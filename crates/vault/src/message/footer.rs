@@ -30,6 +30,20 @@ pub(super) fn of(store: &Store, path: &str, magic: [u8; 4], raw_bytes: u64) -> [
     footer
 }
 
+/// Whether `found` is that footer, under the current key or one before it.
+pub(super) fn is_of(store: &Store, path: &str, magic: [u8; 4], raw_bytes: u64, found: &[u8]) -> bool {
+    let Some((sealed, end)) = found.split_last_chunk::<{ MAGIC.len() }>() else { return false };
+    if store.sizes_keys().is_empty() {
+        return *found == of(store, path, magic, raw_bytes);
+    }
+    let says = |cipher: ObjectCipher| {
+        let mut sealed = sealed.to_vec();
+        let opened = cipher.open(PLACE, magic, &mut sealed).is_ok_and(|bytes| bytes == SIZE_BYTES);
+        opened && sealed[..SIZE_BYTES] == raw_bytes.to_be_bytes()
+    };
+    *end == magic && ciphers(store, path).any(says)
+}
+
 /// Octets of the message in an object, as its footer says.
 ///
 /// # Errors

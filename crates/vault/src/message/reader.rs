@@ -337,7 +337,7 @@ impl MessageReader {
             source.index().await?;
         }
         let footer = source.store.read_range(&source.path, size - FOOTER_BYTES as u64..size).await?;
-        if footer[..] != footer::of(&source.store, &source.path, footer::MAGIC, source.layout.raw_bytes) {
+        if !footer::is_of(&source.store, &source.path, footer::MAGIC, source.layout.raw_bytes, &footer) {
             return Err(Error::corrupt(format!("{} has a wrong footer", source.path)));
         }
         Ok(())

@@ -320,7 +320,7 @@ impl MessageReader {
         let size = source.store.size(&path).await?;
         let head = thin_range(&source.layout, HEAD, size)?;
         let found = source.store.read_range(&path, head.end..size).await?;
-        if found[..] != footer::of(&source.store, &path, MAGIC, source.layout.raw_bytes) {
+        if !footer::is_of(&source.store, &path, MAGIC, source.layout.raw_bytes, &found) {
             return Err(Error::corrupt(format!("{path} has a wrong footer")));
         }
         Ok(())

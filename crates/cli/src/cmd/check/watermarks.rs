@@ -1,6 +1,7 @@
 //! What this node has seen of the store, held against what is there.
 
 use anyhow::Result;
+use sealpost_account::directory::AccountRecord;
 use sealpost_base::Position;
 use sealpost_journal::Journal;
 use sealpost_vault::entry::LogKey;
@@ -10,15 +11,21 @@ use crate::place::Place;
 
 const REMEDY: &str = "if a backup was restored, confirm that with `sealpost store confirm-restore`";
 
-/// Names every log and record that ends before what was seen of it.
+/// Names every log and record that ends before what was seen of it; of these accounts, if not of all.
 ///
 /// # Errors
 /// If the store cannot be listed.
-pub async fn check(place: &Place, report: &mut Report) -> Result<()> {
+pub async fn check(place: &Place, accounts: &[AccountRecord], all: bool, report: &mut Report) -> Result<()> {
+    let is_asked = |id| all || accounts.iter().any(|account| account.id == id);
+    let is_record_asked =
+        |path: &str| all || accounts.iter().any(|account| place.directory.path_of(&account.name) == path);
     let key = LogKey::of(&place.key);
     for (account, seen) in place.watermarks.logs() {
         let journal = Journal::new(place.store.clone(), account, &key, place.random.clone());
-        if seen == Position::ZERO || journal.last_after(Position(seen.0 - 1)).await? >= seen {
+        if !is_asked(account)
+            || seen == Position::ZERO
+            || journal.last_after(Position(seen.0 - 1)).await? >= seen
+        {
             continue;
         }
         // Nothing is left of an account that was deleted for good.
@@ -31,6 +38,9 @@ pub async fn check(place: &Place, report: &mut Report) -> Result<()> {
         }
     }
     for (directory, seen) in place.watermarks.records() {
+        if !is_record_asked(&directory) {
+            continue;
+        }
         let last = place.store.names_below(&directory).await?;
         let version = |name: &String| sealpost_journal::Place::parse(name).map(|place| place.position.0);
         if last.iter().filter_map(version).max().is_none_or(|last| last < seen) {
