@@ -338,6 +338,10 @@ fn the_server_key_is_replaced() {
     let home = Home::with_account();
     let key = home.path("data/server.key");
     let first = std::fs::read(&key).unwrap();
+    let message = home.file("message.eml", "Subject: x\n\nfrom before\n").display().to_string();
+    let password = ["--account", "jane@example.org", "--password-file", "password"];
+    home.ok(&[&["import", &message][..], &password].concat());
+    let check_messages = [&["check"][..], &password].concat();
     let roles = || {
         let keys = home.json(&["server", "key", "list"]).0["keys"].clone();
         let role = |key: &serde_json::Value| key["role"].as_str().unwrap().to_owned();
@@ -370,4 +374,5 @@ fn the_server_key_is_replaced() {
     home.ok(&["server", "key", "rotate", "--finish"]);
     assert_eq!(roles(), ["current", "retired", "retired"]);
     assert_eq!(home.check().1, 0);
+    home.ok(&check_messages);
 }

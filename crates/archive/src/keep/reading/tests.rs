@@ -10,6 +10,8 @@ use crate::keep::testing::*;
 use crate::keep::transfer::transfer;
 use crate::keep::{Copy, imap_backup, maildir};
 
+/// What is done to a file.
+type Damage = fn(&mut Vec<u8>);
 type Open = fn(&Path) -> sealpost_base::Result<Box<dyn Copy>>;
 
 /// All names below `root`, with their bytes and when they were changed.
@@ -79,7 +81,7 @@ fn reading_a_damaged_copy_changes_nothing_in_it() {
         (maildir::open, maildir::open_to_read, "sealpost.journal", ".uidvalidity"),
     ];
     for (open, open_to_read, journal, other) in formats {
-        let damages: [(&str, fn(&mut Vec<u8>), &str); 7] = [
+        let damages: [(&str, Damage, &str); 7] = [
             ("nothing", |_| (), journal),
             ("the end is cut off", |bytes| bytes.truncate(bytes.len() - 9), journal),
             ("something in the middle", |bytes| bytes[200] ^= 1, journal),
