@@ -184,11 +184,7 @@ impl StoreConfig {
         match self.directory(data) {
             Some(dir) => {
                 let opened = || format!("the data directory {}", dir.display());
-                let store = local(&dir, purpose).await.with_context(opened)?;
-                if purpose == Purpose::Serve {
-                    store.keep_reserve(self.reserve).await.with_context(opened)?;
-                }
-                Ok(store)
+                local(&dir, purpose).await.with_context(opened)
             }
             None if purpose != Purpose::Serve => self.at(&self.url, purpose).await,
             None if self.cache == 0 => {

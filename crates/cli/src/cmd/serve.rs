@@ -82,6 +82,7 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
         tokio::task::spawn_blocking(move || Tls::load(&source, &hostname)).await?.map_err(named)?;
     }
     let place = Place::of(&config).await?;
+    place.store.keep_reserve(config.store.reserve).await?;
     let signals = Signals::listen(place.settings.timeouts.stop)?;
     let server = start(&place).await?;
     if let Some(refetch) = origin::refetch(&place.dir, &place.store, place.random.clone()) {

@@ -66,6 +66,7 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
         settings.memory = MemoryDivision::of(MEMORY);
     }
     let mut place = Place::of(&config).await?;
+    place.store.keep_reserve(config.store.reserve).await?;
     place.dir = std::fs::canonicalize(&place.dir).context("the data directory")?;
 
     let login = match &args.password_file {
