@@ -192,6 +192,7 @@ impl Watermarks {
     /// This process has written a version of a record. Blocks for a moment in a command.
     pub fn wrote(&self) {
         if self.0.at_once.load(Ordering::Relaxed)
+            && self.seen().dirty
             && let Err(error) = self.save()
         {
             tracing::warn!(%error, "a change was made, and this node would not notice if it were taken back");

@@ -119,6 +119,10 @@ impl ServerKey {
     fn mac(&self, purpose: Purpose) -> Secret {
         self.derived(purpose.label())
     }
+
+    fn purpose(&self, label: &str) -> Secret {
+        derive(b"sealpost server purpose v1", self.secret.bytes(), &[label.as_bytes()])
+    }
 }
 
 /// The server's keys. Cheap to clone.
@@ -205,8 +209,7 @@ impl ServerKeys {
 
     /// A key for another purpose of the server's, named by `label`. It changes with the current key.
     pub fn purpose(&self, label: &str) -> Zeroizing<[u8; KEY_BYTES]> {
-        let secret = self.0.current.secret.bytes();
-        Zeroizing::new(*derive(b"sealpost server purpose v1", secret, &[label.as_bytes()]).bytes())
+        Zeroizing::new(*self.0.current.purpose(label).bytes())
     }
 
     /// For what is never written again: a key of each server key, retired ones included. The first is the current one's.
@@ -216,9 +219,7 @@ impl ServerKeys {
 
     /// The same for purposes that are named as in [`ServerKeys::purpose`].
     pub(crate) fn purposes(&self, label: &str) -> Vec<Secret> {
-        let of =
-            |key: &ServerKey| derive(b"sealpost server purpose v1", key.secret.bytes(), &[label.as_bytes()]);
-        self.all().map(of).collect()
+        self.all().map(|key| key.purpose(label)).collect()
     }
 
     fn all(&self) -> impl Iterator<Item = &ServerKey> {

@@ -109,8 +109,11 @@ async fn rotate(args: &RotateArgs, global: &Global) -> Result<()> {
     }
     let (clock, random) = (place.clock.clone(), place.random.clone());
     let directory = Directory::new(place.store.clone(), keys.clone(), clock, random);
-    let directory = directory.with_watermarks(place.watermarks.clone());
+    // Under the new keys, and once for all records: those of the place are under the keys of before.
+    let seen = Watermarks::load(&place.dir.join(watermarks::FILE), &keys)?;
+    let directory = directory.with_watermarks(seen.clone());
     let done = directory.authenticate_again().await?;
+    tokio::task::spawn_blocking(move || seen.save()).await??;
     if one_by_one && !args.finish {
         let next = "copy server.key to all nodes, restart each, and then run `sealpost server key rotate --finish` here";
         return told(global, &keys, done, next);

@@ -32,16 +32,21 @@ pub(super) fn of(store: &Store, path: &str, magic: [u8; 4], raw_bytes: u64) -> [
 
 /// Whether `found` is that footer, under the current key or one before it.
 pub(super) fn is_of(store: &Store, path: &str, magic: [u8; 4], raw_bytes: u64, found: &[u8]) -> bool {
-    let Some((sealed, end)) = found.split_last_chunk::<{ MAGIC.len() }>() else { return false };
     if store.sizes_keys().is_empty() {
         return *found == of(store, path, magic, raw_bytes);
     }
-    let says = |cipher: ObjectCipher| {
+    opened(store, path, found) == Some((magic, raw_bytes))
+}
+
+/// How a footer ends, and the size that it says.
+fn opened(store: &Store, path: &str, footer: &[u8]) -> Option<([u8; 4], u64)> {
+    let (sealed, magic) = footer.split_last_chunk::<{ MAGIC.len() }>()?;
+    let size = |cipher: ObjectCipher| {
         let mut sealed = sealed.to_vec();
-        let opened = cipher.open(PLACE, magic, &mut sealed).is_ok_and(|bytes| bytes == SIZE_BYTES);
-        opened && sealed[..SIZE_BYTES] == raw_bytes.to_be_bytes()
+        cipher.open(PLACE, *magic, &mut sealed).ok()?;
+        sealed.first_chunk().map(|size| u64::from_be_bytes(*size))
     };
-    *end == magic && ciphers(store, path).any(says)
+    ciphers(store, path).find_map(size).map(|size| (*magic, size))
 }
 
 /// Octets of the message in an object, as its footer says.
@@ -53,16 +58,8 @@ pub async fn size_in(store: &Store, object: &Listed) -> Result<u64> {
     let start = object.size.checked_sub(BYTES as u64).ok_or_else(corrupt)?;
     let read = async || {
         let footer = store.read_range(&object.path, start..object.size).await?;
-        let (sealed, magic) = footer.split_last_chunk::<{ MAGIC.len() }>().ok_or_else(corrupt)?;
-        if *magic != MAGIC && *magic != thin::MAGIC {
-            return Err(corrupt());
-        }
-        let open = |cipher: ObjectCipher| {
-            let mut sealed = sealed.to_vec();
-            cipher.open(PLACE, *magic, &mut sealed).ok()?;
-            sealed.first_chunk().map(|size| u64::from_be_bytes(*size))
-        };
-        ciphers(store, &object.path).find_map(open).ok_or_else(corrupt)
+        let known = |(magic, _): &([u8; 4], u64)| [MAGIC, thin::MAGIC].contains(magic);
+        opened(store, &object.path, &footer).filter(known).map(|(_, size)| size).ok_or_else(corrupt)
     };
     match read().await {
         // One answer of a remote store may be wrong.
