@@ -1,6 +1,6 @@
 //! A server that runs until it is told to stop, or until it has lost what it is for.
 //!
-//! SIGTERM or SIGINT: every session says goodbye (BYE, 421) and the process ends within the `timeouts.stop` of the
+//! SIGTERM or SIGINT: every session says goodbye (BYE, 421) and the process ends within the `timeouts.shutdown_grace` of the
 //! configuration. A second one: it ends at once; what was acknowledged is safe in either case. SIGHUP: a changed
 //! certificate is loaded. A listening socket that is lost ends the process too, as a failure, so that the service manager
 //! starts another.
@@ -38,7 +38,7 @@ pub async fn until_stopped(server: Server, mut signals: Signals, manager: Servic
     };
     tracing::info!("stopping");
     manager.stopping();
-    let grace = ctx.settings.timeouts.stop;
+    let grace = ctx.settings.timeouts.shutdown_grace;
     signals.begin_end();
     let cut_off = server.stop(grace).await;
     if cut_off > 0 {

@@ -134,11 +134,11 @@ pub struct Timeouts {
     /// way forgets the connection. Zero: it is not told.
     pub imap_keep_alive: Duration,
     /// How long a session that waits for its client keeps the account loaded; sooner if others need the memory.
-    pub imap_sleep: Duration,
+    pub imap_hibernate: Duration,
     /// For a client to take what is sent to it, however little at a time.
     pub write: Duration,
     /// For sessions to end when the server stops; then they are cut off.
-    pub stop: Duration,
+    pub shutdown_grace: Duration,
 }
 
 /// How logins are checked, remembered and slowed.
@@ -276,9 +276,9 @@ impl Default for Timeouts {
             imap_anonymous: Duration::from_secs(60),
             imap: Duration::from_secs(30 * 60),
             imap_keep_alive: Duration::from_secs(2 * 60),
-            imap_sleep: Duration::from_secs(5),
+            imap_hibernate: Duration::from_secs(5),
             write: Duration::from_secs(2 * 60),
-            stop: Duration::from_secs(4),
+            shutdown_grace: Duration::from_secs(4),
         }
     }
 }

@@ -83,7 +83,7 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     }
     let place = Place::of(&config).await?;
     place.store.keep_reserve(config.store.reserve).await?;
-    let signals = Signals::listen(place.settings.timeouts.stop)?;
+    let signals = Signals::listen(place.settings.timeouts.shutdown_grace)?;
     let server = start(&place).await?;
     if let Some(refetch) = origin::refetch(&place.dir, &place.store, place.random.clone()) {
         server.context().accounts.set_bodies(Arc::new(Anywhere(refetch)));

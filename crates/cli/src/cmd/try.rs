@@ -77,7 +77,7 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
         samples::deliver(&place.accounts(), record, root).await.context("the sample mail")?;
     }
     place.settings.postmaster = Some(login.account.to_string());
-    let signals = Signals::listen(place.settings.timeouts.stop)?;
+    let signals = Signals::listen(place.settings.timeouts.shutdown_grace)?;
     let server = serve::start(&place).await.map_err(|e| ports::explain(e, args.ports))?;
     global.output().show(&Ready::new(&place, &login, server.addresses()), Ready::to_text)?;
     drop(login);

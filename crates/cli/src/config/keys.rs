@@ -266,9 +266,9 @@ pub const KEYS: &[Key] = &[
         "The interval of keep-alive responses to a client in IDLE, so that routers keep the connection; \"0\" turns them off."
     ),
     key!(
-        "timeouts.imap_sleep",
+        "timeouts.imap_hibernate",
         Span,
-        settings.timeouts.imap_sleep,
+        settings.timeouts.imap_hibernate,
         "How long an idle session keeps its account loaded; less under memory pressure."
     ),
     key!(
@@ -278,9 +278,9 @@ pub const KEYS: &[Key] = &[
         "For a client to accept output, at least one byte."
     ),
     key!(
-        "timeouts.stop",
+        "timeouts.shutdown_grace",
         Wait,
-        settings.timeouts.stop,
+        settings.timeouts.shutdown_grace,
         "For sessions to end when the server stops; then it disconnects them."
     ),
     key!(

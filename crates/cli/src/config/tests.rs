@@ -141,7 +141,7 @@ fn everything_that_is_wrong_is_said_with_its_line() {
         ),
         (
             "[timeouts]\nstop = \"0s\"",
-            &["2: timeouts.stop is a time such as \"30s\" (ms, s, m, h, d): it cannot be zero"],
+            &["2: timeouts.shutdown_grace is a time such as \"30s\" (ms, s, m, h, d): it cannot be zero"],
         ),
         (
             "[tls]\nkey = \"k\"",

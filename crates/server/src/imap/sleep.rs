@@ -242,7 +242,7 @@ fn let_go(session: &Session) -> BoxFuture<'static, ()> {
     let account = session.account.clone();
     let viewed = session.view.as_ref().map(|view| view.account().clone());
     Box::pin(async move {
-        let mut moment = ctx.settings.timeouts.imap_sleep;
+        let mut moment = ctx.settings.timeouts.imap_hibernate;
         let accounts = &ctx.accounts;
         if moment.is_zero() || accounts.are_short() || accounts.have_little_room() {
             return;

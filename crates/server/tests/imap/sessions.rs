@@ -86,7 +86,7 @@ async fn what_each_session_believes_is_what_is_there() {
 #[tokio::test]
 async fn what_each_session_believes_is_what_is_there_although_it_sleeps() {
     let mut settings = Settings::default();
-    settings.timeouts.imap_sleep = Duration::ZERO;
+    settings.timeouts.imap_hibernate = Duration::ZERO;
     let unloaded = AtomicUsize::new(0);
     for seed in seeds(6) {
         what_sessions_believe(seed, settings.clone(), |world| {
