@@ -44,7 +44,7 @@ pub struct Settings {
     pub retention: Duration,
     /// Balancers in front of this server: each connection that comes from one of these begins with a header of the PROXY protocol,
     /// which says whose it is.
-    pub balancers: Vec<IpRange>,
+    pub trusted_proxies: Vec<IpRange>,
     /// How many connections are served.
     pub connections: Connections,
     /// How long to wait for clients.
@@ -223,8 +223,8 @@ impl Bus {
 
 impl Settings {
     /// Whether a connection from there is one that a balancer makes for somebody.
-    pub fn is_balancer(&self, peer: IpAddr) -> bool {
-        self.balancers.iter().any(|range| range.contains(peer))
+    pub fn is_trusted_proxy(&self, peer: IpAddr) -> bool {
+        self.trusted_proxies.iter().any(|range| range.contains(peer))
     }
 
     /// How the administrator is reached, as a URI.
@@ -252,7 +252,7 @@ impl Default for Settings {
             admin: None,
             filters: Vec::new(),
             retention: Duration::from_secs(7 * 24 * 3600),
-            balancers: Vec::new(),
+            trusted_proxies: Vec::new(),
             connections: Connections::default(),
             timeouts: Timeouts::default(),
             login: Login::default(),

@@ -36,7 +36,7 @@ def haproxy(context, to, how):
 def by(how):
     @check(f"haproxy: {how}, and the client is known", "imap", "smtp", program="haproxy", sealpost_only=True)
     def balanced(context):
-        with second(context, ("smtp",), 'balancers = ["127.0.0.1"]') as behind:
+        with second(context, ("smtp",), 'trusted_proxies = ["127.0.0.1"]') as behind:
             subject = context.fresh("balanced")
             with haproxy(context, behind.port("smtp"), how) as address, Lines(address, (CLIENT, 0)) as smtp:
                 smtp.expect(220)
@@ -58,7 +58,7 @@ by("send-proxy-v2")
 
 @check("a balancer that does not say whose connections it makes is sent away", "smtp", sealpost_only=True)
 def unsaid(context):
-    with second(context, ("smtp",), 'balancers = ["127.0.0.1"]') as behind, behind.lines("smtp") as smtp:
+    with second(context, ("smtp",), 'trusted_proxies = ["127.0.0.1"]') as behind, behind.lines("smtp") as smtp:
         smtp.send("EHLO balanced.interop.example\r\n")
         # Its line may be unread when the connection ends: then it is reset.
         with contextlib.suppress(ConnectionResetError):

@@ -235,9 +235,9 @@ pub const KEYS: &[Key] = &[
         "From one IPv4 address or one IPv6 /64 network."
     ),
     key!(
-        "connections.balancers",
+        "connections.trusted_proxies",
         Ranges,
-        settings.balancers,
+        settings.trusted_proxies,
         "Load balancers in front of this server that use the PROXY protocol, version 1 or 2. Connections from them must start with its header, and limits and logs use the client address in it. The server ignores the header from other addresses."
     ),
     key!("timeouts.tls_handshake", Wait, settings.timeouts.tls_handshake, "For a TLS handshake."),

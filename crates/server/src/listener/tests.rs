@@ -187,7 +187,7 @@ async fn with_balancers(
     balancers: &str,
 ) -> (SocketAddr, Admission, Arc<Context>, tokio::task::JoinHandle<()>) {
     let balancers = vec![balancers.parse().unwrap()];
-    let ctx = context(Settings { balancers, ..Settings::default() });
+    let ctx = context(Settings { trusted_proxies: balancers, ..Settings::default() });
     let listener = Listener::tcp("127.0.0.1:0".parse().unwrap()).unwrap();
     let address = listener.address().unwrap();
     let admission = Admission::new(Connections { total: 10, per_address: 1 }, usize::MAX);
