@@ -6,7 +6,7 @@
 Starts a server, has each of N addresses of 127.0.0.0/8 (each in a /24 of its own) guess passwords of a few accounts, all beginning at
 once and each going on as soon as it is answered, and logs other accounts in with the right password all the while: half of the logins come
 from an address from which that account has logged in before, half from addresses that nobody has seen. Logins are not remembered
-(login.remember = "0"), so each is a password check. Says for each N how long right logins took and how many were refused.
+(login.cache_ttl = "0"), so each is a password check. Says for each N how long right logins took and how many were refused.
 
 Needs Linux: every address of 127.0.0.0/8 is this machine's there. Nothing is left behind.
 """

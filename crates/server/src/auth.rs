@@ -100,7 +100,7 @@ impl Authenticator {
         random: &dyn Random,
     ) -> Result<Self> {
         let checks = Checks::new(checks_at_once(settings, &budget), settings.checks_waiting, budget)?;
-        let remembered = Remembered::new(settings.remembered, settings.remember, clock.clone(), random);
+        let remembered = Remembered::new(settings.cache_entries, settings.cache_ttl, clock.clone(), random);
         let slot = Slot::decoy(PasswordParams::default(), random);
         let decoy = Arc::new(Decoy { account: AccountId::random(random), slot });
         let throttle = Throttle::new(*settings, clock);

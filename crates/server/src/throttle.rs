@@ -124,7 +124,7 @@ impl Name {
 impl Throttle {
     /// Nobody has failed yet.
     pub fn new(settings: Login, clock: Arc<dyn Clock>) -> Self {
-        let capacity = NonZeroUsize::new(settings.tracked).unwrap_or(NonZeroUsize::MIN);
+        let capacity = NonZeroUsize::new(settings.failure_table_size).unwrap_or(NonZeroUsize::MIN);
         let networks = std::array::from_fn(|_| LruCache::new(capacity));
         let tables = Tables { networks, accounts: LruCache::new(capacity), held: [0; 2], next: 0 };
         Throttle(Arc::new(Shared { settings, clock, tables: Mutex::new(tables) }))
@@ -156,7 +156,7 @@ impl Throttle {
         let has_failed = attempt.line(tables, now).is_some_and(|failures| failures.count > 0);
         attempt.changed = attempt.line(tables, now).map_or_else(Arc::default, |line| line.changed());
         let place = attempt.wait(tables, now).and_then(|wait| {
-            let room = wait.is_zero() || tables.held[usize::from(has_failed)] < settings.delayed;
+            let room = wait.is_zero() || tables.held[usize::from(has_failed)] < settings.max_delayed;
             if room { Ok(()) } else { Err(Crowded) }
         });
         match place {

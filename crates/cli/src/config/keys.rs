@@ -302,15 +302,15 @@ pub const KEYS: &[Key] = &[
         "Maximum number of waiting password checks. Beyond it, the last one in the order of service gets a temporary error."
     ),
     key!(
-        "login.remember",
+        "login.cache_ttl",
         Span,
-        settings.login.remember,
+        settings.login.cache_ttl,
         "How long a successful login is cached, so that polling clients need no password check each time; \"0\" turns the cache off. A changed password takes effect at once."
     ),
     key!(
-        "login.remembered",
+        "login.cache_entries",
         Several,
-        settings.login.remembered,
+        settings.login.cache_entries,
         "Maximum number of cached logins; the oldest is evicted."
     ),
     key!(
@@ -326,17 +326,17 @@ pub const KEYS: &[Key] = &[
         "The delay after the first failure beyond those; each further failure doubles it."
     ),
     key!("login.max_delay", Span, settings.login.max_delay, "The longest delay."),
-    key!("login.forgive", Wait, settings.login.forgive, "The interval after which one failure is forgotten."),
+    key!("login.failure_decay", Wait, settings.login.forgive, "The interval after which one failure is forgotten."),
     key!(
-        "login.tracked",
+        "login.failure_table_size",
         Several,
-        settings.login.tracked,
+        settings.login.failure_table_size,
         "Maximum number of addresses, and of accounts, with counted failures; the least recent is evicted."
     ),
     key!(
-        "login.delayed",
+        "login.max_delayed",
         Several,
-        settings.login.delayed,
+        settings.login.max_delayed,
         "Maximum number of delayed logins from addresses with failures, and as many from others; more are rejected at once."
     ),
     key!(

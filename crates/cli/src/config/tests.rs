@@ -97,7 +97,7 @@ level = "info"
     assert_eq!(settings.listen.lmtp_unix, [Path::new("/run/lmtp")]);
     let (certificate, key) = ("/etc/sealpost/cert.pem".into(), "/secret/key.pem".into());
     assert_eq!(settings.tls, TlsSource::Files { certificate, key });
-    assert_eq!((settings.timeouts.smtp, settings.login.remember), (Duration::from_secs(90), Duration::ZERO));
+    assert_eq!((settings.timeouts.smtp, settings.login.cache_ttl), (Duration::from_secs(90), Duration::ZERO));
     assert_eq!((settings.plaintext_login, settings.login.free_failures), (PlaintextLogin::Never, 0));
     assert_eq!(config.log, Log { level: Level::Info, format: Format::Text });
     assert_eq!((config.origin("memory"), config.origin("listen.imap")), (Origin::File(6), Origin::Default));

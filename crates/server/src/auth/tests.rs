@@ -158,13 +158,13 @@ async fn a_login_is_remembered_until_it_expires_or_the_record_changes() {
 
 #[tokio::test]
 async fn so_many_logins_are_remembered_and_no_more() {
-    let world = World::new(Login { remembered: 2, ..patient() }).await;
+    let world = World::new(Login { cache_entries: 2, ..patient() }).await;
     for name in ["a@x", "b@x", "c@x"] {
         world.account(name, "pw").await;
         assert!(world.login(name, "pw").await.is_ok());
     }
     assert_eq!(world.auth.remembered(), 2);
-    let none = World::new(Login { remember: Duration::ZERO, ..patient() }).await;
+    let none = World::new(Login { cache_ttl: Duration::ZERO, ..patient() }).await;
     none.account("a@x", "pw").await;
     assert!(none.login("a@x", "pw").await.is_ok());
     assert_eq!(none.auth.remembered(), 0);
@@ -195,7 +195,7 @@ async fn clients_that_come_at_once_pay_for_the_first() {
 /// As a client opens them: the same name and secret, right or wrong.
 #[tokio::test]
 async fn connections_with_one_secret_cost_one_check_and_count_once() {
-    let world = World::new(Login { checks_at_once: 1, remember: Duration::ZERO, ..Login::default() }).await;
+    let world = World::new(Login { checks_at_once: 1, cache_ttl: Duration::ZERO, ..Login::default() }).await;
     world.account("me@x", "pw").await;
     let at_once = async |secret: &str| {
         let logins: Vec<_> = (0..50)
@@ -248,7 +248,7 @@ async fn guesses_that_come_at_once_are_not_all_checked() {
 #[tokio::test]
 async fn whoever_was_there_before_is_checked_first() {
     let world =
-        World::new(Login { checks_at_once: 1, checks_waiting: 2, remember: Duration::ZERO, ..patient() })
+        World::new(Login { checks_at_once: 1, checks_waiting: 2, cache_ttl: Duration::ZERO, ..patient() })
             .await;
     world.account("me@x", "pw").await;
     let from = |host: u8| Some(IpAddr::from([198, 51, 100, host]));

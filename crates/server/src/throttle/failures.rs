@@ -76,12 +76,12 @@ impl Failures {
 
     /// One failure is forgotten for each period that has passed.
     pub fn forgive(&mut self, now: Duration, settings: &Login) {
-        let period = settings.forgive.as_millis().max(1);
+        let period = settings.failure_decay.as_millis().max(1);
         let periods = now.saturating_sub(self.since).as_millis() / period;
         let periods = u32::try_from(periods).unwrap_or(u32::MAX);
         if periods > 0 {
             self.count = self.count.saturating_sub(periods);
-            self.since += settings.forgive.saturating_mul(periods);
+            self.since += settings.failure_decay.saturating_mul(periods);
         }
         if self.count == 0 {
             // The first failure will be forgotten a whole period after it.
