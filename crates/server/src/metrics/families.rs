@@ -211,7 +211,7 @@ const FAMILIES: &[Family] = &[
         }
     ),
     family!(
-        "sealpost_memory_waiting",
+        "sealpost_memory_waiters",
         Gauge,
         "",
         "",
