@@ -129,7 +129,7 @@ class Server:
                 'directory = "data"\n'
                 'hostname = "mail.example.org"\n'
                 '[listen]\nsmtp = []\nsmtps = []\nlmtp = []\nimaps = []\nimap = ["127.0.0.1:0"]\n'
-                '[login]\nremember = "0"\n'
+                '[login]\ncache_ttl = "0"\n'
             )
         self.password = os.path.join(self.home.name, "password")
         with open(self.password, "w", encoding="utf-8") as file:

@@ -587,6 +587,6 @@ impl Account {
 
 impl Drop for Account {
     fn drop(&mut self) {
-        self.accounts.metrics().unloads.increment();
+        self.accounts.metrics().evictions.increment();
     }
 }

@@ -13,7 +13,7 @@ pub struct AccountMetrics {
     /// Events of the log that were applied on top of the checkpoint when an account was loaded.
     pub load_events: Histogram,
     /// Accounts that were unloaded.
-    pub unloads: Counter,
+    pub evictions: Counter,
     /// Writing a checkpoint, until it is durable.
     pub checkpoints: Histogram,
     /// Events that a checkpoint includes and the one before it does not: how long logs get.
@@ -27,7 +27,7 @@ impl Default for AccountMetrics {
         AccountMetrics {
             loads: Histogram::times(),
             load_events: Histogram::counts(),
-            unloads: Counter::default(),
+            evictions: Counter::default(),
             checkpoints: Histogram::times(),
             checkpoint_events: Histogram::counts(),
             journal: Arc::default(),

@@ -182,7 +182,7 @@ pub struct AccountStats {
     /// How often one was loaded.
     pub loads: u64,
     /// How often one left.
-    pub unloads: u64,
+    pub evictions: u64,
     /// The largest, as many as were asked for.
     pub largest: Vec<LoadedStats>,
 }
@@ -410,7 +410,7 @@ fn accounts(ctx: &Context, most: usize) -> AccountStats {
         loaded: loaded.len() as u64,
         bytes: sized.iter().map(|(bytes, _)| *bytes as u64).sum(),
         loads: metrics.loads.read().count(),
-        unloads: metrics.unloads.read(),
+        evictions: metrics.evictions.read(),
         largest: sized.iter().take(most).map(row).collect(),
     }
 }

@@ -510,8 +510,8 @@ const FAMILIES: &[Family] = &[
             s.counts(&[], &v.ctx.accounts.metrics().load_events);
         }
     ),
-    family!("sealpost_account_unloads", Counter, "", "", "Accounts evicted from memory.", |v, s| {
-        s.number(&[], v.ctx.accounts.metrics().unloads.read());
+    family!("sealpost_account_evictions", Counter, "", "", "Accounts evicted from memory.", |v, s| {
+        s.number(&[], v.ctx.accounts.metrics().evictions.read());
     }),
     family!(
         "sealpost_checkpoint_seconds",

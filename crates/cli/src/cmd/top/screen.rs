@@ -109,11 +109,11 @@ fn head(now: &Stats, before: Option<&Stats>, rates: &Rates) -> Vec<String> {
             now.logins.throttled
         ),
         format!(
-            "accounts  {} loaded, {}; {} loads, {} unloads",
+            "accounts  {} loaded, {}; {} loads, {} evictions",
             now.accounts.loaded,
             bytes(now.accounts.bytes),
             since(|s| s.accounts.loads),
-            since(|s| s.accounts.unloads)
+            since(|s| s.accounts.evictions)
         ),
         format!(
             "store     {} reads, {} commits, {} fsyncs, {} failures; {} written",
