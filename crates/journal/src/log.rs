@@ -75,7 +75,7 @@ impl Journal {
         match appended {
             Append::Done(_) => self.metrics.appended.increment(),
             Append::Lost => {
-                self.metrics.lost.increment();
+                self.metrics.conflicts.increment();
                 self.lost_at(after.position.next()).await?;
             }
             Append::Trimmed => {}

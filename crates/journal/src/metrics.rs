@@ -8,7 +8,7 @@ pub struct JournalMetrics {
     /// Entries appended.
     pub appended: Counter,
     /// Appends that found somebody else's entry in their place and were decided anew.
-    pub lost: Counter,
+    pub conflicts: Counter,
     /// Entries read, to load accounts or to read on.
     pub replayed: Counter,
     /// Entries removed because two checkpoints include them.

@@ -530,13 +530,13 @@ const FAMILIES: &[Family] = &[
         s.number(&[], v.ctx.accounts.metrics().journal.appended.read());
     }),
     family!(
-        "sealpost_log_entries_lost",
+        "sealpost_log_append_conflicts",
         Counter,
         "",
         "",
         "Appends that conflicted with another writer and were repeated; no data is lost.",
         |v, s| {
-            s.number(&[], v.ctx.accounts.metrics().journal.lost.read());
+            s.number(&[], v.ctx.accounts.metrics().journal.conflicts.read());
         }
     ),
     family!(
