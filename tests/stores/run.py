@@ -224,7 +224,7 @@ def copied(server, work, backend):
     backup = work / "backup"
     before = set()
     for round_ in range(6):
-        done = server.run("store", "copy", backend.url, str(backup), "--json")
+        done = server.run("backup", backend.url, str(backup), "--json")
         assert done.returncode == 0, done.stderr
         summary = json.loads(done.stdout)
         say(f"  copy: {summary['copied']} copied, {summary['already']} were there")

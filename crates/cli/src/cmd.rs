@@ -3,6 +3,7 @@
 mod account;
 mod alias;
 mod archive;
+mod backup;
 mod bench;
 mod check;
 mod config;
@@ -42,11 +43,13 @@ pub enum Command {
     Export(export::Args),
     /// Back up a mailbox of another server
     Archive(archive::Args),
+    /// Copy a store, or accounts of it, into another one while the server runs: to back up, to restore, to move
+    Backup(backup::Args),
     /// Verify the store and report damage
     Check(check::Args),
     /// Print the number and size of accounts and objects
     Stats(stats::Args),
-    /// Test, copy or repair a store
+    /// Test or repair a store
     Store(store::Args),
     /// Show and replace the server's key
     Server(server::Args),
@@ -75,6 +78,7 @@ pub async fn run(command: Command, global: &Global) -> Result<ExitCode> {
         Command::Import(args) => import::run(args, global).await,
         Command::Export(args) => export::run(args, global).await,
         Command::Archive(args) => archive::run(args, global).await,
+        Command::Backup(args) => backup::run(args, global).await,
         Command::Check(args) => check::run(args, global).await,
         Command::Stats(args) => stats::run(args, global).await,
         Command::Store(args) => store::run(args, global).await,

@@ -166,21 +166,21 @@ fn a_record_that_was_changed() {
 fn mail_that_no_record_names() {
     let home = home();
     let account = object(&home, "acct/%/log/%").split('/').take(2).collect::<Vec<_>>().join("/");
-    home.ok(&["store", "copy", "data", "backup"]);
+    home.ok(&["backup", "data", "backup"]);
     remove(&home, &object(&home, "accounts/%"));
     let (report, status) = home.json(&["check"]);
     assert_eq!((status, &report["problems"][0]["path"]), (1, &account.into()), "{report}");
     // As it says, a backup brings the record back.
     let said = home.run(&["check"]);
-    assert!(String::from_utf8_lossy(&said.stdout).contains("sealpost store copy BACKUP STORE"), "{said:?}");
-    home.ok(&["store", "copy", "backup", "data"]);
+    assert!(String::from_utf8_lossy(&said.stdout).contains("sealpost backup BACKUP STORE"), "{said:?}");
+    home.ok(&["backup", "backup", "data"]);
     assert_eq!(home.check().1, 0);
 }
 
 #[test]
 fn a_file_that_is_damaged_is_named_and_comes_back_from_a_backup() {
     let home = home();
-    home.ok(&["store", "copy", "data", "backup"]);
+    home.ok(&["backup", "data", "backup"]);
     let name: String = database(&home)
         .query_row("SELECT file FROM objects WHERE file IS NOT NULL AND path LIKE 'acct/%'", [], |row| {
             row.get(0)
@@ -193,7 +193,7 @@ fn a_file_that_is_damaged_is_named_and_comes_back_from_a_backup() {
     let problem = problem(&home);
     assert!(problem["problem"].as_str().unwrap().ends_with(&format!("data/objects/{name}")), "{problem}");
     std::fs::remove_file(&file).unwrap();
-    home.ok(&["store", "copy", "backup", "data"]);
+    home.ok(&["backup", "backup", "data"]);
     assert_eq!(home.check().1, 0);
 }
 

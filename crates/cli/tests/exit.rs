@@ -45,7 +45,7 @@ fn a_wrong_configuration_is_2_for_every_command() {
             &["top", "--once"],
             &["import", "a", "--account", ACCOUNT],
             &["store", "probe"],
-            &["store", "copy", "data", "copy"],
+            &["backup", "data", "copy"],
         ] {
             all(&home, &[(&[&["--config", config], command].concat(), USAGE)]);
         }
@@ -133,8 +133,8 @@ fn a_wrong_command_line_is_2_and_nothing_is_done() {
             (&with(&["import", "a.eml", "absent.mbox"]), USAGE),
             (&with(&["export", "--format", "maildir", "password/x"]), USAGE),
             (&with(&["export", "--format", "mbox", "--mailbox", "INBOX", "out.mbox"]), USAGE),
-            (&["store", "copy", "data", "password"], USAGE),
-            (&["store", "copy", "ftp://a", "copy"], USAGE),
+            (&["backup", "data", "password"], USAGE),
+            (&["backup", "ftp://a", "copy"], USAGE),
             (&["store", "probe", "s3://no"], USAGE),
             (&["bench", "run", "nothing"], USAGE),
         ],
@@ -181,7 +181,7 @@ fn what_is_not_there_is_3_and_a_wrong_password_4() {
                 &[&["export", "--format", "mbox", "--mailbox", "none"][..], &right, &["x.mbox"]].concat(),
                 NOT_FOUND,
             ),
-            (&["store", "copy", "nothing", "copy"], NOT_FOUND),
+            (&["backup", "nothing", "copy"], NOT_FOUND),
             (&["store", "probe", "nothing"], NOT_FOUND),
             (&[&["stats"][..], &wrong].concat(), DENIED),
             (&[&["check"][..], &wrong].concat(), DENIED),
@@ -226,7 +226,7 @@ fn what_goes_well_is_not_printed_if_nobody_wants_to_know() {
         &["account", "undelete", "joe@example.org"],
         &["check"],
         &["check", "--account", ACCOUNT, "--password-file", "password"],
-        &["store", "copy", "data", "copy"],
+        &["backup", "data", "copy"],
     ] {
         assert_eq!(quiet(args), (String::new(), String::new()), "{args:?}");
     }

@@ -259,7 +259,7 @@ fn data_that_cannot_be_written_is_read() {
         &["account", "token", "list", ACCOUNT],
         &["alias", "list"],
         &export,
-        &["store", "copy", "data", "copy"],
+        &["backup", "data", "copy"],
     ] {
         let done = as_owner(&home, command);
         assert!(done.status.success(), "{command:?}: {done:?}");

@@ -65,7 +65,7 @@ fn a_flipped_bit_of_the_index_is_named_and_repaired_and_costs_no_mail() {
     });
     assert!(named, "{report}");
 
-    let (copied, status) = home.json(&["store", "copy", "data", "backup"]);
+    let (copied, status) = home.json(&["backup", "data", "backup"]);
     assert!(status == 1 && !copied["damage"].as_array().unwrap().is_empty(), "a backup lacks it: {copied}");
 
     let server = home.serve();

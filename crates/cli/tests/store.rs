@@ -1,4 +1,4 @@
-//! `store probe` and `store copy`, between local stores; and what `store probe` says of buckets that cannot be used.
+//! `sealpost store probe` and `sealpost backup`, between local stores; and what `store probe` says of buckets that cannot be used.
 
 #[path = "support/run.rs"]
 mod run;
@@ -192,14 +192,14 @@ fn a_copy_is_the_store_and_another_one_only_what_is_new() {
     assert_eq!(home.import("first.mbox").1, 0);
     // While a server has it open.
     let server = home.serve();
-    let (copied, status) = home.json(&["store", "copy", "data", "backup"]);
+    let (copied, status) = home.json(&["backup", "data", "backup"]);
     assert_eq!(status, 0, "{copied}");
     assert!(copied["copied"].as_u64().unwrap() > 30 && copied["already"] == 0, "{copied}");
-    let (again, _) = home.json(&["store", "copy", "data", "backup"]);
+    let (again, _) = home.json(&["backup", "data", "backup"]);
     assert_eq!((&again["copied"], &again["already"]), (&0.into(), &copied["copied"]));
     assert_eq!(home.import("second.mbox").1, 0);
     assert_eq!(home.import("large.eml").1, 0);
-    let (more, _) = home.json(&["store", "copy", "data", "backup"]);
+    let (more, _) = home.json(&["backup", "data", "backup"]);
     assert!(more["copied"].as_u64().unwrap() >= 6, "{more}");
     drop(server);
     std::fs::copy(home.path("data/server.key"), home.path("backup/server.key")).unwrap();
@@ -220,20 +220,20 @@ fn a_copy_is_the_store_and_another_one_only_what_is_new() {
     assert_eq!(without_records(&original), without_records(&backup));
     assert!(backup["checked"]["messages"].as_u64().unwrap() > 30, "{backup}");
     // One account alone is all there is here.
-    let (one, _) = home.json(&["store", "copy", "data", "one", "--account", "jane@example.org"]);
-    assert_eq!(one["copied"], home.json(&["store", "copy", "data", "all"]).0["copied"]);
-    assert_eq!(home.status(&["store", "copy", "data", "one", "--account", "nobody@example.org"]), 3);
+    let (one, _) = home.json(&["backup", "data", "one", "--account", "jane@example.org"]);
+    assert_eq!(one["copied"], home.json(&["backup", "data", "all"]).0["copied"]);
+    assert_eq!(home.status(&["backup", "data", "one", "--account", "nobody@example.org"]), 3);
 }
 
 #[test]
 fn what_is_not_there_is_not_copied_and_nothing_is_made() {
     let home = Home::with_account();
     home.file("file", "no directory");
-    assert_eq!(home.status(&["store", "copy", "nowhere", "new"]), 3);
+    assert_eq!(home.status(&["backup", "nowhere", "new"]), 3);
     std::fs::create_dir(home.path("empty")).unwrap();
-    assert_eq!(home.status(&["store", "copy", "empty", "new"]), 3);
-    assert_eq!(home.status(&["store", "copy", "data", "file"]), 2);
-    assert_eq!(home.status(&["store", "copy", "file", "new"]), 2);
+    assert_eq!(home.status(&["backup", "empty", "new"]), 3);
+    assert_eq!(home.status(&["backup", "data", "file"]), 2);
+    assert_eq!(home.status(&["backup", "file", "new"]), 2);
     assert!(!home.path("nowhere").exists() && !home.path("new").exists());
     assert_eq!(std::fs::read_dir(home.path("empty")).unwrap().count(), 0);
 }
@@ -244,8 +244,8 @@ fn damage_of_the_same_size_is_found_when_asked_for() {
     // It is compared in pieces.
     home.file("large.eml", incompressible(0, 8_000_000));
     assert_eq!(home.import("large.eml").1, 0);
-    assert_eq!(home.json(&["store", "copy", "data", "backup"]).1, 0);
-    let (verified, status) = home.json(&["store", "copy", "data", "backup", "--verify"]);
+    assert_eq!(home.json(&["backup", "data", "backup"]).1, 0);
+    let (verified, status) = home.json(&["backup", "data", "backup", "--verify"]);
     assert_eq!((status, &verified["copied"]), (0, &0.into()), "{verified}");
     let mut damaged = 0;
     for (name, _) in tree(&home.path("backup/objects")) {
@@ -257,7 +257,7 @@ fn damage_of_the_same_size_is_found_when_asked_for() {
         damaged += 1;
     }
     assert!(damaged > 0);
-    let (found, status) = home.json(&["store", "copy", "data", "backup", "--verify"]);
+    let (found, status) = home.json(&["backup", "data", "backup", "--verify"]);
     assert_eq!((status, found["differing"].as_array().unwrap().len()), (1, damaged), "{found}");
 }
 
@@ -319,7 +319,7 @@ fn what_is_damaged_is_named_and_everything_else_is_copied() {
     let segment = format!("{jane}/idx/summary/zzzz");
     put(&home, "data", &segment);
     damage(&home, "data", &segment);
-    let (copied, status) = home.json(&["store", "copy", "data", "first"]);
+    let (copied, status) = home.json(&["backup", "data", "first"]);
     assert_eq!((status, &copied["unreadable_derived"]), (0, &vec![segment.clone()].into()), "{copied}");
     assert_eq!(copied["unreadable"], serde_json::json!([]));
 
@@ -336,7 +336,7 @@ fn what_is_damaged_is_named_and_everything_else_is_copied() {
     for path in [&message, entry, "zebra/a/2"] {
         damage(&home, "data", path);
     }
-    let output = home.run(&["store", "copy", "data", "backup"]);
+    let output = home.run(&["backup", "data", "backup"]);
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(1), "{said}");
     for path in [&message, entry, "zebra/a/2", &segment] {
@@ -352,16 +352,16 @@ fn what_is_damaged_is_named_and_everything_else_is_copied() {
     let messages = |dir: &str| paths(&home, dir, "acct/%/msg/%").len();
     assert_eq!(messages("backup") + 1, messages("data"));
     // Once more, and over a copy that has it all: what was there leaves no gap.
-    let (again, status) = home.json(&["store", "copy", "data", "backup"]);
+    let (again, status) = home.json(&["backup", "data", "backup"]);
     assert_eq!((status, &again["copied"]), (1, &0.into()), "{again}");
     let mut unreadable = [&message[..], entry, "zebra/a/2"];
     unreadable.sort();
     assert_eq!(again["unreadable"], serde_json::json!(unreadable));
     let held_back = again["held_back"].as_array().unwrap();
     assert_eq!(held_back.len(), entries.len() - 2 + 2, "{again}");
-    let (over, status) = home.json(&["store", "copy", "data", "first"]);
+    let (over, status) = home.json(&["backup", "data", "first"]);
     assert_eq!((status, &over["unreadable"]), (1, &vec!["zebra/a/2"].into()), "{over}");
-    let (verified, status) = home.json(&["store", "copy", "data", "first", "--verify"]);
+    let (verified, status) = home.json(&["backup", "data", "first", "--verify"]);
     assert_eq!((status, &verified["unreadable"]), (1, &again["unreadable"]), "{verified}");
     assert_eq!(paths(&home, "first", &format!("{john}/log/%")), entries);
 }
@@ -375,7 +375,7 @@ fn files_that_are_missing_or_short_at_the_copy_are_written_again() {
         home.file(&name, incompressible(size, size));
         assert_eq!(home.import(&name).1, 0);
     }
-    assert_eq!(home.json(&["store", "copy", "data", "backup"]).1, 0);
+    assert_eq!(home.json(&["backup", "data", "backup"]).1, 0);
     let files = |dir: &str| -> Vec<_> {
         let root = home.path(dir).join("objects");
         tree(&root).into_iter().map(|(name, bytes)| (root.join(name), bytes)).collect()
@@ -394,9 +394,9 @@ fn files_that_are_missing_or_short_at_the_copy_are_written_again() {
     };
     for verify in [&[][..], &["--verify"]] {
         ruin();
-        let (mended, status) = home.json(&[&["store", "copy", "data", "backup"], verify].concat());
+        let (mended, status) = home.json(&[&["backup", "data", "backup"], verify].concat());
         assert_eq!((status, &mended["copied"]), (0, &copies.len().into()), "{mended}");
-        let (verified, status) = home.json(&["store", "copy", "data", "backup", "--verify"]);
+        let (verified, status) = home.json(&["backup", "data", "backup", "--verify"]);
         assert_eq!((status, &verified["copied"]), (0, &0.into()), "{verified}");
         let contents = |files: Vec<(_, Vec<u8>)>| {
             let mut contents: Vec<_> = files.into_iter().map(|(_, bytes)| bytes).collect();
@@ -411,7 +411,7 @@ fn files_that_are_missing_or_short_at_the_copy_are_written_again() {
     for (path, _) in files("data") {
         std::fs::remove_file(path).unwrap();
     }
-    let (lost, status) = home.json(&["store", "copy", "data", "backup"]);
+    let (lost, status) = home.json(&["backup", "data", "backup"]);
     assert_eq!((status, lost["unreadable"].as_array().unwrap().len()), (1, copies.len()), "{lost}");
     assert_eq!(files("backup").len(), ruined, "what is left of them stays");
 }
@@ -420,7 +420,7 @@ fn files_that_are_missing_or_short_at_the_copy_are_written_again() {
 fn what_is_another_stores_is_named_and_stays() {
     let (home, other) = (Home::with_account(), Home::with_account());
     let to = other.path("data").display().to_string();
-    let (summary, status) = home.json(&["store", "copy", "data", &to]);
+    let (summary, status) = home.json(&["backup", "data", &to]);
     assert_eq!(status, 1, "{summary}");
     let differing = summary["differing"].as_array().unwrap();
     assert!(differing.iter().any(|path| path.as_str().unwrap().starts_with("accounts/jane@example.org/")));
@@ -436,13 +436,13 @@ fn a_log_that_went_on_differently_stays_as_it_is() {
         home.ok(&["import", &name, "--account", run::ACCOUNT, "--password-file", "password", "--dir", to]);
     };
     import(5, "data");
-    assert_eq!(home.json(&["store", "copy", "data", "restored"]).1, 0);
+    assert_eq!(home.json(&["backup", "data", "restored"]).1, 0);
     std::fs::copy(home.path("data/server.key"), home.path("restored/server.key")).unwrap();
     [20, 21, 22].into_iter().for_each(|count| import(count, "data"));
     import(3, "restored");
     for (from, to) in [("data", "restored"), ("restored", "data")] {
         let before = paths(&home, to, "%");
-        let (copied, status) = home.json(&["store", "copy", from, to]);
+        let (copied, status) = home.json(&["backup", from, to]);
         assert_eq!((status, copied["differing"].as_array().unwrap().len()), (1, 1), "{copied}");
         assert_eq!(paths(&home, to, "%"), before);
         let checked = home.run(&["check", "--password-file", "password", "--dir", to]);
@@ -456,7 +456,7 @@ fn a_record_that_went_on_differently_stays_in_force() {
     let (home, other) = (Home::with_account(), Home::with_account());
     home.ok(&["account", "token", "add", run::ACCOUNT, "phone", "--password-file", "password"]);
     let to = other.path("data").display().to_string();
-    let (copied, status) = home.json(&["store", "copy", "data", &to]);
+    let (copied, status) = home.json(&["backup", "data", &to]);
     assert_eq!((status, copied["differing"].as_array().unwrap().len()), (1, 1), "{copied}");
     assert_eq!(copied["held_back"].as_array().unwrap().len(), 1, "{copied}");
     assert_eq!(other.check().1, 0);
@@ -488,7 +488,7 @@ fn what_the_disk_does_not_give_is_named_and_everything_else_is_copied() {
         });
         broken.collect()
     };
-    let output = home.run(&["store", "copy", "data", "backup"]);
+    let output = home.run(&["backup", "data", "backup"]);
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(1), "{said}");
     for path in &broken {
@@ -500,7 +500,7 @@ fn what_the_disk_does_not_give_is_named_and_everything_else_is_copied() {
     let left_out = |path: &String| !broken.contains(path);
     assert_eq!(copied, paths(&home, "data", "acct/%").into_iter().filter(left_out).collect::<Vec<_>>());
     for verify in [&[][..], &["--verify"]] {
-        let (again, status) = home.json(&[&["store", "copy", "data", "backup"], verify].concat());
+        let (again, status) = home.json(&[&["backup", "data", "backup"], verify].concat());
         assert_eq!((status, &again["copied"]), (1, &0.into()), "{again}");
         assert_eq!(again["unreadable"].as_array().unwrap().len(), broken.len(), "{again}");
     }
@@ -516,12 +516,12 @@ fn a_store_that_went_back_is_named_until_that_is_confirmed() {
         accepted.unwrap_or(replies)[..3].to_owned()
     };
     assert_eq!(deliver("one"), "250");
-    assert_eq!(home.json(&["store", "copy", "data", "backup"]).1, 0);
+    assert_eq!(home.json(&["backup", "data", "backup"]).1, 0);
     assert_eq!(deliver("two"), "250");
     assert_eq!(home.check().1, 0);
     // An earlier state of everything, in the place of what there was.
     std::fs::rename(home.path("data"), home.path("before")).unwrap();
-    assert_eq!(home.json(&["store", "copy", "backup", "data"]).1, 0);
+    assert_eq!(home.json(&["backup", "backup", "data"]).1, 0);
     for file in ["server.key", "watermarks"] {
         std::fs::copy(home.path("before").join(file), home.path("data").join(file)).unwrap();
     }

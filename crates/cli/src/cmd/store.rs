@@ -2,7 +2,6 @@
 
 mod confirm_clock;
 mod confirm_restore;
-mod copy;
 mod probe;
 mod repair;
 
@@ -26,8 +25,6 @@ enum Command {
     Probe(probe::Args),
     /// Say that the store is an earlier one now, because a backup was restored
     ConfirmRestore(confirm_restore::Args),
-    /// Copy a store, or accounts of it, into another one while the server runs: to move, to back up, to restore
-    Copy(copy::Args),
     /// Make the damaged database of a local store sound again, while no server runs
     Repair(repair::Args),
     /// Confirm that the clock is right, so that servers delete expired data again
@@ -39,7 +36,6 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     match args.command {
         Command::ConfirmClock(args) => confirm_clock::run(args, global).await,
         Command::ConfirmRestore(args) => confirm_restore::run(args, global).await,
-        Command::Copy(args) => copy::run(args, global).await,
         Command::Probe(args) => probe::run(args, global).await,
         Command::Repair(args) => repair::run(args, global).await,
     }

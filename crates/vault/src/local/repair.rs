@@ -184,7 +184,7 @@ fn salvage(old: &Connection, path: &Path, before: Inspection) -> Result<Repaired
     }
     if after.rows == 0 {
         return Err(Error::corrupt(format!(
-            "nothing of {} can be read: restore it from a backup (sealpost store copy); nothing was changed",
+            "nothing of {} can be read: restore it from a backup (sealpost backup); nothing was changed",
             path.display()
         )));
     }

@@ -355,7 +355,7 @@ impl Whole<'_> {
         }
         if damaged > 0 {
             text.push_str(
-                "\nwhat is missing comes back from a backup, as far as that has it: sealpost store copy BACKUP STORE. \
+                "\nwhat is missing comes back from a backup, as far as that has it: sealpost backup BACKUP STORE. \
                  What is damaged has to be removed first (docs/guide/troubleshooting.md)",
             );
         }

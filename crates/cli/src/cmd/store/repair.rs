@@ -118,7 +118,7 @@ impl Done {
             let more = self.lost_count.saturating_sub(SHOWN.min(self.lost.len()) as u64);
             let more = if more > 0 { format!("\n… and {more} more") } else { String::new() };
             text.push_str(&format!(
-                "{more}\n{} objects are lost: what a backup has of them comes back with sealpost store copy BACKUP STORE",
+                "{more}\n{} objects are lost: what a backup has of them comes back with sealpost backup BACKUP STORE",
                 self.lost_count
             ));
         }

@@ -1,4 +1,4 @@
-//! `sealpost store copy`: a store, or one account of it, into another store.
+//! `sealpost backup`: a store, or one account of it, into another store.
 //!
 //! Objects never change, so a copy is what is missing. What makes it consistent while the server writes is the order: first
 //! what refers to others is listed (manifests, then log entries, so that no checkpoint is of what is behind the end of the log; records),
@@ -35,7 +35,7 @@ use crate::output::warn;
 use crate::place::Place;
 use crate::store::{Purpose, is_store};
 
-/// Arguments of `sealpost store copy`.
+/// Arguments of `sealpost backup`.
 #[derive(clap::Args)]
 #[command(after_help = "A store is s3://bucket/prefix (with the endpoint, region and access key of the \
                         configuration), file:///directory, a directory, or config:FILE, the store of \
@@ -47,9 +47,9 @@ use crate::store::{Purpose, is_store};
                         size is written again. Exit status 1 if an object at TO differs, or if an object \
                         at FROM is damaged or cannot be read; the others are copied.\n
 Examples:
-  sealpost store copy ./sealpost-data /backup/mail
-  sealpost store copy --config /etc/sealpost.toml s3://mail /backup/mail --json
-  sealpost store copy ./sealpost-data s3://mail --account jane@example.org")]
+  sealpost backup ./sealpost-data /backup/mail
+  sealpost backup --config /etc/sealpost.toml s3://mail /backup/mail --json
+  sealpost backup ./sealpost-data s3://mail --account jane@example.org")]
 pub struct Args {
     /// Where to copy from
     #[arg(value_name = "FROM")]
