@@ -9,12 +9,10 @@ mod check;
 mod config;
 mod export;
 mod import;
-mod recovery;
 mod serve;
 mod server;
 mod stats;
 mod store;
-mod token;
 mod top;
 mod r#try;
 

@@ -123,18 +123,18 @@ fn app_passwords_log_in_until_they_are_revoked_while_the_server_runs() {
     let home = Home::with_account();
     let server = home.serve();
     assert!(server.logs_in("one and two"));
-    let token = home.ok(&["account", "token", "add", ACCOUNT, "my phone", "--password-file", "password"]);
+    let token = home.ok(&["account", "app-password", "add", ACCOUNT, "my phone", "--password-file", "password"]);
     let token = token.trim();
     assert!(server.logs_in(token));
     home.file("token", token);
-    let add = ["account", "token", "add", ACCOUNT, "another", "--password-file", "token"];
+    let add = ["account", "app-password", "add", ACCOUNT, "another", "--password-file", "token"];
     assert_eq!(home.status(&add), 4, "an app password makes no others");
-    let (tokens, _) = home.json(&["account", "token", "list", ACCOUNT]);
+    let (tokens, _) = home.json(&["account", "app-password", "list", ACCOUNT]);
     assert_eq!(tokens[0]["label"], "my phone");
-    assert!(tokens[0].get("token").is_none());
-    home.ok(&["account", "token", "revoke", ACCOUNT, "my phone"]);
+    assert!(tokens[0].get("app_password").is_none());
+    home.ok(&["account", "app-password", "revoke", ACCOUNT, "my phone"]);
     assert!(!server.logs_in(token));
-    assert_eq!(home.status(&["account", "token", "revoke", ACCOUNT, "my phone"]), 3);
+    assert_eq!(home.status(&["account", "app-password", "revoke", ACCOUNT, "my phone"]), 3);
 
     let passwd = home.run_with(&["account", "passwd", ACCOUNT, "--password-stdin"], "one and two\nthree\n");
     assert!(passwd.status.success());

@@ -136,12 +136,12 @@ fn it_serves_as_the_file_says() {
     imap.imap("LOGIN me@localhost secret");
     assert!(imap.imap("SELECT INBOX").contains(&"* 1 EXISTS".to_owned()));
     // Commands work while it runs, and it sees what they do.
-    let token = ["--json", "account", "token", "add", "me@localhost", "phone", "--password-file", "pw"];
+    let token = ["--json", "account", "app-password", "add", "me@localhost", "phone", "--password-file", "pw"];
     let (status, made, stderr) = output(dir.path(), &[&token[..], &["--config", "s.toml"]].concat());
     assert_eq!(status, 0, "{stderr}");
     let made: Value = serde_json::from_str(&made).unwrap();
     let mut phone = server.connect("imap");
-    phone.imap(&format!("LOGIN me@localhost {}", made["token"].as_str().unwrap()));
+    phone.imap(&format!("LOGIN me@localhost {}", made["app_password"].as_str().unwrap()));
     server.stop();
     assert!(!dir.path().join("lmtp.sock").exists());
 }

@@ -86,7 +86,7 @@ fn a_key_is_in_memory_once_and_then_no_more() {
     std::fs::write(dir.path().join("password"), PASSWORD).unwrap();
     run(dir.path(), &["account", "add", ACCOUNT, "--password-file", "password"]);
     let token =
-        run(dir.path(), &["account", "token", "add", ACCOUNT, "phone", "--password-file", "password"]);
+        run(dir.path(), &["account", "app-password", "add", ACCOUNT, "phone", "--password-file", "password"]);
     let token = token.split_whitespace().find(|word| word.starts_with("sp_")).unwrap();
     let root = root_key(dir.path());
     let server = serve(dir.path(), "on");

@@ -256,7 +256,7 @@ fn data_that_cannot_be_written_is_read() {
         &["account", "list"],
         &["account", "show", ACCOUNT],
         &["account", "quota", ACCOUNT],
-        &["account", "token", "list", ACCOUNT],
+        &["account", "app-password", "list", ACCOUNT],
         &["alias", "list"],
         &export,
         &["backup", "data", "copy"],

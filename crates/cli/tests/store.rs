@@ -454,7 +454,7 @@ fn a_log_that_went_on_differently_stays_as_it_is() {
 #[test]
 fn a_record_that_went_on_differently_stays_in_force() {
     let (home, other) = (Home::with_account(), Home::with_account());
-    home.ok(&["account", "token", "add", run::ACCOUNT, "phone", "--password-file", "password"]);
+    home.ok(&["account", "app-password", "add", run::ACCOUNT, "phone", "--password-file", "password"]);
     let to = other.path("data").display().to_string();
     let (copied, status) = home.json(&["backup", "data", &to]);
     assert_eq!((status, copied["differing"].as_array().unwrap().len()), (1, 1), "{copied}");

@@ -3,9 +3,11 @@
 //! Whoever changes a secret opens the account with another one first: the operator has no way around its owner's
 //! key, and neither has this command.
 
+mod app_password;
 mod passwd;
 mod purge;
 mod quota;
+mod recovery;
 mod repair;
 mod undelete;
 pub(super) mod unlock;
@@ -19,7 +21,7 @@ use sealpost_account::directory::{AccountRecord, NewAccount, Role};
 use sealpost_archive::date::rfc3339;
 use serde::Serialize;
 
-use super::{alias, recovery, token};
+use super::alias;
 use crate::exit::{FAILED, Usage};
 use crate::global::Global;
 use crate::output::warn;
@@ -32,7 +34,7 @@ use crate::secret::PasswordArgs;
   sealpost account add jane@example.org
   sealpost account passwd jane@example.org
   sealpost account recovery jane@example.org
-  sealpost account token add jane@example.org \"Jane's phone\"")]
+  sealpost account app-password add jane@example.org \"Jane's phone\"")]
 pub struct Args {
     #[command(subcommand)]
     command: Command,
@@ -63,7 +65,7 @@ enum Command {
     /// Go on with an account whose log has lost an entry
     Repair(repair::Args),
     /// Make, list and revoke app passwords
-    Token(token::Args),
+    AppPassword(app_password::Args),
     /// Make a recovery code, which sets a new password when the old one is forgotten
     Recovery(recovery::Args),
 }
@@ -107,7 +109,7 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
         Command::Purge(args) => purge::run(args, global).await,
         Command::Undelete(args) => undelete::run(args, global).await,
         Command::Repair(args) => repair::run(args, global).await,
-        Command::Token(args) => token::run(args, global).await,
+        Command::AppPassword(args) => app_password::run(args, global).await,
         Command::Recovery(args) => recovery::run(args, global).await,
     }
 }
@@ -125,7 +127,7 @@ struct Shown {
     created: String,
     suspended: Option<String>,
     removed: Option<String>,
-    tokens: usize,
+    app_passwords: usize,
     recovery: bool,
 }
 
@@ -145,7 +147,7 @@ impl From<&AccountRecord> for Shown {
             created: rfc3339(record.created),
             suspended: record.suspended.map(rfc3339),
             removed: record.removed.map(rfc3339),
-            tokens: record.tokens().count(),
+            app_passwords: record.tokens().count(),
             recovery: record.has_recovery(),
         }
     }
@@ -163,15 +165,16 @@ impl Shown {
         let limits: Vec<String> = limits.into_iter().flatten().collect();
         let quota = if limits.is_empty() { "none".to_owned() } else { limits.join(", ") };
         let line =
-            |name, at: &Option<String>| at.as_ref().map(|at| format!("\n{name} {at}")).unwrap_or_default();
-        let (suspended, removed) = (line("suspended", &self.suspended), line("removed  ", &self.removed));
+            |name, at: &Option<String>| at.as_ref().map(|at| format!("\n{name:<14} {at}")).unwrap_or_default();
+        let (suspended, removed) = (line("suspended", &self.suspended), line("removed", &self.removed));
         format!(
-            "account   {}\nid        {}\nrole      {}\nquota     {quota}\ncreated   {}\ntokens    {}\nrecovery  {}{suspended}{removed}",
+            "account        {}\nid             {}\nrole           {}\nquota          {quota}\ncreated        {}\n\
+             app passwords  {}\nrecovery       {}{suspended}{removed}",
             self.account,
             self.id,
             self.role,
             self.created,
-            self.tokens,
+            self.app_passwords,
             if self.recovery { "a code was made" } else { "no code was made" },
         )
     }

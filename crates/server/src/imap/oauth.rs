@@ -1,6 +1,6 @@
 //! AUTHENTICATE with OAUTHBEARER (RFC 7628) and its forerunner XOAUTH2: a token of the account as a bearer token.
 //!
-//! Sealpost gives out its tokens itself (`sealpost account token add`); there is no authorization server to discover.
+//! Sealpost gives out its tokens itself (`sealpost account app-password add`); there is no authorization server to discover.
 //! A token says which slot it opens but not of which account, so the name must be given with it: RFC 7628 §3.1 allows
 //! a server to require that. Only offered over TLS (RFC 7628 §3).
 

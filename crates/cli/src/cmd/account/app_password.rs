@@ -1,4 +1,4 @@
-//! `sealpost account token`: app passwords, one for each program, which can be revoked one by one.
+//! `sealpost account app-password`: app passwords, one for each program, which can be revoked one by one.
 
 use std::process::ExitCode;
 
@@ -10,19 +10,19 @@ use sealpost_base::Error;
 use sealpost_vault::slot::SlotId;
 use serde::Serialize;
 
-use super::account::NameArgs;
-use super::account::unlock::{Accept, unlock};
+use super::NameArgs;
+use super::unlock::{Accept, unlock};
 use crate::exit::Usage;
 use crate::global::Global;
 use crate::place::Place;
 use crate::secret::PasswordArgs;
 
-/// Arguments of `sealpost account token`.
+/// Arguments of `sealpost account app-password`.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  sealpost account token add jane@example.org \"Jane's phone\"
-  sealpost account token list jane@example.org
-  sealpost account token revoke jane@example.org \"Jane's phone\"")]
+  sealpost account app-password add jane@example.org \"Jane's phone\"
+  sealpost account app-password list jane@example.org
+  sealpost account app-password revoke jane@example.org \"Jane's phone\"")]
 pub struct Args {
     #[command(subcommand)]
     command: Command,
@@ -46,25 +46,25 @@ enum Command {
         #[command(flatten)]
         account: NameArgs,
         /// Its id or its label, as `list` shows them
-        token: String,
+        app_password: String,
     },
 }
 
 /// An app password as it is shown.
 #[derive(Serialize)]
-struct Shown {
+struct ListRow {
     id: String,
     label: String,
     created: Option<String>,
     /// The secret, when it was just made.
     #[serde(skip_serializing_if = "Option::is_none")]
-    token: Option<String>,
+    app_password: Option<String>,
 }
 
-impl Shown {
-    fn new(info: TokenInfo, token: Option<String>) -> Self {
+impl ListRow {
+    fn new(info: TokenInfo, app_password: Option<String>) -> Self {
         let created = info.created.map(rfc3339);
-        Shown { id: info.id.to_string(), label: info.label, created, token }
+        ListRow { id: info.id.to_string(), label: info.label, created, app_password }
     }
 }
 
@@ -78,45 +78,45 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
         Command::Add { account, label, password } => {
             let (record, root) = unlock(&place, &account.name, &password, Accept::Password).await?;
             let (info, secret) = place.directory.add_token(&record.name, &root, &label).await?;
-            let shown = Shown::new(info, Some(secret.to_string()));
+            let shown = ListRow::new(info, Some(secret.to_string()));
             global.output().note(format_args!(
                 "an app password of {}; it is shown this once and works wherever the password does:",
                 record.name
             ));
-            global.output().show(&shown, |shown| shown.token.clone().unwrap_or_default())?;
+            global.output().show(&shown, |shown| shown.app_password.clone().unwrap_or_default())?;
         }
         Command::List(account) => {
             let name = place.account_name(&account.name)?;
             let record = place.directory.get(&name).await?;
-            let shown: Vec<_> = record.tokens().map(|info| Shown::new(info, None)).collect();
+            let shown: Vec<_> = record.tokens().map(|info| ListRow::new(info, None)).collect();
             let line =
-                |t: &Shown| format!("{}  {}  {}\n", t.id, t.created.as_deref().unwrap_or("-"), t.label);
+                |t: &ListRow| format!("{}  {}  {}\n", t.id, t.created.as_deref().unwrap_or("-"), t.label);
             global.output().show(&shown, |shown| shown.iter().map(line).collect())?;
         }
-        Command::Revoke { account, token } => {
+        Command::Revoke { account, app_password } => {
             let name = place.account_name(&account.name)?;
             let record = place.directory.get(&name).await?;
-            let info = find(&record, &token)?;
+            let info = find(&record, &app_password)?;
             place.directory.revoke_token(&name, info.id).await?;
             place.tell_of_record(record.id).await;
             global
                 .output()
-                .done(&Shown::new(info, None), |t| format!("revoked {} ({}) of {name}", t.id, t.label))?;
+                .done(&ListRow::new(info, None), |t| format!("revoked {} ({}) of {name}", t.id, t.label))?;
         }
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// The token of that id, or else the only one of that label.
-fn find(record: &AccountRecord, token: &str) -> Result<TokenInfo> {
-    if let Some(found) = record.tokens().find(|info| same(info.id, token)) {
+/// The app password of that id, or else the only one of that label.
+fn find(record: &AccountRecord, wanted: &str) -> Result<TokenInfo> {
+    if let Some(found) = record.tokens().find(|info| same(info.id, wanted)) {
         return Ok(found);
     }
-    let mut labelled = record.tokens().filter(|info| info.label == token);
+    let mut labelled = record.tokens().filter(|info| info.label == wanted);
     match (labelled.next(), labelled.next()) {
         (Some(found), None) => Ok(found),
-        (Some(_), Some(_)) => Err(Usage(format!("several tokens are called {token:?}; give the id")).into()),
-        (None, _) => Err(Error::not_found(format!("{} has no token {token:?}", record.name)).into()),
+        (Some(_), Some(_)) => Err(Usage(format!("several app passwords have the label {wanted:?}; give the id")).into()),
+        (None, _) => Err(Error::not_found(format!("{} has no app password {wanted:?}; `sealpost account app-password list {0}` lists them", record.name)).into()),
     }
 }
 

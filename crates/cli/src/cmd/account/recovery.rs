@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use anyhow::Result;
 use serde::Serialize;
 
-use super::account::NameArgs;
-use super::account::unlock::{Accept, unlock};
+use super::NameArgs;
+use super::unlock::{Accept, unlock};
 use crate::global::Global;
 use crate::place::Place;
 use crate::secret::PasswordArgs;
