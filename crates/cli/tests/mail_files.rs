@@ -159,21 +159,21 @@ fn labels_of_gmail_are_mailboxes_and_flags() {
     let (healed, _) = import(&home, OTHER, &["All mail.mbox"]);
     assert_eq!((&healed["imported"], &healed["present"]), (&4.into(), &1.into()), "{healed}");
     assert_eq!(healed["mailboxes"]["Work/2026"], 1, "placed from INBOX: {healed}");
-    let (keywords, _) = import(&home, OTHER, &["--labels", "keywords", "--below", "k", "All mail.mbox"]);
+    let (keywords, _) = import(&home, OTHER, &["--labels", "keywords", "--prefix", "k", "All mail.mbox"]);
     assert_eq!(keywords["mailboxes"]["k/All mail"], 5);
-    let (ignored, _) = import(&home, OTHER, &["--labels", "ignore", "--below", "i", "All mail.mbox"]);
+    let (ignored, _) = import(&home, OTHER, &["--labels", "ignore", "--prefix", "i", "All mail.mbox"]);
     assert_eq!(ignored["mailboxes"]["i/All mail"], 5);
-    let (below, _) = import(&home, OTHER, &["--below", "b", "All mail.mbox"]);
+    let (below, _) = import(&home, OTHER, &["--prefix", "b", "All mail.mbox"]);
     assert_eq!((&below["mailboxes"]["b/INBOX"], &below["mailboxes"]["b/Work/2026"]), (&1.into(), &1.into()));
     // A message is in the file of each of its labels, and in Gmail once.
     for file in ["split/Inbox.mbox", "split/Work.mbox"] {
         home.file(file, takeout(&["Inbox,Work"]));
     }
-    let (split, _) = import(&home, OTHER, &["--below", "s", "split"]);
+    let (split, _) = import(&home, OTHER, &["--prefix", "s", "split"]);
     assert_eq!((&split["imported"], &split["mailboxes"]["s/Work"]), (&1.into(), &1.into()), "{split}");
     // What export writes of such a message is no file of Takeout's: it stays where it is.
     home.export("mbox", "again");
-    assert_eq!(import(&home, OTHER, &["--below", "r", "again"]).0["mailboxes"]["r/Work/2026"], 1);
+    assert_eq!(import(&home, OTHER, &["--prefix", "r", "again"]).0["mailboxes"]["r/Work/2026"], 1);
     assert_eq!(home.check().1, 0);
 }
 
@@ -254,7 +254,7 @@ fn a_mailbox_that_cannot_be_written_does_not_stop_the_others() {
             .map(|s| s["mailbox"].as_str().unwrap().to_owned())
             .collect();
         assert_eq!(shortened, [long.clone(), below.clone()], "{exported}");
-        let args = ["--below", format, format];
+        let args = ["--prefix", format, format];
         assert_eq!(import(&home, OTHER, &args).0["imported"], 5, "import reads them all");
     }
     // A file where a directory has to be.

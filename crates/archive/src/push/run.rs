@@ -235,7 +235,7 @@ impl<'a> Run<'a> {
         }
         Err(Error::invalid(format!(
             "{other} has the same name there, {}; nothing is put there of this one: rename it at the source, or put it elsewhere \
-             by itself (--folder, --below)",
+             by itself (--folder, --prefix)",
             place.name
         )))
     }

@@ -36,6 +36,7 @@ use serde::Serialize;
 
 use self::labels::LabelsAs;
 use super::account::unlock::{Accept, unlock};
+use crate::aliases;
 use crate::exit::{FAILED, Usage, named};
 use crate::global::Global;
 use crate::output::warn;
@@ -60,7 +61,7 @@ const SKIPPED_SHOWN: usize = 100;
                         the others are imported.\n
 Examples:
   sealpost import old.mbox --account jane@example.org
-  sealpost import ~/Maildir --account jane@example.org --below Old
+  sealpost import ~/Maildir --account jane@example.org --prefix Old
   sealpost import *.eml --account jane@example.org --mailbox Archive
   ssh old.example.org cat mbox | sealpost import - --account jane@example.org"
 )]
@@ -72,11 +73,11 @@ pub struct Args {
     #[arg(long, value_name = "NAME")]
     account: String,
     /// Put everything into MAILBOX
-    #[arg(long, value_name = "MAILBOX", conflicts_with = "below")]
+    #[arg(long, value_name = "MAILBOX", conflicts_with = "prefix")]
     mailbox: Option<String>,
     /// Put the mailboxes below MAILBOX
-    #[arg(long, value_name = "MAILBOX")]
-    below: Option<String>,
+    #[arg(long, alias = aliases::PREFIX, value_name = "MAILBOX")]
+    prefix: Option<String>,
     /// The variant of mbox, if it is known: mboxo, mboxrd, mboxcl or mboxcl2 [default: found out for each file]
     #[arg(long, value_name = "VARIANT")]
     variant: Option<Variant>,

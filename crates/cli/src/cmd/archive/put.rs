@@ -12,6 +12,7 @@ use tokio::sync::watch;
 use super::folders::{Chosen, FolderArgs};
 use super::remembered::Accounts;
 use super::stop;
+use crate::aliases;
 use crate::exit::{Usage, in_use};
 use crate::global::Global;
 
@@ -21,8 +22,8 @@ pub struct PutArgs {
     #[command(flatten)]
     folders: FolderArgs,
     /// Put everything below this folder; levels separated by /
-    #[arg(long, value_name = "FOLDER")]
-    below: Option<String>,
+    #[arg(long, alias = aliases::PREFIX, value_name = "FOLDER")]
+    prefix: Option<String>,
     /// Say what would be done, and do nothing
     #[arg(long)]
     pub dry_run: bool,
@@ -44,7 +45,7 @@ impl PutArgs {
         let folders = chosen.clone();
         let options = Options {
             wanted: Arc::new(move |name| folders.wants(name)),
-            below: self.below.map(|name| name.split('/').map(str::to_owned).collect()).unwrap_or_default(),
+            below: self.prefix.map(|name| name.split('/').map(str::to_owned).collect()).unwrap_or_default(),
             put_aside: false,
             dry_run: self.dry_run,
             map: Arc::new(Mutex::new(map)),

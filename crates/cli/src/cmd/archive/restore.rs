@@ -29,7 +29,7 @@ use crate::global::Global;
                         after an interruption.\n
 Examples:
   sealpost archive restore work                             back to where it came from
-  sealpost archive restore work --below Old --to new-account
+  sealpost archive restore work --prefix Old --to new-account
   sealpost archive restore --from copy --host imap.example.org --user jane --password-file secret"
 )]
 pub struct Args {

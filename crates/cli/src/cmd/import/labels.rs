@@ -50,7 +50,7 @@ pub fn targets(state: &AccountState, meta: &mut Meta, mailbox: &str, args: &Args
     }
     let mut targets: Vec<Target> = Vec::new();
     for label in labels.mailboxes() {
-        let target = self::mailbox(state, &label, args.below.as_deref())?;
+        let target = self::mailbox(state, &label, args.prefix.as_deref())?;
         if !targets.iter().any(|other| other.name == target.name) {
             targets.push(target);
         }

@@ -19,7 +19,7 @@ pub fn mailbox(archive: &Found, path: &Path, args: &Args) -> Result<String> {
         None if archive.format == Format::Eml && archive.path == path => "INBOX".to_owned(),
         None => tame(&archive.mailbox),
     };
-    let found = name::normal(&below(args.below.as_deref(), &found)).into_owned();
+    let found = name::normal(&below(args.prefix.as_deref(), &found)).into_owned();
     name::check(&found)
         .map_err(|e| e.context(format!("no mailbox can be called {found:?}; name one with --mailbox")))?;
     Ok(found)
