@@ -188,7 +188,7 @@ class Puts:
         stats = subprocess.run(self.archive("stats", "--json", *kept, "--from", place), stdout=subprocess.PIPE, check=True)
         stats = json.loads(stats.stdout)
         counts = {folder["name"]: (folder["messages"], folder["gone"]) for folder in stats["folders"] if folder["messages"] + folder["gone"]}
-        if sorted(counts.values()) != sorted((count, 0) for count in FOLDERS.values()) or any(f["messages"] for f in stats["put_aside"]):
+        if sorted(counts.values()) != sorted((count, 0) for count in FOLDERS.values()) or any(f["messages"] for f in stats["superseded"]):
             raise SystemExit(f"{form}: {user}: the copy has {stats}")
         run(self.archive("verify", "--all", *self.at(user), *kept, "--from", place))
 

@@ -320,7 +320,7 @@ fn put_aside_notice(folder: &FolderName, before: u32, now: u32, place: &str) -> 
     let became = if before == now { String::new() } else { format!(" (UIDVALIDITY {before} became {now})") };
     format!(
         "{folder}: the server has another mailbox of this name now{became}; what the copy has of the old one is in {place}, unless the \
-         server has that one under another name; --put-aside restores and exports it, too"
+         server has that one under another name; --include-superseded restores and exports it, too"
     )
 }
 

@@ -48,8 +48,8 @@ pub use mirror::{Removal, mirror};
 pub struct Options {
     /// Which folders, by their names.
     pub wanted: Arc<dyn Fn(&str) -> bool + Send + Sync>,
-    /// Of a copy: also what was put aside, into the folders that it was.
-    pub put_aside: bool,
+    /// Of a backup: also its superseded folders, into their original folders.
+    pub include_superseded: bool,
     /// Put everything below this folder, in levels; empty: where it was.
     pub below: Vec<String>,
     /// Say what would be done, and do nothing.
@@ -146,7 +146,7 @@ pub async fn restore(
     options: &Options,
     observer: Arc<dyn Observer>,
 ) -> Result<Report> {
-    let mut run = Run::new(Origin::Copy(copy, options.put_aside), server, options, observer);
+    let mut run = Run::new(Origin::Copy(copy, options.include_superseded), server, options, observer);
     run.all().await?;
     Ok(run.end().await)
 }

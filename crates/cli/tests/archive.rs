@@ -283,7 +283,7 @@ fn an_account_that_cannot_be_read_keeps_no_other_one_back() {
 }
 
 #[test]
-fn what_was_put_aside_is_told_and_exported() {
+fn superseded_folders_are_listed_and_exported() {
     use sealpost_archive::keep::{Arrived, Copy, Flags, FolderName, Identity, Resume, imap_backup};
     let home = Home::new();
     let copy: Box<dyn Copy> = imap_backup::open(&home.path("copy")).unwrap();
@@ -303,17 +303,17 @@ fn what_was_put_aside_is_told_and_exported() {
     assert_eq!(home.status(&[&stats[..], &["--format", "maildir"]].concat()), 2);
     assert_eq!(home.status(&["archive", "stats", "--from", "none"]), 3);
     let (document, _) = home.json(&stats);
-    let aside = &document["put_aside"][0];
+    let aside = &document["superseded"][0];
     assert_eq!(
         (&document["messages"], &aside["name"], &aside["messages"]),
         (&1.into(), &"INBOX-7".into(), &2.into())
     );
     let text = home.ok(&stats);
-    assert!(text.contains("\n         2  INBOX-7  (put aside"), "{text}");
+    assert!(text.contains("\n         2  INBOX-7  (superseded"), "{text}");
     let export = ["archive", "export", "--from", "copy", "--format", "maildir", "--into", "new"];
     assert!(!home.ok(&export).contains("INBOX-7"));
     for folders in [&["--folder", "INBOX"][..], &["--folder", "INBOX-7"], &[]] {
-        let text = home.ok(&[&export[..], &["--put-aside"], folders].concat());
+        let text = home.ok(&[&export[..], &["--include-superseded"], folders].concat());
         assert!(text.contains("INBOX-7: exported "), "{text}");
     }
     let exported = |folder: &str| fs::read_dir(home.path("new").join(folder).join("cur")).unwrap().count();

@@ -479,7 +479,7 @@ def uidvalidity(session, name):
     return int(line.split()[-1].rstrip(b")"))
 
 
-@check("archive: a folder that is renamed is followed, and one that is made anew is put aside and put back", "imap")
+@check("archive: a folder that is renamed is followed, and one that is made again is superseded and restored", "imap")
 def renamed_and_made_anew(context):
     session, name = context.mailbox("Renamed")
     follows = b"OBJECTID" in session.capability()[1][0]
@@ -507,7 +507,7 @@ def renamed_and_made_anew(context):
     for nth, archive in enumerate(copies):
         archive.pull("--folder", other)
         archive.verify(other)
-        restore = ["restore", "--from", archive.copy, "--format", archive.kind, *archive.opens, *archive.server(ADA), "--put-aside",
+        restore = ["restore", "--from", archive.copy, "--format", archive.kind, *archive.opens, *archive.server(ADA), "--include-superseded",
                    "--folder", other]
         (dry,) = archive.run(*restore, "--dry-run")
         (put,) = archive.run(*restore)

@@ -22,11 +22,11 @@ const HELD_BYTES: usize = 4 * 1024 * 1024;
 /// Why a message is not put there, when it is known without asking.
 const NOWHERE: &str = "the body was given up, and the server has the message no more";
 
-/// The copy's folders, sorted; also what was `put_aside`, or not.
-pub(super) async fn folders(copy: Arc<dyn Copy>, put_aside: bool) -> Result<Vec<Kept>> {
+/// The copy's folders, sorted; the superseded ones too if `include_superseded`.
+pub(super) async fn folders(copy: Arc<dyn Copy>, include_superseded: bool) -> Result<Vec<Kept>> {
     let mut kept = blocking(move || {
         let mut kept = copy.folders()?;
-        if put_aside {
+        if include_superseded {
             kept.extend(copy.put_aside()?);
         }
         Ok(kept)

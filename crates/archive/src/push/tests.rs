@@ -30,7 +30,7 @@ impl Observer for Nobody {
 pub(crate) fn options(stop: &watch::Receiver<bool>) -> Options {
     Options {
         wanted: Arc::new(|_| true),
-        put_aside: false,
+        include_superseded: false,
         below: Vec::new(),
         dry_run: false,
         map: Arc::new(Mutex::new(UidMap::default())),

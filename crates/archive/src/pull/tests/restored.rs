@@ -308,7 +308,7 @@ async fn a_folder_that_is_made_anew_gets_what_was_put_aside() {
             let copy = both.place.open().await;
             let aside = spawn_blocking(move || copy.put_aside().unwrap()).await.unwrap();
             assert!(aside.is_empty(), "{format:?} {aside:?}");
-            let all = both.restore_with(&both.script, |options| options.put_aside = true).await;
+            let all = both.restore_with(&both.script, |options| options.include_superseded = true).await;
             assert_eq!(was_put(&all), 0, "{format:?}");
         }
     }

@@ -55,9 +55,9 @@ pub struct Args {
     sealed: SealedArgs,
     #[command(flatten)]
     folders: FolderArgs,
-    /// Also export folders that a changed UIDVALIDITY has put aside, as folders of their own (INBOX-7). `--folder` may name either
+    /// Also export superseded folders, those whose UIDVALIDITY changed, as folders of their own (INBOX-7). `--folder` may name either
     #[arg(long)]
-    put_aside: bool,
+    include_superseded: bool,
     /// Say what would be written, and write nothing
     #[arg(long)]
     dry_run: bool,
@@ -100,7 +100,7 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
         // A pull into it goes on for the same account.
         claim_like(&*written, &*listing, dry_run)?;
         let mut kept = listing.folders()?;
-        if args.put_aside {
+        if args.include_superseded {
             kept.extend(listing.put_aside()?);
         }
         Ok::<_, sealpost_base::Error>(kept)

@@ -46,7 +46,7 @@ impl PutArgs {
         let options = Options {
             wanted: Arc::new(move |name| folders.wants(name)),
             below: self.prefix.map(|name| name.split('/').map(str::to_owned).collect()).unwrap_or_default(),
-            put_aside: false,
+            include_superseded: false,
             dry_run: self.dry_run,
             map: Arc::new(Mutex::new(map)),
             restored: Arc::default(),

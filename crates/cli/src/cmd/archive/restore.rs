@@ -51,9 +51,9 @@ pub struct Args {
     server: ServerArgs,
     #[command(flatten)]
     put: PutArgs,
-    /// Also restore folders that a changed UIDVALIDITY has put aside, into their original folder. `--folder` may name either
+    /// Also restore superseded folders, those whose UIDVALIDITY changed, into their original folder. `--folder` may name either
     #[arg(long)]
-    put_aside: bool,
+    include_superseded: bool,
     /// Add to FILE which message got which UID, a line of JSON each, besides sealpost.restored in the copy, which pulls read
     #[arg(long, value_name = "FILE")]
     map: Option<PathBuf>,
@@ -88,7 +88,7 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     let dry_run = args.put.dry_run;
     let maps = Maps::of(&copy, &directory, &args, &accounts).await?;
     let (mut options, chosen) = args.put.options(&maps.files(), &server.to_string(), stop)?;
-    options.put_aside = args.put_aside;
+    options.include_superseded = args.include_superseded;
     options.restored = restored;
     let restored = restore(copy.clone(), &server, &options, Arc::new(Putting::new(global.output()))).await;
     end(copy).await;

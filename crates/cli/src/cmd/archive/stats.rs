@@ -43,7 +43,7 @@ struct Stats {
     bodies: Option<Bodies>,
     folders: Vec<Folder>,
     /// Of folders that the server has given another UIDVALIDITY: not counted in `messages`.
-    put_aside: Vec<Folder>,
+    superseded: Vec<Folder>,
 }
 
 #[derive(Serialize)]
@@ -109,7 +109,7 @@ async fn look(account: String, target: &Target<'_>, global: &Global) -> Result<S
         let aside: Vec<_> = copy.put_aside()?.into_iter().map(folder).collect::<Result<_, _>>()?;
         Ok::<_, sealpost_base::Error>((folders, aside, copy.bodies()?))
     };
-    let (mut folders, put_aside, bodies) = tokio::task::spawn_blocking(look).await??;
+    let (mut folders, superseded, bodies) = tokio::task::spawn_blocking(look).await??;
     folders.sort_by(|a, b| a.name.cmp(&b.name));
     let sum = |of: fn(&Folder) -> u64| folders.iter().map(of).sum();
     Ok(Stats {
@@ -119,7 +119,7 @@ async fn look(account: String, target: &Target<'_>, global: &Global) -> Result<S
         gone: sum(|f| f.gone),
         bodies: bodies.as_ref().map(Bodies::of),
         folders,
-        put_aside,
+        superseded,
     })
 }
 
@@ -149,9 +149,9 @@ impl Stats {
             let messages = HumanCount(folder.messages + folder.gone).to_string();
             text.push_str(&format!("\n{messages:>10}  {}{mark}", folder.name));
         }
-        for folder in &self.put_aside {
+        for folder in &self.superseded {
             let messages = HumanCount(folder.messages + folder.gone).to_string();
-            let mark = "put aside: `restore --put-aside` puts it back";
+            let mark = "superseded: `restore --include-superseded` restores it";
             text.push_str(&format!("\n{messages:>10}  {}  ({mark})", folder.name));
         }
         text
