@@ -54,8 +54,8 @@ pub struct Options {
     pub wanted: Arc<dyn Fn(&Found) -> bool + Send + Sync>,
     /// Say what would be done, and do nothing.
     pub dry_run: bool,
-    /// The copy may be of an account of another name: it is the same mailbox.
-    pub moved: bool,
+    /// The same mailbox had another host or user name before: its backup goes on.
+    pub source_renamed: bool,
     /// What restores put back into the account.
     pub restored: Arc<Restored>,
     /// By folder: messages that are fetched also if the copy has them, and take the place of those.
@@ -85,9 +85,9 @@ pub async fn pull(server: &Server, copy: Arc<dyn Copy>, options: &Options, tools
     let (connection, listing) = worker::begin(server, tools).await?;
     let kept = {
         let (copy, source) = (copy.clone(), server.source());
-        let (moved, look) = (options.moved, options.dry_run);
+        let (renamed, look) = (options.source_renamed, options.dry_run);
         blocking(move || {
-            ownership::claim(&*copy, &source, moved, look)?;
+            ownership::claim(&*copy, &source, renamed, look)?;
             copy.folders()
         })
         .await?

@@ -20,21 +20,21 @@ pub fn claim_like(copy: &dyn Copy, from: &dyn Copy, look: bool) -> Result<()> {
 }
 
 /// Makes sure that `copy` is of `source`'s mail, and says so in it unless it is only looked at. A copy that nobody has claimed, or that has
-/// no folders, is anybody's; `moved`: the same mailbox had another name.
+/// no folders, is anybody's; `renamed`: the same mailbox had another name.
 ///
 /// # Errors
 /// `Conflict` if it is of another account; what the copy says.
-pub(crate) fn claim(copy: &dyn Copy, source: &Source, moved: bool, look: bool) -> Result<()> {
+pub(crate) fn claim(copy: &dyn Copy, source: &Source, renamed: bool, look: bool) -> Result<()> {
     let owner = copy.source()?;
     if owner.as_ref() == Some(source) {
         return Ok(());
     }
-    if let Some(owner) = owner.filter(|_| !moved)
+    if let Some(owner) = owner.filter(|_| !renamed)
         && !copy.folders()?.is_empty()
     {
         return Err(Error::conflict(format!(
             "the copy is of the mail of {owner}, and not of {source}: name another directory for it, or, if the same mailbox has a new \
-             name, `archive pull --moved` once"
+             name, `archive pull --source-renamed` once"
         )));
     }
     if look { Ok(()) } else { copy.set_source(source) }

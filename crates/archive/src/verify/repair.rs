@@ -46,7 +46,7 @@ pub async fn repair(
         delete: false,
         wanted: Arc::new(move |found| names.contains_key(found.name.as_str())),
         dry_run: false,
-        moved: false,
+        source_renamed: false,
         restored: options.restored.clone(),
         again: again.clone(),
     };

@@ -28,7 +28,7 @@ fn files(root: &Path) -> BTreeMap<String, Vec<u8>> {
     files
 }
 
-async fn pulled(server: &Server, root: &Path, open: Open, moved: bool) -> Result<u64, sealpost_base::Error> {
+async fn pulled(server: &Server, root: &Path, open: Open, renamed: bool) -> Result<u64, sealpost_base::Error> {
     let (_stop, tools) = tools();
     let copy: Arc<dyn Copy> = loop {
         match open(root) {
@@ -37,7 +37,7 @@ async fn pulled(server: &Server, root: &Path, open: Open, moved: bool) -> Result
             copy => break copy.unwrap().into(),
         }
     };
-    let report = pull(server, copy, &Options { moved, ..options() }, &tools).await?;
+    let report = pull(server, copy, &Options { source_renamed: renamed, ..options() }, &tools).await?;
     Ok(report.new_messages().0)
 }
 

@@ -17,7 +17,7 @@ pub(crate) fn options() -> Options {
         delete: false,
         wanted: Arc::new(|_| true),
         dry_run: false,
-        moved: false,
+        source_renamed: false,
         restored: Arc::default(),
         again: Arc::default(),
     }

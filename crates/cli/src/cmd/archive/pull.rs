@@ -61,9 +61,9 @@ pub struct Args {
     /// Remove messages from the copy that the server no longer has; folders that are gone there stay
     #[arg(long)]
     delete: bool,
-    /// Take a copy that was made under another host or user name for this account's: it is the same mailbox
+    /// Continue a copy of the same mailbox that was made under another host or user name
     #[arg(long)]
-    moved: bool,
+    source_renamed: bool,
     /// Say what would be fetched, and fetch nothing
     #[arg(long)]
     dry_run: bool,
@@ -247,7 +247,7 @@ async fn one(
         delete: args.delete,
         wanted: Arc::new(move |found| wanted.wants(found.name.as_str())),
         dry_run: args.dry_run,
-        moved: args.moved,
+        source_renamed: args.source_renamed,
         restored,
         again: Arc::default(),
     };
