@@ -63,7 +63,7 @@ class Pulls:
         opens = ["--copy-password-file", self.password] if form in ("sealpost", "bodies") else []
         at = "--into" if verb == "pull" else "--from"
         # A sealed copy that keeps few bodies: kills come while they are given up, too.
-        few = ["--keep-bodies", KEEP] if (verb, form) == ("pull", "bodies") else []
+        few = ["--body-limit", KEEP] if (verb, form) == ("pull", "bodies") else []
         form, into = ("sealpost" if form == "bodies" else form), self.work / form
         return [self.binary, "archive", verb, "--json", *place, "--format", form, at, into, *opens, *few, *more]
 

@@ -163,7 +163,7 @@ impl Refetch {
         let Some(line) = self.lines.get(&wanted.account) else {
             let why = match self.closed.get(&wanted.account) {
                 Some(why) => format!("the body was given up, and its server cannot be asked: {why}"),
-                None => "the body was given up, and it is not known which server has it: pull with --keep-bodies once more"
+                None => "the body was given up, and it is not known which server has it: pull with --body-limit once more"
                     .to_owned(),
             };
             return Err(Error::elsewhere(why));

@@ -429,14 +429,14 @@ def keeps_few_bodies(context):
     equal(archive.pull(*only)["new"], 200, "new")
     whole = disk(archive.copy)
     limit = 1_000_000
-    dry = archive.pull(*only, "--keep-bodies", "1MB", "--dry-run")
+    dry = archive.pull(*only, "--body-limit", "1MB", "--dry-run")
     ensure(dry["bodies"]["now"] > 100 and dry["bodies"]["given_up"] == 0, dry)
-    bodies = archive.pull(*only, "--keep-bodies", "1MB")["bodies"]
+    bodies = archive.pull(*only, "--body-limit", "1MB")["bodies"]
     ensure(bodies["kept_octets"] <= limit and bodies["kept"] + bodies["given_up"] == 200 and bodies["now"] > 100, bodies)
     ensure(disk(archive.copy) < min(whole / 2, 3 * limit), (whole, disk(archive.copy)))
     # A copy that began like that.
     other = Archive(context, "sealpost", tls=False)
-    bodies = other.pull(*only, "--keep-bodies", "1MB")["bodies"]
+    bodies = other.pull(*only, "--body-limit", "1MB")["bodies"]
     ensure(bodies["kept_octets"] <= limit and disk(other.copy) < 3 * limit, (bodies, disk(other.copy)))
 
     archive.verify(name)
@@ -467,7 +467,7 @@ def keeps_few_bodies(context):
     # The server loses one that was given up, and one that was not.
     ok(session.store("1,200", "+FLAGS", "(\\Deleted)"))
     ok(session.expunge())
-    summary = archive.pull(*only, "--keep-bodies", "1MB")
+    summary = archive.pull(*only, "--body-limit", "1MB")
     equal((summary["gone"], summary["lost"]), (2, 1), "gone, lost")
     (found,) = archive.run("verify", *archive.server(ADA), "--format", "sealpost", "--from", archive.copy, *archive.opens, *only, status=1)
     equal(found["lost"], 1, "lost, says verify")
@@ -529,10 +529,10 @@ def restores_what_was_given_up(context):
         raw_append(session, name, mail, "\\Seen", "17-Jul-1996 02:44:25 -0700")
     archive = Archive(context, "sealpost", tls=False)
     only = ["--folder", name]
-    equal(archive.pull(*only, "--keep-bodies", "0")["bodies"]["given_up"], 20, "given up")
+    equal(archive.pull(*only, "--body-limit", "0")["bodies"]["given_up"], 20, "given up")
     ok(session.store("1:2", "+FLAGS", "(\\Deleted)"))
     ok(session.expunge())
-    equal(archive.pull(*only, "--keep-bodies", "0")["lost"], 2, "lost")
+    equal(archive.pull(*only, "--body-limit", "0")["lost"], 2, "lost")
     restore = ["restore", "--from", archive.copy, "--format", "sealpost", *archive.opens, *archive.server(BOB), *only]
     for options in (["--dry-run"], []):
         (done,) = archive.run(*restore, *options, status=1)

@@ -4,10 +4,10 @@
 //! account ([`remembered`]), and what people see.
 
 mod add;
+mod body_limit;
 mod export;
 mod folders;
 mod found;
-mod keep_bodies;
 mod list;
 mod migrate;
 mod mirror;
@@ -68,8 +68,8 @@ enum Command {
     Stats(stats::Args),
     /// Write a copy in another format
     Export(Box<export::Args>),
-    /// Change how many bodies a copy keeps
-    KeepBodies(keep_bodies::Args),
+    /// Change the disk space for message bodies in a copy
+    BodyLimit(body_limit::Args),
     /// Print a systemd timer or a cron line that pulls
     Schedule(schedule::Args),
     /// Forget an account; its copy stays
@@ -88,7 +88,7 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
         Command::Mirror(args) => mirror::run(*args, global).await,
         Command::Stats(args) => stats::run(args, global).await,
         Command::Export(args) => export::run(*args, global).await,
-        Command::KeepBodies(args) => keep_bodies::run(args, global),
+        Command::BodyLimit(args) => body_limit::run(args, global),
         Command::Schedule(args) => schedule::run(args, global),
         Command::Remove(args) => remove::run(args, global),
     }

@@ -55,10 +55,10 @@ pub struct Args {
     sealed: SealedArgs,
     #[command(flatten)]
     folders: FolderArgs,
-    /// Keep no more bodies than SIZE on disk, such as 2GB: headers and searchable text of everything stay, the oldest and largest bodies
-    /// are given up after each pull and fetched from the server when they are opened. Of `--format sealpost`
+    /// Keep at most SIZE of message bodies on disk, such as 2GB: headers and searchable text of all messages stay; each pull evicts the
+    /// oldest and largest bodies, which are fetched from the server when they are opened. Only with `--format sealpost`
     #[arg(long, value_name = "SIZE", value_parser = size, help_heading = "Copy")]
-    keep_bodies: Option<String>,
+    body_limit: Option<String>,
     /// Do not try it
     #[arg(long)]
     untried: bool,
@@ -86,9 +86,9 @@ struct Folder {
 
 /// Runs it.
 pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
-    if args.keep_bodies.is_some() && args.format != Format::Sealpost {
+    if args.body_limit.is_some() && args.format != Format::Sealpost {
         return Err(Usage(
-            "--keep-bodies needs --format sealpost: mbox and Maildir have no message without its body".into(),
+            "--body-limit needs --format sealpost: mbox and Maildir copies keep all bodies".into(),
         )
         .into());
     }
@@ -125,7 +125,7 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
         exclude: folders.exclude,
         copy_password_file: args.sealed.copy_password_file.as_deref().map(std::path::absolute).transpose()?,
         copy_account: args.sealed.copy_account.clone(),
-        keep_bodies: args.keep_bodies.clone(),
+        body_limit: args.body_limit.clone(),
         server: place,
     };
     if !args.untried {

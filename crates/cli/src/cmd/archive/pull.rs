@@ -55,9 +55,9 @@ pub struct Args {
     sealed: SealedArgs,
     #[command(flatten)]
     folders: FolderArgs,
-    /// Keep at most SIZE of message bodies on disk, such as 2GB: headers and searchable text of all messages stay, the oldest and largest bodies are removed, and fetched from the server when they are opened [default: the remembered limit of the account, or all]
+    /// Keep at most SIZE of message bodies on disk, such as 2GB: headers and searchable text of all messages stay, the oldest and largest bodies are evicted, and fetched from the server when they are opened [default: the remembered limit of the account, or all]
     #[arg(long, value_name = "SIZE", value_parser = octets, help_heading = "Copy")]
-    keep_bodies: Option<u64>,
+    body_limit: Option<u64>,
     /// Remove messages from the copy that the server no longer has; folders that are gone there stay
     #[arg(long)]
     delete: bool,
@@ -160,7 +160,7 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
             sealed: &args.sealed,
             make: Some(place.whose()),
         };
-        let keep = args.keep_bodies.map(|octets| (octets, &place));
+        let keep = args.body_limit.map(|octets| (octets, &place));
         let copy = target.open_for(args.dry_run, global, keep).await?;
         let (server, folders) = (place.server().await?, args.folders.clone());
         let name = server.to_string();
@@ -198,8 +198,8 @@ async fn remembered(
     global: &Global,
 ) -> Result<u8> {
     let sealed = account.sealed(&args.sealed);
-    let kept = account.keep_bodies.as_deref().map(octets).transpose().map_err(Usage)?;
-    let keep = args.keep_bodies.or(kept).map(|octets| (octets, &account.server));
+    let kept = account.body_limit.as_deref().map(octets).transpose().map_err(Usage)?;
+    let keep = args.body_limit.or(kept).map(|octets| (octets, &account.server));
     let copy = account.target(&sealed, true).open_for(args.dry_run, global, keep).await?;
     let folders = args.folders.clone().or(&account.folders, &account.exclude);
     let server = account.server.server().await?;

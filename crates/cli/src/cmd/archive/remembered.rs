@@ -36,9 +36,9 @@ pub struct Remembered {
     /// The account of a sealed copy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub copy_account: Option<String>,
-    /// Octets on disk of the bodies that the copy keeps, such as `2GB`; all if it is not said.
+    /// Disk space for the bodies in the copy, such as `2GB`; all of them if it is missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub keep_bodies: Option<String>,
+    pub body_limit: Option<String>,
     /// Where from.
     pub server: Place,
 }
@@ -272,7 +272,7 @@ mod tests {
             exclude: vec![],
             copy_password_file: None,
             copy_account: None,
-            keep_bodies: None,
+            body_limit: None,
             server: Place {
                 host: "imap.example.org".into(),
                 port: 993,

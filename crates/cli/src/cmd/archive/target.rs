@@ -171,7 +171,7 @@ impl Target<'_> {
         }
         if keep.is_some() {
             return Err(Usage(
-                "--keep-bodies needs --format sealpost: mbox and Maildir have no message without its body"
+                "--body-limit needs --format sealpost: mbox and Maildir copies keep all bodies"
                     .into(),
             )
             .into());
@@ -252,7 +252,7 @@ impl Target<'_> {
         };
         if keep.is_some() && place.store.wants_packs() {
             return Err(
-                Usage("--keep-bodies needs a copy on a disk: in a bucket all bodies stay".into()).into()
+                Usage("--body-limit needs a copy on a disk: a copy in a bucket keeps all bodies".into()).into()
             );
         }
         if let Some((_, server)) = keep {
