@@ -430,20 +430,20 @@ def keeps_few_bodies(context):
     whole = disk(archive.copy)
     limit = 1_000_000
     dry = archive.pull(*only, "--body-limit", "1MB", "--dry-run")
-    ensure(dry["bodies"]["now"] > 100 and dry["bodies"]["given_up"] == 0, dry)
+    ensure(dry["bodies"]["now"] > 100 and dry["bodies"]["evicted"] == 0, dry)
     bodies = archive.pull(*only, "--body-limit", "1MB")["bodies"]
-    ensure(bodies["kept_octets"] <= limit and bodies["kept"] + bodies["given_up"] == 200 and bodies["now"] > 100, bodies)
+    ensure(bodies["kept_bytes"] <= limit and bodies["kept"] + bodies["evicted"] == 200 and bodies["now"] > 100, bodies)
     ensure(disk(archive.copy) < min(whole / 2, 3 * limit), (whole, disk(archive.copy)))
     # A copy that began like that.
     other = Archive(context, "sealpost", tls=False)
     bodies = other.pull(*only, "--body-limit", "1MB")["bodies"]
-    ensure(bodies["kept_octets"] <= limit and disk(other.copy) < 3 * limit, (bodies, disk(other.copy)))
+    ensure(bodies["kept_bytes"] <= limit and disk(other.copy) < 3 * limit, (bodies, disk(other.copy)))
 
     archive.verify(name)
     (found,) = archive.run("verify", *archive.server(ADA), "--format", "sealpost", "--from", archive.copy, *archive.opens, "--all", *only)
-    equal((found["compared"], found["given_up"], found["lost"]), (200, bodies["given_up"], 0), "verified")
+    equal((found["compared"], found["evicted"], found["lost"]), (200, bodies["evicted"], 0), "verified")
     (stats,) = archive.run("stats", "--from", archive.copy, "--format", "sealpost", *archive.opens)
-    equal(stats["bodies"]["given_up"], bodies["given_up"], "stats")
+    equal(stats["bodies"]["evicted"], bodies["evicted"], "stats")
 
     with served(archive) as there:
         (box,) = [line for line in there.list()[1] if name.encode() in line]
@@ -529,7 +529,7 @@ def restores_what_was_given_up(context):
         raw_append(session, name, mail, "\\Seen", "17-Jul-1996 02:44:25 -0700")
     archive = Archive(context, "sealpost", tls=False)
     only = ["--folder", name]
-    equal(archive.pull(*only, "--body-limit", "0")["bodies"]["given_up"], 20, "given up")
+    equal(archive.pull(*only, "--body-limit", "0")["bodies"]["evicted"], 20, "evicted")
     ok(session.store("1:2", "+FLAGS", "(\\Deleted)"))
     ok(session.expunge())
     equal(archive.pull(*only, "--body-limit", "0")["lost"], 2, "lost")

@@ -69,7 +69,7 @@ struct Exported {
     /// Nothing was written.
     dry_run: bool,
     messages: u64,
-    octets: u64,
+    bytes: u64,
     /// Messages that were there already.
     present: u64,
     failed: Vec<Failed>,
@@ -245,7 +245,7 @@ impl Exported {
             folder,
             dry_run,
             messages: done.messages,
-            octets: done.octets,
+            bytes: done.octets,
             present: done.present,
             failed,
             interrupted: done.interrupted,
@@ -253,9 +253,9 @@ impl Exported {
     }
 
     fn text(&self) -> String {
-        let (messages, octets) = (HumanCount(self.messages), HumanBytes(self.octets));
+        let (messages, bytes) = (HumanCount(self.messages), HumanBytes(self.bytes));
         let verb = if self.dry_run { "would export" } else { "exported" };
-        let mut text = format!("{}: {verb} {messages} messages, {octets}", self.folder);
+        let mut text = format!("{}: {verb} {messages} messages, {bytes}", self.folder);
         if self.present > 0 {
             text.push_str(&format!("; {} were there already", HumanCount(self.present)));
         }

@@ -199,7 +199,7 @@ impl Observer for Shown {
             let mut all = bars.given_up.lock().unwrap_or_else(|e| e.into_inner());
             *all = (all.0 + messages, all.1 + octets);
             let (messages, octets) = (HumanCount(all.0), HumanBytes(all.1));
-            bars.total.set_message(format!("{messages} bodies given up, {octets}"));
+            bars.total.set_message(format!("{messages} bodies evicted, {octets}"));
         }
     }
 

@@ -82,7 +82,7 @@ struct Summary<'a> {
     folders: u64,
     /// Messages that are new in the copy.
     new: u64,
-    octets: u64,
+    bytes: u64,
     /// Messages that a restore put back, and that were in the copy before.
     recognized: u64,
     /// Messages that were in the copy twice, since a restore put them back.
@@ -106,17 +106,17 @@ struct Summary<'a> {
 /// Bodies of a copy.
 #[derive(Serialize)]
 pub struct Bodies {
-    /// Messages that are there whole, and octets on disk of their bodies.
+    /// Messages that are there whole, and bytes on disk of their bodies.
     kept: u64,
-    kept_octets: u64,
-    /// Messages whose bodies were given up, and octets on disk that these had.
-    given_up: u64,
-    given_up_octets: u64,
+    kept_bytes: u64,
+    /// Messages whose bodies were given up, and bytes on disk that these had.
+    evicted: u64,
+    evicted_bytes: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     limit: Option<u64>,
     /// What was given up just now, or would be.
     now: u64,
-    now_octets: u64,
+    now_bytes: u64,
     damaged: Vec<String>,
 }
 
@@ -126,7 +126,7 @@ struct Folder<'a> {
     reason: &'static str,
     planned: u64,
     new: u64,
-    octets: u64,
+    bytes: u64,
     recognized: u64,
     doubles_removed: u64,
     flags: u64,
@@ -273,14 +273,14 @@ async fn one(
 impl<'a> Summary<'a> {
     fn of(account: &'a str, report: &'a Report) -> Self {
         let sum = |of: fn(&FolderReport) -> u64| report.of.iter().map(of).sum::<u64>();
-        let (new, octets) = report.new_messages();
+        let (new, bytes) = report.new_messages();
         Summary {
             account,
             complete: report.is_complete(),
             interrupted: report.interrupted,
             folders: report.folders,
             new,
-            octets,
+            bytes,
             recognized: sum(|folder| folder.recognized),
             doubles_removed: sum(|folder| folder.doubles),
             flags: sum(|folder| folder.flags),
@@ -311,7 +311,7 @@ impl<'a> Summary<'a> {
                 text.push_str(&format!(
                     "\nof what is in the copy, {} bodies would be given up, {}",
                     HumanCount(bodies.now),
-                    HumanBytes(bodies.now_octets)
+                    HumanBytes(bodies.now_bytes)
                 ));
             }
             return text;
@@ -321,7 +321,7 @@ impl<'a> Summary<'a> {
             "{}: {} new messages, {}, {} folders in {:.1} s",
             self.account,
             HumanCount(self.new),
-            HumanBytes(self.octets),
+            HumanBytes(self.bytes),
             self.folders,
             self.seconds
         );
@@ -360,31 +360,31 @@ impl Bodies {
     pub fn of(counts: &BodyCounts) -> Self {
         Bodies {
             kept: counts.kept,
-            kept_octets: counts.kept_octets,
-            given_up: counts.without,
-            given_up_octets: counts.without_octets,
+            kept_bytes: counts.kept_octets,
+            evicted: counts.without,
+            evicted_bytes: counts.without_octets,
             limit: counts.limit,
             now: counts.now,
-            now_octets: counts.now_octets,
+            now_bytes: counts.now_octets,
             damaged: counts.damaged.clone(),
         }
     }
 
     /// For people, after something else.
     pub fn text(&self) -> String {
-        let mut text = format!("; bodies: {} kept ({})", HumanCount(self.kept), HumanBytes(self.kept_octets));
-        if self.given_up > 0 {
+        let mut text = format!("; bodies: {} kept ({})", HumanCount(self.kept), HumanBytes(self.kept_bytes));
+        if self.evicted > 0 {
             text.push_str(&format!(
-                ", {} given up ({})",
-                HumanCount(self.given_up),
-                HumanBytes(self.given_up_octets)
+                ", {} evicted ({})",
+                HumanCount(self.evicted),
+                HumanBytes(self.evicted_bytes)
             ));
         }
-        if self.limit.is_some_and(|limit| self.kept_octets > limit) {
+        if self.limit.is_some_and(|limit| self.kept_bytes > limit) {
             text.push_str(", more than the limit: the others are small, or not known to be on the server");
         }
         for damage in &self.damaged {
-            text.push_str(&format!("\n  not given up: {damage}"));
+            text.push_str(&format!("\n  not evicted: {damage}"));
         }
         text
     }
@@ -408,7 +408,7 @@ impl<'a> Folder<'a> {
             },
             planned: report.planned,
             new: report.new,
-            octets: report.octets,
+            bytes: report.octets,
             recognized: report.recognized,
             doubles_removed: report.doubles,
             flags: report.flags,

@@ -81,7 +81,7 @@ struct Folder<'a> {
     other_size: u64,
     compared: u64,
     different: String,
-    given_up: u64,
+    evicted: u64,
     lost: u64,
     lost_uids: String,
     damaged: &'a [String],
@@ -174,7 +174,7 @@ impl<'a> Folder<'a> {
             other_size: report.sizes.len() as u64,
             compared: report.compared,
             different: report.different.to_string(),
-            given_up: report.given_up,
+            evicted: report.given_up,
             lost: report.lost.len() as u64,
             lost_uids: report.lost.to_string(),
             damaged: &report.damaged,
@@ -198,7 +198,7 @@ impl<'a> Folder<'a> {
         for (what, count) in [
             ("no longer on the server", self.gone),
             ("of which the server says another size", self.other_size),
-            ("without their bodies, which were given up", self.given_up),
+            ("without their bodies, which are evicted", self.evicted),
             ("repaired", self.repaired),
         ] {
             if count > 0 {

@@ -44,7 +44,7 @@ pub async fn check(
         report.totals.message_bytes += message.size();
         match wrong {
             Ok(Kept::Whole) => {}
-            Ok(Kept::Thin) => report.totals.given_up += 1,
+            Ok(Kept::Thin) => report.totals.evicted += 1,
             Err(e) if e.kind() == Kind::NotFound => missing.push((number, message)),
             Err(e) => {
                 let path = message::path(account, message.object);

@@ -125,7 +125,7 @@ pub struct Totals {
     /// Index segments.
     pub index_segments: u64,
     /// Messages whose bodies were given up: all else of them was checked.
-    pub given_up: u64,
+    pub evicted: u64,
     /// Message objects that nothing refers to.
     pub orphans: u64,
     /// Their bytes.
@@ -328,8 +328,8 @@ impl Whole<'_> {
         if t.shares > 0 {
             text.push_str(&format!("{} shared mailboxes, with the keys that their owners have\n", t.shares));
         }
-        if t.given_up > 0 {
-            text.push_str(&format!("{} messages without their bodies, which were given up\n", t.given_up));
+        if t.evicted > 0 {
+            text.push_str(&format!("{} messages without their bodies, which are evicted\n", t.evicted));
         }
         if t.orphans > 0 {
             let size = super::super::stats::bytes(t.orphan_bytes);
