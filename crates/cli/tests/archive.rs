@@ -100,7 +100,7 @@ fn a_dry_run_of_export_says_what_would_be_written_and_changes_nothing() {
 fn an_export_into_the_copy_itself_is_refused_as_that() {
     let home = Home::new();
     imap_backup(&home);
-    let server = ["--host", "127.0.0.1", "--user", "jane", "--password-file", "none", "--untried"];
+    let server = ["--host", "127.0.0.1", "--user", "jane", "--password-file", "none", "--no-check"];
     home.ok(&[&["archive", "add", "work", "--format", "mbox", "--into", "copy"], &server[..]].concat());
     for from in [&["work"][..], &["--from", "copy", "--from-format", "mbox"]] {
         let into = ["--format", "mbox", "--into", "./copy"];
@@ -138,7 +138,7 @@ fn a_sealed_copy_can_be_made_for_every_users_name() {
     .enumerate()
     {
         let (account, into) = (format!("work{at}"), format!("sealed{at}"));
-        let add = ["archive", "add", &account, "--format", "mbox", "--into", "copy", "--untried"];
+        let add = ["archive", "add", &account, "--format", "mbox", "--into", "copy", "--no-check"];
         let server = ["--host", host, "--user", user, "--password-file", "password"];
         home.ok(&[&add[..], &server].concat());
         // The second time it is found again.
@@ -206,7 +206,7 @@ fn a_dry_run_of_remove_names_what_would_go_and_leaves_it() {
         "mbox",
         "--into",
         "copy",
-        "--untried",
+        "--no-check",
     ]);
     let before = files(&home.path("data"));
     let (document, status) = home.json(&["archive", "remove", "work", "--dry-run"]);
@@ -227,7 +227,7 @@ fn the_command_that_add_prints_works() {
     home.file("secret", "one and two");
     home.file("my.toml", "directory = \"configured\"\n");
     let add = ["archive", "add", "my-work", "--host", "127.0.0.1", "--port", "1", "--user", "jane"];
-    let add = [&add[..], &["--password-file", "secret", "--format", "mbox", "--into", "copy", "--untried"]]
+    let add = [&add[..], &["--password-file", "secret", "--format", "mbox", "--into", "copy", "--no-check"]]
         .concat();
     for options in [&["--dir", "my mail"][..], &["--dir", "a/b$c"], &["--config", "my.toml"], &[]] {
         let sealpost = |args: &[&str]| {
@@ -251,7 +251,7 @@ fn one_timer_pulls_all_accounts_and_says_nothing_if_all_goes_well() {
     let home = Home::new();
     let schedule = ["archive", "schedule", "--as", "cron"];
     assert_eq!(home.status(&schedule), 2, "there is no account");
-    let server = ["--host", "127.0.0.1", "--user", "jane", "--password-file", "none", "--untried"];
+    let server = ["--host", "127.0.0.1", "--user", "jane", "--password-file", "none", "--no-check"];
     for account in ["one", "two"] {
         home.ok(&[&["archive", "add", account, "--format", "mbox", "--into", account], &server[..]].concat());
     }
@@ -266,7 +266,7 @@ fn one_timer_pulls_all_accounts_and_says_nothing_if_all_goes_well() {
 #[test]
 fn an_account_that_cannot_be_read_keeps_no_other_one_back() {
     let home = Home::new();
-    let server = ["--host", "127.0.0.1", "--user", "jane", "--password-file", "none", "--untried"];
+    let server = ["--host", "127.0.0.1", "--user", "jane", "--password-file", "none", "--no-check"];
     for account in ["one", "two"] {
         home.ok(&[&["archive", "add", account, "--format", "mbox", "--into", account], &server[..]].concat());
     }

@@ -59,9 +59,9 @@ pub struct Args {
     /// oldest and largest bodies, which are fetched from the server when they are opened. Only with `--format sealpost`
     #[arg(long, value_name = "SIZE", value_parser = size, help_heading = "Copy")]
     body_limit: Option<String>,
-    /// Do not try it
+    /// Remember the account without a test of the connection
     #[arg(long)]
-    untried: bool,
+    no_check: bool,
 }
 
 /// The size as it was written, which is one.
@@ -96,7 +96,7 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     accounts.check_new(&args.account)?;
     let mut login = Login::new(&args.server);
     let (mut folders, mut shown) = (args.folders.clone(), Vec::new());
-    if args.untried {
+    if args.no_check {
         login.ask_server(&mut Terminal)?;
         login.ask_login(&mut Terminal).await?;
     } else {
@@ -128,7 +128,7 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
         body_limit: args.body_limit.clone(),
         server: place,
     };
-    if !args.untried {
+    if !args.no_check {
         let sealed = account.sealed(&args.sealed);
         open_copy(&account, &sealed, global).await?;
     }
