@@ -195,7 +195,7 @@ fn what_a_message_says_of_itself_comes_back_as_text() {
     let exact = |account: &str, to: &str| {
         let export = [
             "export",
-            "--exact",
+            "--crlf",
             "--format",
             "maildir",
             "--account",

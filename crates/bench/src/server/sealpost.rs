@@ -132,7 +132,7 @@ impl Sealpost {
         } else {
             std::process::Command::new(&self.path)
         };
-        command.args(["export", "--format", "maildir", "--exact", "--account", account, "--dir"]).arg(dir);
+        command.args(["export", "--format", "maildir", "--crlf", "--account", account, "--dir"]).arg(dir);
         command.arg("--password-file").arg(dir.with_extension("password")).arg(to);
         let output = command.output().context("sealpost export")?;
         let text = String::from_utf8_lossy(&output.stderr).into_owned();

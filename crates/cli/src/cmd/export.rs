@@ -55,9 +55,9 @@ pub struct Args {
     /// This mailbox alone; may be repeated [default: all]
     #[arg(long, value_name = "MAILBOX")]
     mailbox: Vec<String>,
-    /// Keep line ends as they are in the message (CRLF) instead of writing LF
+    /// Keep the stored line ends (CRLF) instead of writing LF
     #[arg(long)]
-    exact: bool,
+    crlf: bool,
     /// The file or directory to write
     path: PathBuf,
     #[command(flatten)]
@@ -148,7 +148,7 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     let names = mailboxes(&account.state(), &args.mailbox)?;
     let mut summary = Summary { account: record.name.to_string(), ..Summary::default() };
     let names = follow(&accounts, &account, names, &mut summary).await;
-    let line_ends = if args.exact { LineEnds::Exact } else { LineEnds::Lf };
+    let line_ends = if args.crlf { LineEnds::Exact } else { LineEnds::Lf };
     let single = args.format == Format::Mbox && args.mailbox.len() == 1;
     match args.format {
         Format::Mbox => mbox::check(&args.path, single)?,
