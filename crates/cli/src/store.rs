@@ -203,7 +203,7 @@ impl StoreConfig {
     /// # Errors
     /// As [`StoreConfig::open`].
     pub async fn at(&self, url: &str, purpose: Purpose) -> Result<Store> {
-        let store = self.unused(url, purpose).await?.agreed().await;
+        let store = self.unused(url, purpose).await?.pin_append_mode().await;
         store.with_context(|| format!("the store {url}")).map_err(|e| self.explained(url, e))
     }
 

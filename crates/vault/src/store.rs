@@ -4,7 +4,7 @@
 //! not have happened: the caller may repeat the identical write, and must then take [`Put::Exists`] for "mine or
 //! another's" and read the object to find out which.
 
-mod agree;
+mod append_mode;
 mod batch;
 #[cfg(test)]
 mod contract;
@@ -36,7 +36,7 @@ pub use crate::local::{Extent, Inspection, Mark, Newer, Remedy, Repaired};
 use crate::remote::Remote;
 use crate::server_key::ServerKeys;
 use crate::{Sealed, StoreMetrics};
-pub use agree::MARKS;
+pub use append_mode::MODE_MARKERS;
 pub use batch::Batch;
 pub(crate) use sure::ETags;
 pub use transfer::{Transfer, Unreadable};

@@ -21,11 +21,11 @@ pub struct Args {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Find out what the store does and how long it takes, by writing and removing a few small objects
+    /// Test the features and the speed of a store with a few small objects
     Probe(probe::Args),
-    /// Say that the store is an earlier one now, because a backup was restored
+    /// Confirm that the store is older than before, because a backup was restored
     ConfirmRestore(confirm_restore::Args),
-    /// Make the damaged database of a local store sound again, while no server runs
+    /// Repair the damaged database of a local store while no server runs
     Repair(repair::Args),
     /// Confirm that the clock is right, so that servers delete expired data again
     ConfirmClock(confirm_clock::Args),

@@ -1,4 +1,4 @@
-//! `sealpost store probe`: what a store does, in plain words.
+//! `sealpost store probe`: which features a store has, and how fast it is.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -19,24 +19,23 @@ use crate::store::{Purpose, is_store};
 /// Arguments of `sealpost store probe`.
 #[derive(clap::Args)]
 #[command(
-    after_help = "It writes below probe/ and removes what it wrote; nothing else is touched, and the server may \
-                        run. No store is made: at a local path there has to be one. Exit status 1 if the store lacks something that is \
-                        needed, or the access key may not do it; 2 if the key, the region or the endpoint is wrong; 3 if there \
-                        is no such bucket or directory; 75 if the store does not answer. With --json a failure is a document \
-                        as well, with \"usable\" and \"error\".\n
+    after_help = "Writes small objects below probe/ and removes them; servers may run. A local path must have a \
+                        store already. Exit status 1 if the store lacks a required feature, or the access \
+                        key lacks a permission; 2 if the key, the region or the endpoint is wrong; 3 if the \
+                        bucket or directory does not exist; 75 if the store does not answer. With --json a \
+                        failure is a document too, with \"usable\" and \"error\".\n
 Examples:
   sealpost store probe --config /etc/sealpost.toml
   sealpost store probe s3://mail-test --json"
 )]
 pub struct Args {
-    /// The store, if it is not the one of the configuration: s3://bucket/prefix, file:///directory or a directory
+    /// s3://bucket/prefix, file:///directory or a directory [default: the store of the configuration]
     #[arg(value_name = "URL")]
     url: Option<String>,
 
-    /// Write down for all servers what the store does with conditional creates, whatever was written down before. No server may
-    /// run
+    /// Record again how all servers append, by whether conditional creates work now. Stop all servers first
     #[arg(long)]
-    settle: bool,
+    reset_append_mode: bool,
 }
 
 #[derive(Serialize)]
@@ -46,9 +45,9 @@ struct Found {
     /// `kept`, `ignored`, `raced` or `refused`.
     conditional_create: &'static str,
     /// `conditional` or `siblings`, as found now.
-    appends: &'static str,
-    /// The same, as the servers that use it go by: none that have used it, one, or two that did not agree.
-    settled: Vec<&'static str>,
+    append_mode: &'static str,
+    /// The same, as recorded in the bucket: none yet, one, or two that contradict each other.
+    recorded_append_modes: Vec<&'static str>,
     list_after_write: bool,
     list_after_delete: bool,
     keeps_removed: bool,
@@ -100,7 +99,7 @@ async fn find(args: Args, global: &Global, name: &mut Option<String>) -> Result<
         }
         None => config.store.unused(&url, Purpose::Change).await?,
     };
-    let found = look(&store, args.settle, shown).await;
+    let found = look(&store, args.reset_append_mode, shown).await;
     found.map_err(|e| config.store.explained(&url, e))
 }
 
@@ -113,21 +112,21 @@ fn require(directory: &Path) -> Result<()> {
     };
     let shown = directory.display();
     Err(Error::not_found(format!(
-        "{what} {shown}; correct the path (a server makes its store when it starts)"
+        "{what} {shown}; correct the path (a server creates its store when it starts)"
     ))
     .into())
 }
 
-async fn look(store: &Store, settle: bool, name: String) -> Result<Found> {
+async fn look(store: &Store, reset_append_mode: bool, name: String) -> Result<Found> {
     let probe = probe::probe(store, &SystemClock::new(), &SystemRandom).await?;
-    if settle {
+    if reset_append_mode {
         // What it does is what was found when it was opened, and again now.
         if store.appends() != probe.conditions.appends() {
-            return Err(Error::retry("it does now this and now that: nothing was written down").into());
+            return Err(Error::retry("conditional creates worked in one test and failed in another; nothing was recorded: run it again").into());
         }
-        store.settle().await?;
+        store.reset_append_mode().await?;
     }
-    Ok(Found::new(name, &probe, &store.marks().await?))
+    Ok(Found::new(name, &probe, &store.mode_markers().await?))
 }
 
 impl Found {
@@ -138,15 +137,15 @@ impl Found {
             Conditions::Raced => "raced",
             Conditions::Refused => "refused",
         };
-        let appends = probe.conditions.appends().name();
+        let append_mode = probe.conditions.appends().name();
         // Siblings are right on any store.
         let agrees = matches!(marks, [] | [Appends::Siblings]) || marks == [probe.conditions.appends()];
         Found {
             store,
             usable: agrees && probe.lists_what_was_written && probe.reads_ranges && probe.uploads_in_parts,
             conditional_create,
-            appends,
-            settled: marks.iter().map(|mark| mark.name()).collect(),
+            append_mode,
+            recorded_append_modes: marks.iter().map(|mark| mark.name()).collect(),
             list_after_write: probe.lists_what_was_written,
             list_after_delete: probe.forgets_what_was_removed,
             keeps_removed: probe.keeps_removed,
@@ -162,25 +161,23 @@ impl Found {
 
     fn to_text(&self) -> String {
         let conditional = match self.conditional_create {
-            "kept" => "works: of several writers of one object the first wins, and the others are told",
-            "ignored" => "is ignored: a second writer replaces what the first one wrote, and neither is told",
-            "raced" => {
-                "fails when it counts: of several writers at once more than one was told that it was first"
-            }
-            _ => "is refused: the store accepts no writes with a condition",
+            "kept" => "works: of several writers of one object the first wins, and the others get an error",
+            "ignored" => "is ignored: a second writer overwrites the object of the first without an error",
+            "raced" => "fails under concurrency: several writers at once got success for one object",
+            _ => "is rejected: the store accepts no writes with a condition",
         };
-        let appends = match self.appends {
-            "conditional" => "one entry for each position: writers are put in order by the store",
-            _ => "siblings: each writer has names of its own, and all agree whose entry counts",
+        let append_mode = match self.append_mode {
+            "conditional" => "conditional: one entry for each position; the store orders the writers",
+            _ => "siblings: each writer has names of its own, and the writers agree which entry counts",
         };
-        let settled = match (self.settled.as_slice(), self.appends) {
-            ([], _) => "nothing yet: the first server decides".to_owned(),
-            ([one], found) if *one == found => format!("{one}, as was found"),
+        let recorded = match (self.recorded_append_modes.as_slice(), self.append_mode) {
+            ([], _) => "none; the first server records it".to_owned(),
+            ([one], found) if *one == found => format!("{one}, as found now"),
             (["siblings"], _) => {
-                "siblings, although the store can do more (--settle, when no server runs)".to_owned()
+                "siblings, although conditional creates work (stop all servers, then --reset-append-mode)".to_owned()
             }
-            ([one], _) => format!("{one}, WHICH IS NOT SO FROM HERE: servers here will not start"),
-            _ => "BOTH: servers did not find the same, and will not start (--settle, when no server runs)"
+            ([one], _) => format!("{one}, WHICH DOES NOT WORK FROM HERE: servers here do not start"),
+            _ => "BOTH: servers found different modes and do not start (stop all, then --reset-append-mode)"
                 .to_owned(),
         };
         let yes = |good: bool, yes: &str, no: &str| if good { yes.to_owned() } else { no.to_owned() };
@@ -192,36 +189,36 @@ impl Found {
         };
         let lines = [
             ("conditional create", conditional.to_owned()),
-            ("log entries", appends.to_owned()),
-            ("servers go by", settled),
+            ("append mode", append_mode.to_owned()),
+            ("recorded mode", recorded),
             (
                 "list after write",
                 yes(
                     self.list_after_write,
-                    "shows what was written",
-                    "MISSES what was written: this store cannot be used",
+                    "shows new objects",
+                    "MISSES new objects: this store cannot be used",
                 ),
             ),
             (
                 "list after remove",
                 yes(
                     self.list_after_delete,
-                    "no longer shows what was removed",
-                    "still shows what was removed; that does no harm",
+                    "omits removed objects",
+                    "still shows removed objects; that does no harm",
                 ),
             ),
             (
                 "removed objects",
                 yes(
                     !self.keeps_removed,
-                    "are not seen to be kept",
-                    "ARE KEPT AS VERSIONS: old passwords and removed mail stay with them; turn versioning off, or have \
+                    "are not kept as versions",
+                    "ARE KEPT AS VERSIONS, with old passwords and removed mail; turn versioning off, or let \
                      versions expire",
                 ),
             ),
             (
                 "parts of objects",
-                yes(self.ranges, "are read as asked", "CANNOT BE READ: this store cannot be used"),
+                yes(self.ranges, "can be read", "CANNOT BE READ: this store cannot be used"),
             ),
             (
                 "large objects",

@@ -19,7 +19,7 @@ use crate::Sealed;
 mod tests;
 
 /// The folder with the marks: `conditional` or `siblings`.
-pub const MARKS: &str = "store/appends";
+pub const MODE_MARKERS: &str = "store/appends";
 
 impl Appends {
     const ALL: [Appends; 2] = [Appends::Conditional, Appends::Siblings];
@@ -33,7 +33,7 @@ impl Appends {
     }
 
     fn mark(self) -> String {
-        format!("{MARKS}/{}", self.name())
+        format!("{MODE_MARKERS}/{}", self.name())
     }
 }
 
@@ -43,13 +43,13 @@ impl Store {
     /// # Errors
     /// `Invalid` if others rely on conditional creates and this process found that it cannot, or if those who came first did not
     /// agree; with what to do. What the store says.
-    pub async fn agreed(self) -> Result<Self> {
+    pub async fn pin_append_mode(self) -> Result<Self> {
         let Some(remote) = &self.0.remote else { return Ok(self) };
         let found = self.appends();
-        let mut marks = self.marks().await?;
+        let mut marks = self.mode_markers().await?;
         if marks.is_empty() {
             self.put_new(&found.mark(), Sealed::marker()).await?;
-            marks = self.marks().await?;
+            marks = self.mode_markers().await?;
         }
         match (marks.as_slice(), found) {
             ([Appends::Conditional], Appends::Conditional) => Ok(self),
@@ -61,19 +61,19 @@ impl Store {
                 }
                 tracing::info!(
                     "conditional creates work here, but whoever came first did not rely on them: entries are written as \
-                     siblings (sealpost store probe --settle changes that when no server runs)"
+                     siblings (sealpost store probe --reset-append-mode changes that when no server runs)"
                 );
                 Ok(Self::remote(remote.clone(), Appends::Siblings))
             }
             ([Appends::Conditional], Appends::Siblings) => Err(Error::invalid(
                 "other servers rely on this store's conditional creates, which do not work from here: entries would be \
                  overwritten. Is there a proxy in between, or another endpoint? If the store has changed for good, stop all servers \
-                 and run: sealpost store probe --settle",
+                 and run: sealpost store probe --reset-append-mode",
             )),
-            ([], _) => Err(Error::retry(format!("{MARKS}/{} was written and is not listed", found.name()))),
+            ([], _) => Err(Error::retry(format!("{MODE_MARKERS}/{} was written and is not listed", found.name()))),
             _ => Err(Error::invalid(
                 "servers that were the first to use this store did not find the same: one relies on its conditional creates, \
-                 another cannot. Stop all servers and run: sealpost store probe --settle",
+                 another cannot. Stop all servers and run: sealpost store probe --reset-append-mode",
             )),
         }
     }
@@ -82,8 +82,8 @@ impl Store {
     ///
     /// # Errors
     /// What the store says.
-    pub async fn marks(&self) -> Result<Vec<Appends>> {
-        let listed: Vec<_> = self.list(MARKS, None).try_collect().await?;
+    pub async fn mode_markers(&self) -> Result<Vec<Appends>> {
+        let listed: Vec<_> = self.list(MODE_MARKERS, None).try_collect().await?;
         let is_listed = |appends: &Appends| listed.iter().any(|object| object.path == appends.mark());
         Ok(Appends::ALL.into_iter().filter(is_listed).collect())
     }
@@ -92,7 +92,7 @@ impl Store {
     ///
     /// # Errors
     /// What the store says.
-    pub async fn settle(&self) -> Result<()> {
+    pub async fn reset_append_mode(&self) -> Result<()> {
         if self.0.remote.is_none() {
             return Ok(());
         }

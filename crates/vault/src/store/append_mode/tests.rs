@@ -12,7 +12,7 @@ const PATIENCE: Patience =
 
 /// As a server opens it.
 async fn open(server: &Lookalike, seed: u64) -> Result<Store> {
-    found(server, seed).await.agreed().await
+    found(server, seed).await.pin_append_mode().await
 }
 
 /// With nothing but what it does.
@@ -30,7 +30,7 @@ async fn the_first_server_decides() {
         let server = Lookalike::start(manners, 1000).await;
         for seed in 1..4 {
             assert_eq!(open(&server, seed).await.unwrap().appends(), appends);
-            assert_eq!(found(&server, 9).await.marks().await.unwrap(), [appends]);
+            assert_eq!(found(&server, 9).await.mode_markers().await.unwrap(), [appends]);
         }
     }
 }
@@ -43,7 +43,7 @@ async fn who_cannot_do_what_others_rely_on_does_not_begin() {
         server.behave(manners);
         let refused = open(&server, 2).await.err().unwrap();
         assert_eq!(refused.kind(), Kind::Invalid, "{manners:?}");
-        assert!(refused.to_string().contains("--settle"), "{refused}");
+        assert!(refused.to_string().contains("--reset-append-mode"), "{refused}");
     }
     // The others go on.
     server.behave(Manners::Keeps);
@@ -57,11 +57,11 @@ async fn who_could_do_more_does_as_the_others() {
     server.behave(Manners::Keeps);
     assert_eq!(open(&server, 2).await.unwrap().appends(), Appends::Siblings);
     // Until somebody settles it.
-    found(&server, 3).await.settle().await.unwrap();
+    found(&server, 3).await.reset_append_mode().await.unwrap();
     assert_eq!(open(&server, 4).await.unwrap().appends(), Appends::Conditional);
     server.behave(Manners::Ignores);
     assert!(open(&server, 5).await.is_err());
-    found(&server, 6).await.settle().await.unwrap();
+    found(&server, 6).await.reset_append_mode().await.unwrap();
     assert_eq!(open(&server, 7).await.unwrap().appends(), Appends::Siblings);
 }
 
@@ -73,11 +73,11 @@ async fn two_that_come_first_at_once_do_not_go_on_differently() {
     server.behave(Manners::Ignores);
     let two = found(&server, 2).await;
     let late = Duration::from_millis(50);
-    server.plan(move |request| match request.method == "PUT" && request.key.contains(MARKS) {
+    server.plan(move |request| match request.method == "PUT" && request.key.contains(MODE_MARKERS) {
         true => Fault::Late(late),
         false => Fault::None,
     });
-    let went_on = tokio::join!(one.agreed(), two.agreed());
+    let went_on = tokio::join!(one.pin_append_mode(), two.pin_append_mode());
     if let (Ok(one), Ok(two)) = &went_on {
         assert_eq!(one.appends(), two.appends());
     }
@@ -93,7 +93,7 @@ async fn where_the_first_did_not_agree_nobody_begins_until_it_is_settled() {
     {
         server.behave(manners);
         assert_eq!(open(&server, 3).await.err().unwrap().kind(), Kind::Invalid);
-        found(&server, 4).await.settle().await.unwrap();
+        found(&server, 4).await.reset_append_mode().await.unwrap();
         assert_eq!(open(&server, 5).await.unwrap().appends(), appends);
         for mark in Appends::ALL {
             found(&server, 6).await.put_new(&mark.mark(), Sealed::marker()).await.unwrap();
@@ -103,7 +103,7 @@ async fn where_the_first_did_not_agree_nobody_begins_until_it_is_settled() {
 
 #[tokio::test]
 async fn a_store_on_this_machine_has_no_marks() {
-    let store = Store::memory().agreed().await.unwrap();
-    store.settle().await.unwrap();
-    assert!(store.marks().await.unwrap().is_empty());
+    let store = Store::memory().pin_append_mode().await.unwrap();
+    store.reset_append_mode().await.unwrap();
+    assert!(store.mode_markers().await.unwrap().is_empty());
 }
