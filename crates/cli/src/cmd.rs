@@ -66,7 +66,7 @@ pub enum Command {
 pub async fn run(command: Command, global: &Global) -> Result<ExitCode> {
     if !matches!(command, Command::Try(_) | Command::Serve(_)) {
         // What a server logs is configured; a command says what is worth knowing itself.
-        log::start(Log { level: global.log.unwrap_or(Level::Error), ..Log::default() });
+        log::start(Log { level: global.log_level.unwrap_or(Level::Error), ..Log::default() });
     }
     match command {
         Command::Try(args) => r#try::run(args, global).await,

@@ -124,9 +124,9 @@ impl Config {
             config.directory.clone_from(dir);
             config.came_from("directory", Origin::Flag("--dir"));
         }
-        if let Some(level) = global.log {
+        if let Some(level) = global.log_level {
             config.log.level = level;
-            config.came_from("log.level", Origin::Flag("--log"));
+            config.came_from("log.level", Origin::Flag("--log-level"));
         }
         config.settings.tls = config.tls();
         Ok(config)

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
+use crate::aliases;
 use crate::output::Output;
 use crate::shell;
 
@@ -23,8 +24,8 @@ pub struct Global {
     #[arg(long, short, global = true, help_heading = "Any command")]
     pub quiet: bool,
     /// Log level, on standard error [default: the configuration's `log.level`, else warn]
-    #[arg(long, global = true, value_name = "LEVEL", help_heading = "Any command")]
-    pub log: Option<Level>,
+    #[arg(long, alias = aliases::LOG_LEVEL, global = true, value_name = "LEVEL", help_heading = "Any command")]
+    pub log_level: Option<Level>,
 }
 
 impl Global {

@@ -27,11 +27,11 @@ const QUIET: &str = "directory = \"mail\"\n[listen]\nsmtp = []\nimap = [\"127.0.
 fn it_says_what_is_in_force_and_why() {
     let dir = tempfile::tempdir().unwrap();
     write(dir.path(), "s.toml", QUIET);
-    let (status, shown, _) = output(dir.path(), &["config", "show", "--config", "s.toml", "--log", "info"]);
+    let (status, shown, _) = output(dir.path(), &["config", "show", "--config", "s.toml", "--log-level", "info"]);
     assert_eq!(status, 0);
     let line = |start: &str| shown.lines().find(|line| line.starts_with(start)).unwrap().to_owned();
     assert!(line("stop = \"3s\"").ends_with("# s.toml:8"));
-    assert!(line("level = \"info\"").ends_with("# --log"));
+    assert!(line("level = \"info\"").ends_with("# --log-level"));
     assert!(line("memory = ").ends_with("# default"));
 
     let (_, json, _) = output(dir.path(), &["--json", "--dir", "elsewhere", "config", "show"]);
@@ -167,7 +167,7 @@ fn a_hang_up_loads_a_changed_certificate() {
         std::fs::copy(dir.path().join("sealpost-data").join(name), dir.path().join(to)).unwrap();
     }
     write(dir.path(), "s.toml", &format!("{QUIET}[tls]\ncertificate = \"cert.pem\"\nkey = \"key.pem\"\n"));
-    let mut server = Server::start(dir.path(), &["serve", "--config", "s.toml", "--json", "--log", "info"]);
+    let mut server = Server::start(dir.path(), &["serve", "--config", "s.toml", "--json", "--log-level", "info"]);
     let mut log = server.stderr().lines().map_while(Result::ok);
     server.signal("HUP");
     assert!(log.any(|line| line.contains("the certificate has not changed")));

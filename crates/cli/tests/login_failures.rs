@@ -121,7 +121,7 @@ fn many_failures_are_few_lines() {
 #[test]
 fn a_higher_level_has_none() {
     let dir = tempfile::tempdir().unwrap();
-    let server = serve(dir.path(), "text", &["--log", "error"]);
+    let server = serve(dir.path(), "text", &["--log-level", "error"]);
     guess(&server);
     assert_eq!(written(server), Vec::<String>::new());
 }

@@ -125,7 +125,7 @@ const GUIDE_HEAD: &str = "<!-- Written by `sealpost config guide`; a test compar
     3. `/etc/sealpost.toml`, if it exists and `--dir` is not given. With `--dir`, a command could otherwise use the store\n\
     \x20\x20\x20of a different server.\n\
     \n\
-    Options go before the file: `--dir` before `directory`, `--log` before `log.level`, and `--memory` of `serve` and `try`\n\
+    Options go before the file: `--dir` before `directory`, `--log-level` before `log.level`, and `--memory` of `serve` and `try`\n\
     before `memory`.\n\
     \n\
     `sealpost try` reads a file only with `--config`. It uses its own ports on this machine, the name `localhost` and a\n\
