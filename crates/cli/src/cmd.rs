@@ -22,12 +22,13 @@ use anyhow::Result;
 use clap::Subcommand;
 
 use crate::global::{Global, Level};
+use crate::help;
 use crate::log::{self, Log};
 
 /// What to do.
 #[derive(Subcommand)]
 pub enum Command {
-    /// Run a server to try things out, with an account and sample mail
+    /// Try Sealpost: run a server with an account and sample mail
     Try(r#try::Args),
     /// Run the server
     Serve(serve::Args),
@@ -57,6 +58,9 @@ pub enum Command {
     Bench(bench::Args),
     /// Show the configuration
     Config(config::Args),
+    /// Print the options that every command has
+    #[command(after_help = help::options())]
+    Options,
 }
 
 /// Does it.
@@ -84,5 +88,9 @@ pub async fn run(command: Command, global: &Global) -> Result<ExitCode> {
         Command::Top(args) => top::run(args, global).await,
         Command::Bench(args) => bench::run(args, global).await,
         Command::Config(args) => config::run(args, global).await,
+        Command::Options => {
+            global.output().line(help::options())?;
+            Ok(ExitCode::SUCCESS)
+        }
     }
 }

@@ -5,7 +5,7 @@
 //! | 0 | done |
 //! | 1 | failed, or `check` found damage |
 //! | 2 | the command line or the configuration is wrong, or names what is not there or cannot be used; nothing was done |
-//! | 3 | there is no such account, alias, token, mailbox or store |
+//! | 3 | there is no such account, alias, app password, mailbox or store |
 //! | 4 | wrong password |
 //! | 75 | a temporary failure, such as a full disk or a taken port: the same command may work later |
 
@@ -19,8 +19,14 @@ use sealpost_vault::owner;
 use crate::output::text;
 
 /// For `--help`.
-pub const HELP: &str = "Exit status: 0 done; 1 failed, or damage found; 2 wrong command line or configuration; \
-                        3 no such account, alias, token, mailbox or store; 4 wrong password; 75 temporary failure.";
+pub const HELP: &str = "Examples:
+  sealpost try                                        a server with sample mail, to try Sealpost
+  sealpost account add jane@example.org
+  sealpost serve --config /etc/sealpost.toml
+  sealpost archive add work                           back up a mailbox of another server
+
+Exit status: 0 done; 1 failed, or damage found; 2 wrong command line or configuration; \
+                        3 no such account, alias, app password, mailbox or store; 4 wrong password; 75 temporary failure.";
 
 /// Failed, or damage found.
 pub const FAILED: u8 = 1;

@@ -12,19 +12,19 @@ use crate::shell;
 #[derive(Args, Debug, Clone, Default)]
 pub struct Global {
     /// Read the configuration from FILE [default: $SEALPOST_CONFIG, else /etc/sealpost.toml if it exists and --dir is not given]
-    #[arg(long, global = true, value_name = "FILE", help_heading = "Any command")]
+    #[arg(long, global = true, value_name = "FILE", hide = true)]
     pub config: Option<PathBuf>,
     /// Keep the data in DIR [default: the configuration's `directory`, else ./sealpost-data]
-    #[arg(long, global = true, value_name = "DIR", help_heading = "Any command")]
+    #[arg(long, global = true, value_name = "DIR", hide = true)]
     pub dir: Option<PathBuf>,
     /// Print JSON
-    #[arg(long, global = true, help_heading = "Any command")]
+    #[arg(long, global = true, hide = true)]
     pub json: bool,
     /// Print errors only, on standard error
-    #[arg(long, short, global = true, help_heading = "Any command")]
+    #[arg(long, short, global = true, hide = true)]
     pub quiet: bool,
     /// Log level, on standard error [default: the configuration's `log.level`, else warn]
-    #[arg(long, alias = aliases::LOG_LEVEL, global = true, value_name = "LEVEL", help_heading = "Any command")]
+    #[arg(long, alias = aliases::LOG_LEVEL, global = true, value_name = "LEVEL", hide = true)]
     pub log_level: Option<Level>,
 }
 

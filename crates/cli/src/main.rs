@@ -12,6 +12,7 @@ mod cmd;
 mod config;
 mod exit;
 mod global;
+mod help;
 mod inspection;
 mod log;
 mod output;
@@ -27,7 +28,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context;
-use clap::Parser;
+use clap::{CommandFactory, FromArgMatches, Parser};
 use rustix::process::Signal;
 use tokio::signal::unix::{SignalKind, signal};
 use zeroizing_alloc::ZeroAlloc;
@@ -60,7 +61,9 @@ struct Cli {
 
 fn main() -> ExitCode {
     let _last_lines = log::LastLines;
-    let cli = Cli::parse();
+    let mut command = help::with_options_line(Cli::command());
+    let cli =
+        Cli::from_arg_matches(&command.get_matches_mut()).unwrap_or_else(|e| e.format(&mut command).exit());
     if let Some(reading) = reading(&cli)
         && let Err(e) = allocator::tune(reading)
     {

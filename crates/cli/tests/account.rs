@@ -123,7 +123,8 @@ fn app_passwords_log_in_until_they_are_revoked_while_the_server_runs() {
     let home = Home::with_account();
     let server = home.serve();
     assert!(server.logs_in("one and two"));
-    let token = home.ok(&["account", "app-password", "add", ACCOUNT, "my phone", "--password-file", "password"]);
+    let token =
+        home.ok(&["account", "app-password", "add", ACCOUNT, "my phone", "--password-file", "password"]);
     let token = token.trim();
     assert!(server.logs_in(token));
     home.file("token", token);

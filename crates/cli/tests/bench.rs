@@ -69,7 +69,7 @@ fn mistakes_are_explained() {
         ),
         (vec!["run", "fetch", "--imap", "127.0.0.1:9", "--user", "me"], "--password-file"),
         ([&["run", "lmtp", "--write-inbox"][..], &here].concat(), "--lmtp HOST:PORT"),
-        ([&["run", "fetch", "--patience", "0s"][..], &here].concat(), "nothing is done in no time"),
+        ([&["run", "fetch", "--timeout", "0s"][..], &here].concat(), "the timeout must be longer than zero"),
         (vec!["run", "fetch", "--imap", "here:99999", "--users-file", "users"], "is written HOST:PORT"),
         (vec!["run", "fetch", "--imap", ":143", "--users-file", "users"], "is written HOST:PORT"),
         (vec!["run", "fetch", "--null", "--set", "data=tini"], "there is no data set tini; is it tiny?"),

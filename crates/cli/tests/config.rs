@@ -27,7 +27,8 @@ const QUIET: &str = "directory = \"mail\"\n[listen]\nsmtp = []\nimap = [\"127.0.
 fn it_says_what_is_in_force_and_why() {
     let dir = tempfile::tempdir().unwrap();
     write(dir.path(), "s.toml", QUIET);
-    let (status, shown, _) = output(dir.path(), &["config", "show", "--config", "s.toml", "--log-level", "info"]);
+    let (status, shown, _) =
+        output(dir.path(), &["config", "show", "--config", "s.toml", "--log-level", "info"]);
     assert_eq!(status, 0);
     let line = |start: &str| shown.lines().find(|line| line.starts_with(start)).unwrap().to_owned();
     assert!(line("stop = \"3s\"").ends_with("# s.toml:8"));
@@ -136,7 +137,8 @@ fn it_serves_as_the_file_says() {
     imap.imap("LOGIN me@localhost secret");
     assert!(imap.imap("SELECT INBOX").contains(&"* 1 EXISTS".to_owned()));
     // Commands work while it runs, and it sees what they do.
-    let token = ["--json", "account", "app-password", "add", "me@localhost", "phone", "--password-file", "pw"];
+    let token =
+        ["--json", "account", "app-password", "add", "me@localhost", "phone", "--password-file", "pw"];
     let (status, made, stderr) = output(dir.path(), &[&token[..], &["--config", "s.toml"]].concat());
     assert_eq!(status, 0, "{stderr}");
     let made: Value = serde_json::from_str(&made).unwrap();
@@ -167,7 +169,8 @@ fn a_hang_up_loads_a_changed_certificate() {
         std::fs::copy(dir.path().join("sealpost-data").join(name), dir.path().join(to)).unwrap();
     }
     write(dir.path(), "s.toml", &format!("{QUIET}[tls]\ncertificate = \"cert.pem\"\nkey = \"key.pem\"\n"));
-    let mut server = Server::start(dir.path(), &["serve", "--config", "s.toml", "--json", "--log-level", "info"]);
+    let mut server =
+        Server::start(dir.path(), &["serve", "--config", "s.toml", "--json", "--log-level", "info"]);
     let mut log = server.stderr().lines().map_while(Result::ok);
     server.signal("HUP");
     assert!(log.any(|line| line.contains("the certificate has not changed")));

@@ -24,7 +24,10 @@ fn a_probe_says_what_the_local_store_does() {
     let home = Home::with_account();
     let (found, status) = home.json(&["store", "probe"]);
     assert_eq!(status, 0);
-    assert_eq!((&found["conditional_create"], &found["append_mode"]), (&"kept".into(), &"conditional".into()));
+    assert_eq!(
+        (&found["conditional_create"], &found["append_mode"]),
+        (&"kept".into(), &"conditional".into())
+    );
     assert!(home.ok(&["store", "probe"]).contains("conditional create  works"));
     assert_eq!(home.status(&["store", "probe", "ftp://x"]), 2);
     assert_eq!(home.status(&["store", "probe", "s3://no"]), 2);

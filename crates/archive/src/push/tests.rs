@@ -128,7 +128,7 @@ async fn what_was_put_aside_is_put_back_once() {
     to.inbox(|inbox| _ = inbox.add(Some(message(6).octets)));
     let (_stop, watched) = watch::channel(false);
     let restored = async |put_aside| {
-        let options = Options { put_aside, ..options(&watched) };
+        let options = Options { include_superseded, ..options(&watched) };
         restore(copy.clone(), &to.server(), &options, Arc::new(Nobody)).await.unwrap()
     };
     assert_eq!(counts(&restored(false).await), (1, 1, 0));

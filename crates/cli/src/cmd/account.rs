@@ -42,38 +42,48 @@ pub struct Args {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Make an account
+    /// Create an account
     Add(AddArgs),
-    /// List the accounts; removed ones that can be brought back too
+    /// List the accounts, and removed ones in their grace period
+    #[command(after_help = "Example:
+  sealpost account list --json")]
     List,
     /// Show one account
+    #[command(after_help = "Example:
+  sealpost account show jane@example.org")]
     Show(NameArgs),
-    /// Change a password; the mail stays as it is, and so do app passwords and the recovery code
+    /// Change a password; mail, app passwords and the recovery code stay as they are
     Passwd(passwd::Args),
-    /// Show or change what an account may hold
+    /// Show or change the quota of an account
     Quota(quota::Args),
-    /// Suspend an account: logins are refused and sessions end, and its mail still arrives
+    /// Suspend an account: logins fail and sessions end, but its mail still arrives
+    #[command(after_help = "Example:
+  sealpost account suspend jane@example.org")]
     Suspend(NameArgs),
-    /// Let logins to a suspended account in again
+    /// Accept logins to a suspended account again
+    #[command(after_help = "Example:
+  sealpost account resume jane@example.org")]
     Resume(NameArgs),
-    /// Remove an account; it can be brought back for some days (see `undelete`)
+    /// Remove an account; `undelete` brings it back within the grace period
+    #[command(after_help = "Example:
+  sealpost account remove jane@example.org")]
     Remove(NameArgs),
-    /// Delete a removed account for good, before its time is over
+    /// Delete a removed account permanently, before its grace period ends
     Purge(purge::Args),
     /// Bring back a removed account, or an account's expunged messages
     Undelete(undelete::Args),
-    /// Go on with an account whose log has lost an entry
+    /// Repair an account whose log has lost an entry
     Repair(repair::Args),
-    /// Make, list and revoke app passwords
+    /// Create, list and revoke app passwords
     AppPassword(app_password::Args),
-    /// Make a recovery code, which sets a new password when the old one is forgotten
+    /// Create a recovery code, which can set a new password if the old one is forgotten
     Recovery(recovery::Args),
 }
 
 /// The account that a command is about.
 #[derive(clap::Args)]
 pub(super) struct NameArgs {
-    /// The account's name, an address; without a domain, one of the `domain` of the configuration
+    /// The name of the account, such as jane@example.org; without a domain, in the `domain` of the configuration
     #[arg(value_name = "NAME")]
     pub name: String,
 }
@@ -85,10 +95,10 @@ pub(super) struct NameArgs {
 struct AddArgs {
     #[command(flatten)]
     account: NameArgs,
-    /// The most mail it may hold, such as 500MB or 5GiB [default: any]
+    /// Limit on the mail in it, such as 500MB or 5GiB [default: no limit]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     quota: Option<u64>,
-    /// Let its owner manage other accounts
+    /// Make its owner an administrator, who can manage other accounts
     #[arg(long)]
     admin: bool,
     #[command(flatten)]
@@ -164,8 +174,9 @@ impl Shown {
         ];
         let limits: Vec<String> = limits.into_iter().flatten().collect();
         let quota = if limits.is_empty() { "none".to_owned() } else { limits.join(", ") };
-        let line =
-            |name, at: &Option<String>| at.as_ref().map(|at| format!("\n{name:<14} {at}")).unwrap_or_default();
+        let line = |name, at: &Option<String>| {
+            at.as_ref().map(|at| format!("\n{name:<14} {at}")).unwrap_or_default()
+        };
         let (suspended, removed) = (line("suspended", &self.suspended), line("removed", &self.removed));
         format!(
             "account        {}\nid             {}\nrole           {}\nquota          {quota}\ncreated        {}\n\

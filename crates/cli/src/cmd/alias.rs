@@ -35,17 +35,26 @@ pub struct Args {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Make an alias, or add targets to one that exists
+    /// Create an alias, or add targets to an existing one
+    #[command(after_help = "Example:
+  sealpost alias add info@example.org jane@example.org")]
     Add(Targets),
-    /// Make an alias, or give one that exists these targets instead of those that it has
+    /// Create an alias, or replace the targets of an existing one
+    #[command(after_help = "Example:
+  sealpost alias set info@example.org jane@example.org")]
     Set(Targets),
     /// List the aliases
+    #[command(after_help = "Example:
+  sealpost alias list --json")]
     List,
     /// Remove an alias, or some of its targets
+    #[command(after_help = "Examples:
+  sealpost alias remove info@example.org joe@example.org
+  sealpost alias remove info@example.org")]
     Remove {
         /// The address, or @DOMAIN
         alias: String,
-        /// Take these targets from it, and leave the others [default: remove the alias]
+        /// Remove only these targets [default: remove the alias]
         #[arg(value_name = "TARGET")]
         targets: Vec<String>,
     },
@@ -53,9 +62,9 @@ enum Command {
 
 #[derive(clap::Args)]
 struct Targets {
-    /// The address, or @DOMAIN for all addresses of a domain that nothing else answers to
+    /// The address, or @DOMAIN for all addresses of a domain without an account or alias
     alias: String,
-    /// Where its mail goes: accounts, or other aliases
+    /// Accounts or aliases that get its mail
     #[arg(required = true, value_name = "TARGET")]
     targets: Vec<String>,
 }

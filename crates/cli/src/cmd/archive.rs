@@ -50,29 +50,31 @@ pub struct Args {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Remember an account, after trying it
+    /// Remember an account, after a test of the connection
     Add(Box<add::Args>),
-    /// List the accounts that are remembered
+    /// List the remembered accounts
+    #[command(after_help = "Example:
+  sealpost archive list")]
     List,
-    /// Bring copies up to date with their servers
+    /// Fetch new mail into the copies
     Pull(Box<pull::Args>),
     /// Compare a copy with its server
     Verify(Box<verify::Args>),
-    /// Put a copy's messages into an account, those that are not there
+    /// Copy missing messages of a copy to a server
     Restore(Box<restore::Args>),
-    /// Put an account's messages into another one, those that are not there
+    /// Copy missing messages from one account to another
     Migrate(Box<migrate::Args>),
-    /// Make an account's folders the same as another one's
+    /// Make the folders of one account equal to those of another
     Mirror(Box<mirror::Args>),
     /// Print the contents of a copy
     Stats(stats::Args),
-    /// Write a copy in another format
+    /// Convert a copy to another format
     Export(Box<export::Args>),
     /// Change the disk space for message bodies in a copy
     BodyLimit(body_limit::Args),
-    /// Print a systemd timer or a cron line that pulls
+    /// Print a systemd timer or a cron line for regular pulls
     Schedule(schedule::Args),
-    /// Forget an account; its copy stays
+    /// Forget a remembered account; its copy stays
     Remove(remove::Args),
 }
 

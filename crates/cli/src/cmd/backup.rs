@@ -51,13 +51,13 @@ Examples:
   sealpost backup --config /etc/sealpost.toml s3://mail /backup/mail --json
   sealpost backup ./sealpost-data s3://mail --account jane@example.org")]
 pub struct Args {
-    /// Where to copy from
+    /// The store to copy from
     #[arg(value_name = "FROM")]
     from: String,
-    /// Where to copy to; made if it is a directory that is not there
+    /// The store to copy to; a missing directory is created
     #[arg(value_name = "TO")]
     to: String,
-    /// Copy this account and its shared mailboxes only; may be repeated. The data directory has to have the key of FROM
+    /// Copy this account and its shared mailboxes only; may be repeated. The data directory must have the server.key of FROM
     #[arg(long, value_name = "NAME")]
     account: Vec<String>,
     /// Compare existing objects at TO byte by byte instead of by size

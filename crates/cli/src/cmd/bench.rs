@@ -34,14 +34,14 @@ const WIDEST: usize = 180;
 /// Arguments of `sealpost bench`.
 #[derive(clap::Args)]
 #[command(
-    after_help = "A scenario says what clients do; `sealpost bench list` names those that come with it, and \
-                        `sealpost bench show NAME` prints one, to be copied and changed. The guide, docs/guide/bench.md, \
-                        says what can be in one and what the figures mean.\n
+    after_help = "A scenario defines what clients do. `sealpost bench list` lists the included scenarios, and \
+                        `sealpost bench show NAME` prints one as a template. docs/guide/bench.md explains \
+                        scenarios and results.\n
 Examples:
-  sealpost bench run fetch --sealpost                       a server of its own, thrown away afterwards
+  sealpost bench run fetch --sealpost                       starts a server, and removes it afterwards
   sealpost bench run thunderbird --imap mail.example.org:143 --users-file users --out report
   sealpost bench run lmtp --lmtp 127.0.0.1:2424 --user me@localhost --write-inbox --rate 200
-  sealpost bench run login --null                           what the bench itself could do at most
+  sealpost bench run login --null                           the limit of the load generator itself
   sealpost bench seeds                                      Aerogramme's published figures beside ours
   sealpost bench compare before.json after.json
   sealpost bench compare ours.json theirs.json --out both   both servers on one page"
@@ -53,9 +53,13 @@ pub struct Args {
 
 #[derive(Subcommand)]
 enum Command {
-    /// List the scenarios and data sets there are
+    /// List the scenarios and data sets
+    #[command(after_help = "Example:
+  sealpost bench list")]
     List,
-    /// Print a scenario, to be copied and changed
+    /// Print a scenario, as a template
+    #[command(after_help = "Example:
+  sealpost bench show thunderbird > my-scenario.toml")]
     Show {
         /// Its name
         name: String,
@@ -66,9 +70,12 @@ enum Command {
     Seeds(Box<seeds::Args>),
     /// Write a data set as a Maildir or mbox file
     Data(data::Args),
-    /// Show results beside each other, as ratios to the first
+    /// Compare results, as ratios to the first
+    #[command(after_help = "Examples:
+  sealpost bench compare before.json after.json
+  sealpost bench compare ours-1.json,ours-2.json theirs.json --out both")]
     Compare {
-        /// What `--out` or `--json` of `sealpost bench run` wrote; runs of the same thing are joined by commas
+        /// Results of `sealpost bench run --out` or `--json`; join repeated runs with commas
         #[arg(required = true, num_args = 2.., value_name = "JSON[,JSON]")]
         results: Vec<String>,
         /// Write report.html, report.json and the plots as SVG into DIR, all servers side by side

@@ -10,6 +10,8 @@ use crate::global::Global;
 
 /// Arguments of `sealpost config`.
 #[derive(clap::Args)]
+#[command(after_help = "Example:
+  sealpost config show --config /etc/sealpost.toml")]
 pub struct Args {
     #[command(subcommand)]
     command: Command,
@@ -17,9 +19,13 @@ pub struct Args {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Print the file that is read, the values in force, and where each one comes from
+    /// Print the name of the file, the values in force, and the origin of each value
+    #[command(after_help = "Example:
+  sealpost config show --config /etc/sealpost.toml")]
     Show,
-    /// Print a configuration file with every key, its default and what it means
+    /// Print a configuration file with all keys, their defaults and their meanings
+    #[command(after_help = "Example:
+  sealpost config default > sealpost.toml")]
     Default,
     /// Print the guide's page about the configuration
     #[command(hide = true)]

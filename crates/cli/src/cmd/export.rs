@@ -46,13 +46,13 @@ Examples:
   sealpost export --account jane@example.org --format maildir ~/Maildir"
 )]
 pub struct Args {
-    /// Whose mail
+    /// The account to export
     #[arg(long, value_name = "NAME")]
     account: String,
-    /// As what
+    /// The format to write
     #[arg(long, value_enum)]
     format: Format,
-    /// This mailbox alone; may be repeated [default: all]
+    /// Export only this mailbox; may be repeated [default: all]
     #[arg(long, value_name = "MAILBOX")]
     mailbox: Vec<String>,
     /// Keep the stored line ends (CRLF) instead of writing LF

@@ -66,10 +66,10 @@ Examples:
   ssh old.example.org cat mbox | sealpost import - --account jane@example.org"
 )]
 pub struct Args {
-    /// mbox files, Maildirs, .eml files, or directories that have some; - is standard input
+    /// mbox files, Maildirs, .eml files, or directories with such; - is standard input
     #[arg(required = true, value_name = "FILE|DIR")]
     from: Vec<PathBuf>,
-    /// The account to put the mail into
+    /// The account to import into
     #[arg(long, value_name = "NAME")]
     account: String,
     /// Put everything into MAILBOX
@@ -78,13 +78,13 @@ pub struct Args {
     /// Put the mailboxes below MAILBOX
     #[arg(long, alias = aliases::PREFIX, value_name = "MAILBOX")]
     prefix: Option<String>,
-    /// The variant of mbox, if it is known: mboxo, mboxrd, mboxcl or mboxcl2 [default: found out for each file]
+    /// The variant of mbox files: mboxo, mboxrd, mboxcl or mboxcl2 [default: detected for each file]
     #[arg(long, value_name = "VARIANT")]
     variant: Option<Variant>,
-    /// What the labels of Gmail in files of Google Takeout become; with --mailbox, mailboxes are none
+    /// How to import Gmail labels in Google Takeout files; with --mailbox, never as mailboxes
     #[arg(long, value_enum, value_name = "AS", default_value_t)]
     labels: LabelsAs,
-    /// Give messages that were there already the flags that they have in the archive
+    /// Set the flags of messages that the mailbox has already to those in the archive
     #[arg(long)]
     update_flags: bool,
     #[command(flatten)]

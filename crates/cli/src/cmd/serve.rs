@@ -25,7 +25,9 @@ use crate::running::{self, ServiceManager, Signals};
 
 /// Arguments of `sealpost serve`.
 #[derive(clap::Args)]
-#[command(after_help = "Runs until SIGTERM or SIGINT; SIGHUP loads a changed certificate.")]
+#[command(after_help = "Runs until SIGTERM or SIGINT; SIGHUP loads a changed certificate.\n
+Example:
+  sealpost serve --config /etc/sealpost.toml")]
 pub struct Args {
     #[command(flatten)]
     memory: MemoryOption,

@@ -14,6 +14,8 @@ use crate::place::{KEY_FILE, Place};
 
 /// Arguments of `sealpost server`.
 #[derive(clap::Args)]
+#[command(after_help = "Example:
+  sealpost server key list")]
 pub struct Args {
     #[command(subcommand)]
     command: Command,
@@ -26,6 +28,9 @@ enum Command {
 }
 
 #[derive(clap::Args)]
+#[command(after_help = "Examples:
+  sealpost server key list
+  sealpost server key rotate")]
 struct KeyArgs {
     #[command(subcommand)]
     command: KeyCommand,
@@ -34,25 +39,31 @@ struct KeyArgs {
 #[derive(Subcommand)]
 enum KeyCommand {
     /// List the keys by their ids
+    #[command(after_help = "Example:
+  sealpost server key list")]
     List,
-    /// Replace the current key by a new one, and authenticate all records with that
+    /// Replace the current key by a new one, and authenticate all records with it
     Rotate(RotateArgs),
 }
 
 #[derive(clap::Args)]
 #[command(
-    after_help = "On one node: stop the server, rotate, start it. After an interruption run it again.\n
-On several nodes, none of which has to stop for long:
-  1. `rotate --prepare` on one node makes the next key. Copy server.key to all nodes, and restart each: they take both keys.
-  2. `rotate` there makes it the current one, and keeps the old one for records. Copy server.key again, and restart each node.
-  3. `rotate --finish` there, when all have been restarted. Copy server.key once more, and restart each node when it suits.\n
-Keep server.key in the backup, in its last state. URLs that were authorized (URLAUTH) end with the key they were made with."
+    after_help = "On one node: stop the server, rotate, start the server. After an interruption, run the \
+                        command again.\n
+On several nodes:
+  1. On one node, run rotate --prepare. Copy server.key to all nodes and restart each: they accept both keys.
+  2. On the same node, run rotate. Copy server.key to all nodes and restart each.
+  3. On the same node, run rotate --finish. Copy server.key to all nodes and restart each at any time.\n
+Keep the last server.key in the backup. Authorized URLs (URLAUTH) stop working with the key that made them.\n
+Examples:
+  sealpost server key rotate
+  sealpost server key rotate --prepare"
 )]
 struct RotateArgs {
-    /// Make the next key and do not use it yet
+    /// Create the next key without using it yet
     #[arg(long, conflicts_with = "finish")]
     prepare: bool,
-    /// All nodes have the new key: the old one does not count for records any more
+    /// Stop accepting the old key for records, once all nodes have the new one
     #[arg(long)]
     finish: bool,
 }

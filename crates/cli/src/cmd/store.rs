@@ -14,6 +14,9 @@ use crate::global::Global;
 
 /// Arguments of `sealpost store`.
 #[derive(clap::Args)]
+#[command(after_help = "Examples:
+  sealpost store probe --config /etc/sealpost.toml
+  sealpost store repair")]
 pub struct Args {
     #[command(subcommand)]
     command: Command,

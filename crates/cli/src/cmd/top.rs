@@ -39,7 +39,7 @@ Examples:
   sealpost top --json | jq .memory"
 )]
 pub struct Args {
-    /// Print once
+    /// Print once and exit
     #[arg(long)]
     once: bool,
     /// Which sessions come first

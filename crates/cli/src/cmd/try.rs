@@ -31,7 +31,10 @@ const MEMORY: usize = 64 * 1024 * 1024;
 /// Arguments of `sealpost try`.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Runs until SIGTERM or SIGINT. With --json it prints one line once it accepts connections."
+    after_help = "Runs until SIGTERM or SIGINT. With --json it prints one line once it accepts connections.\n
+Examples:
+  sealpost try
+  sealpost try --ports free --account jane@localhost --password-file jane.password"
 )]
 pub struct Args {
     /// Which ports to listen on
@@ -42,10 +45,10 @@ pub struct Args {
     /// Deliver no sample mail
     #[arg(long)]
     no_samples: bool,
-    /// Make this account, instead of me@localhost; may be given several times. It takes --password-file
+    /// Create this account instead of me@localhost; may be repeated. Requires --password-file
     #[arg(long = "account", value_name = "NAME", requires = "password_file")]
     accounts: Vec<String>,
-    /// The password of those accounts, or of me@localhost, is in FILE; a line end after it does not count [default: one is made]
+    /// Read the password of these accounts, or of me@localhost, from FILE; a line end after it does not count [default: generated]
     #[arg(long, value_name = "FILE")]
     password_file: Option<PathBuf>,
 }

@@ -326,7 +326,12 @@ pub const KEYS: &[Key] = &[
         "The delay after the first failure beyond those; each further failure doubles it."
     ),
     key!("login.max_delay", Span, settings.login.max_delay, "The longest delay."),
-    key!("login.failure_decay", Wait, settings.login.failure_decay, "The interval after which one failure is forgotten."),
+    key!(
+        "login.failure_decay",
+        Wait,
+        settings.login.failure_decay,
+        "The interval after which one failure is forgotten."
+    ),
     key!(
         "login.failure_table_size",
         Several,

@@ -7,7 +7,7 @@ use super::form;
 /// An option of commands that serve.
 #[derive(clap::Args, Debug, Clone, Default)]
 pub struct MemoryOption {
-    /// Use no more memory than SIZE, such as 64MiB [default: the configuration's `memory`]
+    /// Bound the memory of the server by SIZE, such as 64MiB [default: the configuration's `memory`]
     #[arg(long, value_name = "SIZE", value_parser = read)]
     pub memory: Option<MemoryDivision>,
 }

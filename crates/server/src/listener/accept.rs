@@ -128,7 +128,9 @@ impl AcceptLoop {
 
     fn take(&mut self, accepted: Accepted) {
         match accepted {
-            Accepted::Tcp(socket, peer) if self.ctx.settings.is_trusted_proxy(peer.ip()) => self.ask(socket, peer),
+            Accepted::Tcp(socket, peer) if self.ctx.settings.is_trusted_proxy(peer.ip()) => {
+                self.ask(socket, peer)
+            }
             accepted => self.begin(accepted),
         }
     }

@@ -196,7 +196,8 @@ fn what_is_given_up_counts_if_its_answer_may_be_known() {
 
 #[test]
 fn the_tables_do_not_grow_and_all_that_wait_are_counted() {
-    let world = World::new(Login { failure_table_size: 4, max_delayed: 2, free_failures: 0, ..Login::default() });
+    let world =
+        World::new(Login { failure_table_size: 4, max_delayed: 2, free_failures: 0, ..Login::default() });
     let address = |n: usize| format!("192.0.{n}.1");
     for n in 0..100 {
         world.fail(&address(n), &format!("{n}"));

@@ -70,7 +70,9 @@ impl Store {
                  overwritten. Is there a proxy in between, or another endpoint? If the store has changed for good, stop all servers \
                  and run: sealpost store probe --reset-append-mode",
             )),
-            ([], _) => Err(Error::retry(format!("{MODE_MARKERS}/{} was written and is not listed", found.name()))),
+            ([], _) => {
+                Err(Error::retry(format!("{MODE_MARKERS}/{} was written and is not listed", found.name())))
+            }
             _ => Err(Error::invalid(
                 "servers that were the first to use this store did not find the same: one relies on its conditional creates, \
                  another cannot. Stop all servers and run: sealpost store probe --reset-append-mode",

@@ -28,7 +28,12 @@ fn files(root: &Path) -> BTreeMap<String, Vec<u8>> {
     files
 }
 
-async fn pulled(server: &Server, root: &Path, open: Open, renamed: bool) -> Result<u64, sealpost_base::Error> {
+async fn pulled(
+    server: &Server,
+    root: &Path,
+    open: Open,
+    renamed: bool,
+) -> Result<u64, sealpost_base::Error> {
     let (_stop, tools) = tools();
     let copy: Arc<dyn Copy> = loop {
         match open(root) {

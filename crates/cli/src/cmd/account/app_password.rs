@@ -30,7 +30,9 @@ pub struct Args {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Make an app password and print it, this once
+    /// Create an app password and print it; it is never shown again
+    #[command(after_help = "Example:
+  sealpost account app-password add jane@example.org \"Jane's phone\"")]
     Add {
         #[command(flatten)]
         account: NameArgs,
@@ -40,8 +42,12 @@ enum Command {
         password: PasswordArgs,
     },
     /// List the app passwords, without their secrets
+    #[command(after_help = "Example:
+  sealpost account app-password list jane@example.org")]
     List(NameArgs),
     /// Revoke an app password: logins with it fail from now on
+    #[command(after_help = "Example:
+  sealpost account app-password revoke jane@example.org \"Jane's phone\"")]
     Revoke {
         #[command(flatten)]
         account: NameArgs,
@@ -80,7 +86,7 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
             let (info, secret) = place.directory.add_token(&record.name, &root, &label).await?;
             let shown = ListRow::new(info, Some(secret.to_string()));
             global.output().note(format_args!(
-                "an app password of {}; it is shown this once and works wherever the password does:",
+                "app password for {}; it is shown only once, and mail programs take it in place of the password:",
                 record.name
             ));
             global.output().show(&shown, |shown| shown.app_password.clone().unwrap_or_default())?;
@@ -115,8 +121,14 @@ fn find(record: &AccountRecord, wanted: &str) -> Result<TokenInfo> {
     let mut labelled = record.tokens().filter(|info| info.label == wanted);
     match (labelled.next(), labelled.next()) {
         (Some(found), None) => Ok(found),
-        (Some(_), Some(_)) => Err(Usage(format!("several app passwords have the label {wanted:?}; give the id")).into()),
-        (None, _) => Err(Error::not_found(format!("{} has no app password {wanted:?}; `sealpost account app-password list {0}` lists them", record.name)).into()),
+        (Some(_), Some(_)) => {
+            Err(Usage(format!("several app passwords have the label {wanted:?}; give the id")).into())
+        }
+        (None, _) => Err(Error::not_found(format!(
+            "{} has no app password {wanted:?}; `sealpost account app-password list {0}` lists them",
+            record.name
+        ))
+        .into()),
     }
 }
 

@@ -21,7 +21,7 @@ use crate::secret::{self, PasswordArgs};
 pub(super) struct Args {
     #[command(flatten)]
     account: NameArgs,
-    /// Give the recovery code instead of the old password
+    /// Use the recovery code instead of the old password
     #[arg(long)]
     recovery: bool,
     /// The old password (or the recovery code); with --password-stdin the new one is the line after it

@@ -13,9 +13,9 @@ use crate::place::Place;
 /// Arguments of `sealpost account purge`.
 #[derive(clap::Args)]
 #[command(
-    after_help = "The account has to be removed first (sealpost account remove). Its keys are wiped, then its mail, and nothing \
-                        brings it back. The server may run. The room is free for new mail at once, also on a full disk; of the database \
-                        of a local store the file stays as large as it is.\n
+    after_help = "Remove the account first. The command wipes its keys, then deletes its mail; nothing brings \
+                        it back. The server may run. The disk space is free for new mail at once, also on a \
+                        full disk; the database file of a local store does not shrink.\n
 Examples:
   sealpost account remove jane@example.org
   sealpost account purge jane@example.org --now"
@@ -23,7 +23,7 @@ Examples:
 pub struct Args {
     #[command(flatten)]
     account: NameArgs,
-    /// Delete it now. Without this nothing is done: removed accounts go by themselves when their time is over
+    /// Confirm that the account is deleted now. Without it, the server deletes it when the grace period ends
     #[arg(long)]
     now: bool,
 }

@@ -16,8 +16,8 @@ use crate::place::Place;
 /// Arguments of `sealpost account quota`.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Without options, shows what the account may hold and what it holds. The latter is counted without the account's password: what a
-session of its owner last wrote down, and the messages that have come since.
+    after_help = "Without options, shows the limits and the usage. Usage is counted without the account's password: as the
+last session of the owner recorded it, plus the messages delivered since.
 
 Examples:
   sealpost account quota jane@example.org
@@ -27,16 +27,16 @@ Examples:
 pub(super) struct Args {
     #[command(flatten)]
     account: NameArgs,
-    /// The most mail, such as 500MB or 5GiB, or none for any amount
+    /// Limit on mail, such as 500MB or 5GiB; none removes the limit
     #[arg(long, value_name = "SIZE", value_parser = size)]
     storage: Option<Limit>,
-    /// The most messages, or none for any number
+    /// Limit on the number of messages, or none
     #[arg(long, value_name = "N", value_parser = number)]
     messages: Option<Limit>,
-    /// The most mailboxes, or none
+    /// Limit on the number of mailboxes, or none
     #[arg(long, value_name = "N", value_parser = number)]
     mailboxes: Option<Limit>,
-    /// The most metadata that mail programs may keep, such as 1MiB, or none
+    /// Limit on metadata of mail programs, such as 1MiB, or none
     #[arg(long, value_name = "SIZE", value_parser = size)]
     annotations: Option<Limit>,
 }

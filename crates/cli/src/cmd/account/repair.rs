@@ -18,9 +18,10 @@ use crate::place::Place;
 /// Arguments of `sealpost account repair`.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Look for the missing entry first: `sealpost check` names it, and a backup may have it. Repairing accepts that it is lost; \
-                  what was delivered and stored since stays, and changes since that name messages by number are dropped. Nothing happens to \
-                  an account whose log is whole. Works while servers run; shared mailboxes of the account are repaired too.
+    after_help = "`sealpost check` names the missing entry; look for it in a backup first. A repair gives the entry \
+                        up: messages delivered and stored after it stay, but later changes that name messages by UID \
+                        are dropped. An account with a complete log does not change. Servers may run. The command \
+                        repairs shared mailboxes of the account too.
 
 Examples:
   sealpost account repair jane@example.org"
@@ -28,8 +29,8 @@ Examples:
 pub(super) struct Args {
     #[command(flatten)]
     account: NameArgs,
-    /// Go on without the checkpoints too: they cannot be read, and the log does not reach back to the first entry. Mailboxes, flags and
-    /// messages that only they had are lost
+    /// Give up unreadable checkpoints too, although the log does not reach back to the first entry. Mailboxes, flags and messages that
+    /// only the checkpoints had are lost
     #[arg(long)]
     without_checkpoints: bool,
 }

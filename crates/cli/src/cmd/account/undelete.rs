@@ -28,13 +28,13 @@ use crate::secret::PasswordArgs;
 pub(super) struct Args {
     #[command(flatten)]
     account: NameArgs,
-    /// Bring back messages that were expunged and are still kept, not the account
+    /// Bring back expunged messages in their grace period, not the account
     #[arg(long)]
     messages: bool,
     /// Only those expunged since TIME: 90m, 36h or 7d ago, or a date and time (UTC) such as 2026-11-01T08:30
     #[arg(long, value_name = "TIME", requires = "messages")]
     since: Option<String>,
-    /// Put them into MAILBOX, which is made if it is not there
+    /// Put them into MAILBOX, which is created if missing
     #[arg(long, value_name = "MAILBOX", requires = "messages", default_value = "Recovered")]
     to: String,
     #[command(flatten)]

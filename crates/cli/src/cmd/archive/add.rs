@@ -40,15 +40,15 @@ Examples:
       --format maildir --into ~/mail/gmail"
 )]
 pub struct Args {
-    /// What to call it
+    /// A name for the account, such as work
     #[arg(value_name = "ACCOUNT")]
     account: String,
     #[command(flatten)]
     server: ServerArgs,
-    /// How to keep the copy
+    /// The format of the copy
     #[arg(long, value_enum, default_value_t, help_heading = "Copy")]
     format: Format,
-    /// Where to keep the copy [default: archive/ACCOUNT in the data directory]
+    /// The directory of the copy [default: archive/ACCOUNT in the data directory]
     #[arg(long, value_name = "DIR", help_heading = "Copy")]
     into: Option<PathBuf>,
     #[command(flatten)]

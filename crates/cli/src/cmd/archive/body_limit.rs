@@ -46,13 +46,14 @@ pub fn run(args: Args, global: &Global) -> Result<ExitCode> {
         return Err(Usage(format!(
             "{} has an mbox or Maildir copy, which keeps all bodies; only --format sealpost has a body limit",
             args.account
-        )).into());
+        ))
+        .into());
     }
     account.body_limit = limit.map(|_| args.size.clone());
     accounts.change(&args.account, &account)?;
     let changed = Changed { account: &args.account, body_limit: limit };
-    global
-        .output()
-        .outcome(true, &changed, |_| format!("{}: body limit {} from the next pull on", args.account, args.size))?;
+    global.output().outcome(true, &changed, |_| {
+        format!("{}: body limit {} from the next pull on", args.account, args.size)
+    })?;
     Ok(ExitCode::SUCCESS)
 }

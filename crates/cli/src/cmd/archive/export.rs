@@ -36,19 +36,19 @@ Examples:
   sealpost archive export --from copy --format maildir --into ~/Maildir"
 )]
 pub struct Args {
-    /// An account that is remembered
+    /// A remembered account
     #[arg(value_name = "ACCOUNT", conflicts_with = "from", required_unless_present = "from")]
     account: Option<String>,
-    /// A copy
+    /// The directory of a copy
     #[arg(long, value_name = "DIR")]
     from: Option<PathBuf>,
-    /// How it is kept [default: as is found there]
+    /// The format of the copy [default: detected]
     #[arg(long, value_enum, value_name = "FORMAT", requires = "from")]
     from_format: Option<Format>,
     /// The format to export to
     #[arg(long, value_enum)]
     format: Format,
-    /// Where to: a directory, which is made if it is not there
+    /// The directory to write to; created if missing
     #[arg(long, value_name = "DIR")]
     into: PathBuf,
     #[command(flatten)]
@@ -58,7 +58,7 @@ pub struct Args {
     /// Also export superseded folders, those whose UIDVALIDITY changed, as folders of their own (INBOX-7). `--folder` may name either
     #[arg(long)]
     include_superseded: bool,
-    /// Say what would be written, and write nothing
+    /// Report what would be exported, and write nothing
     #[arg(long)]
     dry_run: bool,
 }

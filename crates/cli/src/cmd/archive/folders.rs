@@ -14,7 +14,7 @@ pub struct FolderArgs {
     /// Only folders whose name matches GLOB (`*` any text, `?` any character); may be repeated
     #[arg(long = "folder", value_name = "GLOB")]
     pub only: Vec<String>,
-    /// Not those whose name matches GLOB; may be repeated
+    /// Except folders whose name matches GLOB; may be repeated
     #[arg(long, value_name = "GLOB")]
     pub exclude: Vec<String>,
 }

@@ -14,17 +14,17 @@ use crate::global::Global;
 /// Arguments of `sealpost archive migrate`.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Messages go from server to server and are kept nowhere between. Dates, flags and folders are kept. A message \
-                  that the folder has already is not put there again: run it again after an interruption, and once \
-                  more for what has come meanwhile. Accounts are made by `archive add`.\n
+    after_help = "Copies messages from server to server, with dates, flags and folders; nothing is stored in between. It \
+                        skips messages that the folder has already: run it again after an interruption, and once more \
+                        for mail that has arrived since. Add both accounts with `archive add` first.\n
 Example:
   sealpost archive migrate old new --exclude 'Trash*' --map uids.jsonl"
 )]
 pub struct Args {
-    /// The account whose mail it is
+    /// The account to copy from
     #[arg(value_name = "FROM")]
     from: String,
-    /// The account to put it into
+    /// The account to copy to
     #[arg(value_name = "TO")]
     to: String,
     #[command(flatten)]

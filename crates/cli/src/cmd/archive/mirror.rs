@@ -23,18 +23,18 @@ Example:
   sealpost archive mirror work standby --dry-run"
 )]
 pub struct Args {
-    /// The account whose mail it is
+    /// The account to copy from
     #[arg(value_name = "FROM")]
     from: String,
-    /// The account to make the same
+    /// The account to change
     #[arg(value_name = "TO")]
     to: String,
     #[command(flatten)]
     put: PutArgs,
-    /// Remove from the folders also what others put there
+    /// Also remove messages that no migrate or mirror put there
     #[arg(long)]
     delete_extra: bool,
-    /// Remove also what looks like a mistake
+    /// Remove messages even if FROM looks like a mistake
     #[arg(long)]
     force: bool,
 }

@@ -35,20 +35,20 @@ use crate::output::advice;
                         0 if the copy is complete; 1 if a message or folder could not be fetched (the \
                         next pull retries it); 75 if it was interrupted or the server cannot be reached.\n
 Examples:
-  sealpost archive pull                       every account that is remembered
+  sealpost archive pull                       all remembered accounts
   sealpost archive pull work --folder 'INBOX*'
   sealpost archive pull --host imap.example.org --user jane --password-file secret --format mbox --into copy"
 )]
 pub struct Args {
-    /// Accounts that are remembered [default: all]
+    /// Remembered accounts [default: all]
     #[arg(value_name = "ACCOUNT", conflicts_with = "host")]
     accounts: Vec<String>,
     #[command(flatten)]
     server: ServerArgs,
-    /// How the copy is kept [default: as is found there, or sealpost]
+    /// The format of the copy [default: detected; sealpost for a new copy]
     #[arg(long, value_enum, requires = "host", help_heading = "Copy")]
     format: Option<Format>,
-    /// Where the copy is, a directory
+    /// The directory of the copy
     #[arg(long, value_name = "DIR", requires = "host", help_heading = "Copy")]
     into: Option<PathBuf>,
     #[command(flatten)]
@@ -58,16 +58,16 @@ pub struct Args {
     /// Keep at most SIZE of message bodies on disk, such as 2GB: headers and searchable text of all messages stay, the oldest and largest bodies are evicted, and fetched from the server when they are opened [default: the remembered limit of the account, or all]
     #[arg(long, value_name = "SIZE", value_parser = octets, help_heading = "Copy")]
     body_limit: Option<u64>,
-    /// Remove messages from the copy that the server no longer has; folders that are gone there stay
+    /// Remove messages from the copy that the server no longer has; folders always stay
     #[arg(long)]
     delete: bool,
     /// Continue a copy of the same mailbox that was made under another host or user name
     #[arg(long)]
     source_renamed: bool,
-    /// Say what would be fetched, and fetch nothing
+    /// Report what would be fetched, and fetch nothing
     #[arg(long)]
     dry_run: bool,
-    /// Connections at once
+    /// Number of connections to the server
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=32))]
     connections: u8,
 }

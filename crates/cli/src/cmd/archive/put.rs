@@ -21,10 +21,10 @@ use crate::global::Global;
 pub struct PutArgs {
     #[command(flatten)]
     folders: FolderArgs,
-    /// Put everything below this folder; levels separated by /
+    /// Put all folders below FOLDER; levels separated by /
     #[arg(long, alias = aliases::PREFIX, value_name = "FOLDER")]
     prefix: Option<String>,
-    /// Say what would be done, and do nothing
+    /// Report what would be done, and do nothing
     #[arg(long)]
     pub dry_run: bool,
 }

@@ -10,11 +10,13 @@ use crate::global::Global;
 
 /// Arguments of `sealpost archive remove`.
 #[derive(clap::Args)]
+#[command(after_help = "Example:
+  sealpost archive remove work")]
 pub struct Args {
     /// The account to forget
     #[arg(value_name = "ACCOUNT")]
     account: String,
-    /// Say what would be removed, and remove nothing
+    /// Report what would be removed, and remove nothing
     #[arg(long)]
     dry_run: bool,
 }

@@ -28,21 +28,21 @@ use crate::global::Global;
                         by Message-ID, or else by date, sender and subject; run it again to continue \
                         after an interruption.\n
 Examples:
-  sealpost archive restore work                             back to where it came from
+  sealpost archive restore work                             to the server it came from
   sealpost archive restore work --prefix Old --to new-account
   sealpost archive restore --from copy --host imap.example.org --user jane --password-file secret"
 )]
 pub struct Args {
-    /// The account whose copy it is
+    /// The remembered account whose copy is restored
     #[arg(value_name = "ACCOUNT", conflicts_with = "from", required_unless_present = "from")]
     account: Option<String>,
-    /// The account to put it into [default: the same]
+    /// The remembered account to restore to [default: the same]
     #[arg(long, value_name = "ACCOUNT", conflicts_with = "host")]
     to: Option<String>,
-    /// Where the copy is
+    /// The directory of the copy
     #[arg(long, value_name = "DIR", help_heading = "Copy")]
     from: Option<PathBuf>,
-    /// How the copy is kept [default: as is found there]
+    /// The format of the copy [default: detected]
     #[arg(long, value_enum, requires = "from", help_heading = "Copy")]
     format: Option<Format>,
     #[command(flatten)]
@@ -54,7 +54,7 @@ pub struct Args {
     /// Also restore superseded folders, those whose UIDVALIDITY changed, into their original folder. `--folder` may name either
     #[arg(long)]
     include_superseded: bool,
-    /// Add to FILE which message got which UID, a line of JSON each, besides sealpost.restored in the copy, which pulls read
+    /// Append the new UID of each message to FILE, one line of JSON each, in addition to sealpost.restored in the copy, which pulls read
     #[arg(long, value_name = "FILE")]
     map: Option<PathBuf>,
 }

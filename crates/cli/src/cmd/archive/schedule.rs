@@ -19,13 +19,13 @@ use crate::shell::quoted;
 #[derive(clap::Args)]
 #[command(after_help = "The pull prints nothing if all goes well.\n
 Examples:
-  sealpost archive schedule                   one timer for all accounts: says what to put where
+  sealpost archive schedule                   one systemd timer for all accounts, with instructions
   (crontab -l; sealpost archive schedule --as cron) | crontab -")]
 pub struct Args {
-    /// The accounts to pull [default: all that are remembered when it pulls]
+    /// The accounts to pull [default: all remembered accounts]
     #[arg(value_name = "ACCOUNT")]
     accounts: Vec<String>,
-    /// For what
+    /// The scheduler
     #[arg(long = "as", value_enum, default_value_t)]
     form: Form,
     /// Minutes between two pulls

@@ -20,7 +20,7 @@ use crate::secret;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Tls {
-    /// Never: everybody on the way reads mail and password
+    /// Never: the network can read mail and password
     None,
     /// After STARTTLS
     Starttls,
@@ -33,25 +33,25 @@ pub enum Tls {
 #[derive(clap::Args, Debug, Clone, Default)]
 #[command(next_help_heading = "Server")]
 pub struct ServerArgs {
-    /// The server's name; its certificate has to be for this name
+    /// The server's name, as in its certificate
     #[arg(long, value_name = "HOST")]
     pub host: Option<String>,
     /// Its TCP port [default: 993, or 143 without implicit TLS]
     #[arg(long, value_name = "PORT")]
     pub port: Option<u16>,
-    /// When TLS is spoken [default: implicit]
+    /// When TLS starts [default: implicit]
     #[arg(long, value_enum, value_name = "WHEN")]
     pub tls: Option<Tls>,
-    /// Trust the issuers in FILE, PEM, or the server's own certificate [default: those that the system trusts]
+    /// Trust the certificates in FILE (PEM): issuers, or the server's own [default: those of the system]
     #[arg(long, value_name = "FILE")]
     pub ca: Option<PathBuf>,
-    /// The account's name on the server
+    /// The user name for the login
     #[arg(long, value_name = "NAME")]
     pub user: Option<String>,
     /// Read the password from FILE; a line end after it does not count
     #[arg(long, value_name = "FILE", conflicts_with = "token_command")]
     pub password_file: Option<PathBuf>,
-    /// Run COMMAND for an OAuth 2.0 access token, whenever one is needed: its first line is the token
+    /// Run COMMAND for each login and use the first line of its output as an OAuth 2.0 access token
     #[arg(long, value_name = "COMMAND")]
     pub token_command: Option<String>,
 }

@@ -16,14 +16,17 @@ use crate::global::Global;
 
 /// Arguments of `sealpost archive stats`.
 #[derive(clap::Args)]
+#[command(after_help = "Examples:
+  sealpost archive stats work
+  sealpost archive stats --from ~/mail/work --json")]
 pub struct Args {
-    /// An account that is remembered [default: all]
+    /// Remembered accounts [default: all]
     #[arg(value_name = "ACCOUNT", conflicts_with = "from")]
     accounts: Vec<String>,
-    /// A copy
+    /// The directory of a copy
     #[arg(long, value_name = "DIR")]
     from: Option<std::path::PathBuf>,
-    /// How it is kept [default: as is found there]
+    /// The format of the copy [default: detected]
     #[arg(long, value_enum, requires = "from")]
     format: Option<Format>,
     #[command(flatten)]

@@ -33,9 +33,9 @@ pub enum Format {
     /// An account of a Sealpost data directory: sealed with its password, searchable, readable over IMAP
     #[default]
     Sealpost,
-    /// mbox files with .imap files beside them, as imap-backup has them
+    /// mbox files with .imap files beside them, as imap-backup writes them
     Mbox,
-    /// A Maildir, as mbsync has it
+    /// A Maildir, as mbsync writes it
     Maildir,
 }
 
@@ -43,11 +43,11 @@ pub enum Format {
 #[derive(clap::Args, Debug, Clone, Default)]
 #[command(next_help_heading = "Copy")]
 pub struct SealedArgs {
-    /// Of `--format sealpost`: read the password that opens the copy from FILE [default: asked for]
+    /// With `--format sealpost`: read the password of the copy from FILE [default: prompt]
     #[arg(long, value_name = "FILE")]
     pub copy_password_file: Option<PathBuf>,
-    /// Of `--format sealpost`: the account in it [default: the one that there is; to begin with, called like the user, and
-    /// USER@HOST if the user's name is no address]
+    /// With `--format sealpost`: the account in the copy [default: the only one; for a new copy the user name, or USER@HOST if that is
+    /// no address]
     #[arg(long, value_name = "NAME")]
     pub copy_account: Option<String>,
 }
@@ -171,8 +171,7 @@ impl Target<'_> {
         }
         if keep.is_some() {
             return Err(Usage(
-                "--body-limit needs --format sealpost: mbox and Maildir copies keep all bodies"
-                    .into(),
+                "--body-limit needs --format sealpost: mbox and Maildir copies keep all bodies".into(),
             )
             .into());
         }
@@ -251,9 +250,10 @@ impl Target<'_> {
             })?
         };
         if keep.is_some() && place.store.wants_packs() {
-            return Err(
-                Usage("--body-limit needs a copy on a disk: a copy in a bucket keeps all bodies".into()).into()
-            );
+            return Err(Usage(
+                "--body-limit needs a copy on a disk: a copy in a bucket keeps all bodies".into(),
+            )
+            .into());
         }
         if let Some((_, server)) = keep {
             origin::remember(self.directory, record.id, server)?;

@@ -37,25 +37,25 @@ Examples:
   sealpost archive verify --host imap.example.org --user jane --password-file secret --from copy"
 )]
 pub struct Args {
-    /// An account that is remembered
+    /// A remembered account
     #[arg(value_name = "ACCOUNT", conflicts_with = "host", required_unless_present = "host")]
     account: Option<String>,
     #[command(flatten)]
     server: ServerArgs,
-    /// How the copy is kept [default: as is found there]
+    /// The format of the copy [default: detected]
     #[arg(long, value_enum, requires = "host", help_heading = "Copy")]
     format: Option<Format>,
-    /// Where the copy is; --into, as a pull has it, is the same
+    /// The directory of the copy (also --into, as for pull)
     #[arg(long, alias = "into", value_name = "DIR", requires = "host", help_heading = "Copy")]
     from: Option<PathBuf>,
     #[command(flatten)]
     sealed: SealedArgs,
     #[command(flatten)]
     folders: FolderArgs,
-    /// Messages of each folder that are fetched and compared, chosen at random
+    /// Fetch and compare N random messages of each folder
     #[arg(long, value_name = "N", default_value_t = 20)]
     sample: u32,
-    /// Fetch and compare all of them
+    /// Fetch and compare all messages
     #[arg(long, conflicts_with = "sample")]
     all: bool,
     /// Fetch missing, different and damaged messages again

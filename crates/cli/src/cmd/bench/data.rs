@@ -19,13 +19,13 @@ Examples:
 pub struct Args {
     /// mailbox-100, inbox, tiny, or a path to mail
     name: String,
-    /// How many messages [default: 100, or all that a path has]
+    /// Number of messages [default: 100, or all of a path]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
-    /// Another seed gives other mail
+    /// The seed of the generated mail
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Where to write; must not be there yet
+    /// The path to write to; must not exist
     #[arg(long, value_name = "PATH")]
     into: PathBuf,
     /// Write one mbox file instead of a Maildir

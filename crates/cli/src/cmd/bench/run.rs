@@ -24,13 +24,14 @@ const SCENARIO_BYTES: u64 = 1 << 20;
 /// Arguments of `sealpost bench run`.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Clients work in mailboxes below SealpostBench, which are removed in the end. A scenario that changes \
-                        anything else, or delivers into inboxes, wants --write-inbox, unless the server is one that the bench \
-                        started itself.\n
-What a scenario lets be changed is in its [set], with what it is without; --connections 50 is short for \
+    after_help = "Clients work in mailboxes below SealpostBench, which are removed at the end. A scenario that \
+                        changes other mailboxes, or delivers into inboxes, requires --write-inbox, unless the \
+                        bench started the server itself.\n
+The section [set] of a scenario has its parameters with their defaults; --connections 50 is short for \
                         --set connections=50, and so on.\n
-Ctrl-C, or SIGTERM, ends the run early, within --patience at most: mailboxes are removed and what was seen is shown; a \
-                        second one ends at once. Exit status 1 if a command failed or a bar was missed.\n
+Ctrl-C or SIGTERM ends the run early, within --timeout: the bench removes its mailboxes and shows the \
+                        results so far; a second signal exits at once. Exit status 1 if a command failed or \
+                        a bar was missed.\n
 Examples:
   sealpost bench run fetch --sealpost
   sealpost bench run fill --imap 127.0.0.1:143 --users-file users --pid $(pidof -s dovecot)
@@ -48,10 +49,10 @@ pub struct Args {
     users: Users,
     #[command(flatten)]
     load: Load,
-    /// Leave the mailboxes, so that the next run need not fill them again
+    /// Keep the mailboxes, so that the next run does not fill them again
     #[arg(long)]
     keep: bool,
-    /// Deliver into inboxes, and change whatever else the scenario changes
+    /// Let the scenario deliver into inboxes and change other mailboxes
     #[arg(long)]
     write_inbox: bool,
     /// Write report.html, report.json and the plots as SVG into DIR
@@ -63,35 +64,35 @@ pub struct Args {
 #[derive(clap::Args, Debug)]
 #[command(next_help_heading = "Load")]
 struct Load {
-    /// How many clients
+    /// Number of clients
     #[arg(long, value_name = "N")]
     connections: Option<String>,
-    /// Rounds a second in all, whether the server keeps up or not (an open loop)
+    /// Rounds per second of all clients, even if the server does not keep up (open loop)
     #[arg(long, value_name = "R")]
     rate: Option<String>,
-    /// How long, such as 30s or 10m
+    /// Length of the run, such as 30s or 10m
     #[arg(long, value_name = "TIME")]
     duration: Option<String>,
-    /// Over how long clients come in
+    /// Time in which all clients connect
     #[arg(long, value_name = "TIME")]
     ramp: Option<String>,
-    /// Change what the scenario lets be changed; may be repeated
+    /// Set a parameter of the scenario; may be repeated
     #[arg(long, value_name = "NAME=VALUE")]
     set: Vec<String>,
-    /// The same seed sends the same bytes
+    /// The seed; the same seed sends the same bytes
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// Threads that send
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
     threads: u16,
-    /// How long a connection, a command or a delivery may take in all
-    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = patience)]
-    patience: Duration,
+    /// Timeout of a connection, a command or a delivery
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = timeout)]
+    timeout: Duration,
 }
 
-fn patience(text: &str) -> Result<Duration, String> {
+fn timeout(text: &str) -> Result<Duration, String> {
     match duration(text)? {
-        Duration::ZERO => Err("nothing is done in no time".into()),
+        Duration::ZERO => Err("the timeout must be longer than zero".into()),
         time => Ok(time),
     }
 }
@@ -114,14 +115,14 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     }
     let messages = scenario.set.iter().find(|(name, _)| name == "count");
     let messages = messages.and_then(|(_, messages)| count(messages).ok()?.try_into().ok());
-    let stop = Stop::on_signals(args.load.patience)?;
+    let stop = Stop::on_signals(args.load.timeout)?;
     let running = stop.unless(args.server.running(users, messages)).await?;
     stop.ends_too(running.started());
     refuse_to_harm(&scenario, &running, args.write_inbox)?;
     let options = Options {
         seed: args.load.seed,
         threads: args.load.threads.into(),
-        patience: args.load.patience,
+        patience: args.load.timeout,
         null: running.null,
         keep: args.keep || running.throwaway,
         ..Options::default()

@@ -33,7 +33,7 @@ pub struct Args {
     server: server::Options,
     #[command(flatten)]
     users: Users,
-    /// The same seed sends the same bytes
+    /// The seed; the same seed sends the same bytes
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// Write report.html, report.json and the plots as SVG into DIR

@@ -56,28 +56,28 @@ pub struct Options {
     /// LMTP on a Unix socket
     #[arg(long, value_name = "PATH", conflicts_with = "lmtp")]
     lmtp_socket: Option<PathBuf>,
-    /// When TLS is spoken [default: after STARTTLS, but not to this machine]
+    /// When TLS starts [default: after STARTTLS; never for this machine]
     #[arg(long, value_enum)]
     tls: Option<TlsMode>,
-    /// Believe any certificate
+    /// Accept any certificate
     #[arg(long)]
     insecure: bool,
-    /// Believe the certificates in FILE, PEM, and those they issued [default: the system's]
+    /// Trust the certificates in FILE (PEM) [default: those of the system]
     #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
     ca: Option<PathBuf>,
     /// The server's name in the report
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-    /// Watch this process and all below it: CPU, memory, threads, files
+    /// Measure this process and its children: CPU, memory, threads, files
     #[arg(long, value_name = "PID")]
     pid: Option<u32>,
-    /// Start a Sealpost of this version with --users accounts, measure it, throw it away
+    /// Start a Sealpost of this version with --users accounts, measure it and remove it
     #[arg(long, conflicts_with_all = ["start", "imap", "imaps", "smtp", "smtps", "lmtp", "lmtp_socket", "pid", "null"])]
     sealpost: bool,
-    /// Start a server with a shell command that prints the line of `sealpost try --json`, and end it afterwards
+    /// Start a server with a shell command that prints a line like `sealpost try --json`, and stop it afterwards
     #[arg(long, value_name = "COMMAND", conflicts_with_all = ["imap", "imaps", "smtp", "smtps", "lmtp", "lmtp_socket", "pid", "null"])]
     start: Option<String>,
-    /// Measure the bench itself, against a server that does nothing
+    /// Measure the load generator itself, against a server that does nothing
     #[arg(long, conflicts_with_all = ["imap", "imaps", "smtp", "smtps", "lmtp", "lmtp_socket", "pid"])]
     null: bool,
 }

@@ -31,11 +31,11 @@ pub struct Stop {
 }
 
 impl Stop {
-    /// From now on; a run ends within `patience`.
+    /// From now on; a run ends within `timeout`.
     ///
     /// # Errors
     /// If the system does not let signals be caught.
-    pub fn on_signals(patience: Duration) -> Result<Self> {
+    pub fn on_signals(timeout: Duration) -> Result<Self> {
         let on = |kind| signal(kind).context("cannot listen to signals");
         let (mut interrupt, mut terminate) = (on(SignalKind::interrupt())?, on(SignalKind::terminate())?);
         let mut hang_up = on(SignalKind::hangup())?;
@@ -53,8 +53,8 @@ impl Stop {
                     end_at_once(ends_too.lock().unwrap_or_else(PoisonError::into_inner).take());
                 }
                 warn(format_args!(
-                    "stopping: what is under way may take {} s (--patience); again to end at once",
-                    patience.as_secs_f64()
+                    "stopping within {} s (--timeout); press Ctrl-C again to exit at once",
+                    timeout.as_secs_f64()
                 ));
             }
         });

@@ -33,10 +33,10 @@ pub struct Users {
     /// Accounts by number, such as user{}@example.org; with --users
     #[arg(long, value_name = "PATTERN", requires = "users")]
     pub user_pattern: Option<String>,
-    /// How many accounts: of the pattern, of the server that is started, or the first of the file
+    /// Number of accounts: of the pattern, of the started server, or of the file
     #[arg(long, value_name = "N", value_parser = how_many())]
     pub users: Option<usize>,
-    /// The password of all those accounts, in FILE
+    /// Read the password of all these accounts from FILE
     #[arg(long, value_name = "FILE")]
     pub password_file: Option<PathBuf>,
 }

@@ -11,12 +11,12 @@ use super::target::{below, tame};
 /// What labels are.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum LabelsAs {
-    /// Mailboxes: a message is in each that its labels name
+    /// As mailboxes: each label names a mailbox that gets the message
     #[default]
     Mailboxes,
-    /// Keywords: all messages are in the mailbox of their file
+    /// As keywords of messages in the mailbox of their file
     Keywords,
-    /// A header field as any other; no flags either
+    /// Not at all; flags neither
     Ignore,
 }
 

@@ -13,9 +13,12 @@ use crate::place::Place;
 /// Arguments of `sealpost store confirm-restore`.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Each node remembers, in the file `watermarks` of its data directory, how far logs and records had come. If the store has \
-                  less, objects were removed, and the node refuses to continue from there. After a backup was restored this is as it should be: \
-                  run this on each node. A server that runs notices within a minute."
+    after_help = "Each node records the ends of logs and the versions of records in the file watermarks of its \
+                        data directory. If the store has less than that, the node refuses to write. After \
+                        you restore a backup, run this command on each node; a running server notices within \
+                        a minute.\n
+Example:
+  sealpost store confirm-restore --config /etc/sealpost.toml"
 )]
 pub struct Args {}
 

@@ -174,7 +174,8 @@ impl Found {
             ([], _) => "none; the first server records it".to_owned(),
             ([one], found) if *one == found => format!("{one}, as found now"),
             (["siblings"], _) => {
-                "siblings, although conditional creates work (stop all servers, then --reset-append-mode)".to_owned()
+                "siblings, although conditional creates work (stop all servers, then --reset-append-mode)"
+                    .to_owned()
             }
             ([one], _) => format!("{one}, WHICH DOES NOT WORK FROM HERE: servers here do not start"),
             _ => "BOTH: servers found different modes and do not start (stop all, then --reset-append-mode)"

@@ -28,7 +28,7 @@ Examples:
   sealpost store repair
   sealpost store repair --config /etc/sealpost.toml --json")]
 pub struct Args {
-    /// The directory of the store, if it is not the one of the configuration
+    /// The directory of the store [default: that of the configuration]
     #[arg(value_name = "DIRECTORY")]
     directory: Option<PathBuf>,
 }

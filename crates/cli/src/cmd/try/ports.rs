@@ -14,7 +14,7 @@ pub enum Ports {
     /// IMAP 1143, IMAP with TLS 1993, SMTP 1025, SMTP with TLS 1465, LMTP 2424
     #[default]
     Default,
-    /// Any that are free
+    /// Any free ports
     Free,
 }
 
