@@ -114,7 +114,7 @@ async fn a_message_is_read_once_to_be_restored() {
 
 /// A server was set up anew with less mail: what the copy had of the old one is put back, below what is there.
 #[tokio::test]
-async fn what_was_put_aside_is_put_back_once() {
+async fn superseded_folders_are_restored_once() {
     use crate::keep::testing::{folder_name, give, identity, mail, resume};
     let directory = tempfile::tempdir().unwrap();
     let copy: Arc<dyn Copy> = crate::keep::imap_backup::open(directory.path()).unwrap().into();
@@ -127,7 +127,7 @@ async fn what_was_put_aside_is_put_back_once() {
     }
     to.inbox(|inbox| _ = inbox.add(Some(message(6).octets)));
     let (_stop, watched) = watch::channel(false);
-    let restored = async |put_aside| {
+    let restored = async |include_superseded| {
         let options = Options { include_superseded, ..options(&watched) };
         restore(copy.clone(), &to.server(), &options, Arc::new(Nobody)).await.unwrap()
     };
