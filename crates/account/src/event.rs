@@ -327,7 +327,7 @@ impl Message {
 /// Shows the object, never the key.
 impl fmt::Debug for Message {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Message({}, {} octets)", self.object, self.size())
+        write!(f, "Message({}, {} bytes)", self.object, self.size())
     }
 }
 

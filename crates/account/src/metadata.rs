@@ -45,7 +45,7 @@ impl Refused {
     pub fn error(self) -> Error {
         match self {
             Refused::TooLong(most) => Error::limit(format!("a value has at most {most} bytes")),
-            Refused::TooMany => Error::limit("there is no room for more metadata"),
+            Refused::TooMany => Error::limit("too many metadata entries; remove some first"),
         }
     }
 }

@@ -243,7 +243,7 @@ pub fn check_objects(state: &AccountState, events: &[Event]) -> Result<()> {
         bytes = bytes - old.unwrap_or(0) + name.len() + value.len();
     }
     if count > limits::ACCOUNT_OBJECTS || bytes > limits::ACCOUNT_OBJECTS_BYTES {
-        return Err(Error::limit("the account has no room for what would be remembered of this"));
+        return Err(Error::limit("the account has reached its limit on mailbox records"));
     }
     Ok(())
 }

@@ -127,7 +127,7 @@ pub trait Copy: Send + Sync {
         Ok(None)
     }
 
-    /// What was found and mended in folders that were looked into, and nobody was told of.
+    /// Repairs of folders that were opened, which no message has reported yet.
     fn untold(&self) -> Vec<String> {
         Vec::new()
     }
@@ -434,7 +434,7 @@ fn can_be_kept(folder: &FolderName, server: &Identity) -> Result<()> {
         return Err(Error::invalid("the server lists a folder without a name, which cannot be kept"));
     }
     if server.uidvalidity == 0 {
-        let why = "the server gives it no UIDVALIDITY, without which its messages cannot be told from others";
+        let why = "the server sends no UIDVALIDITY for it, so its UIDs cannot be trusted";
         return Err(Error::invalid(format!("{folder} cannot be kept: {why}")));
     }
     Ok(())

@@ -50,7 +50,7 @@ impl fmt::Display for NotMail {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             NotMail::Empty => f.write_str("there is nothing in it"),
-            NotMail::Container(what) => write!(f, "{what}; unpack it first and import what is in it"),
+            NotMail::Container(what) => write!(f, "{what}; unpack it and import the files in it"),
             NotMail::Foreign(what, remedy) => write!(f, "{what}; {remedy}"),
             NotMail::Compressed(how) => write!(f, "compressed with {how}; decompress it first"),
             NotMail::Encrypted(how) => write!(f, "encrypted with {how}; decrypt it first"),

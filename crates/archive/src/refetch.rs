@@ -162,13 +162,16 @@ impl Refetch {
     async fn fetch(&self, wanted: Wanted, places: &[Arc<AtServer>]) -> Result<Spooled> {
         let Some(line) = self.lines.get(&wanted.account) else {
             let why = match self.closed.get(&wanted.account) {
-                Some(why) => format!("the body was given up, and its server cannot be asked: {why}"),
-                None => "the body was given up, and it is not known which server has it: pull with --body-limit once more"
-                    .to_owned(),
+                Some(why) => format!("the body is evicted, and its server cannot be reached: {why}"),
+                None => {
+                    "the body is evicted, and its server is unknown: run `archive pull --body-limit` once \
+                         more"
+                        .to_owned()
+                }
             };
             return Err(Error::elsewhere(why));
         };
-        let gone = "the body was given up, and the server has the message no more";
+        let gone = "the body is evicted, and the server no longer has the message";
         let spool = Spool { store: &self.store, budget: &self.budget, random: &*self.random };
         let mut error = None;
         for place in places.iter().filter(|place| !place.gone) {

@@ -480,7 +480,7 @@ fn read(copy: &dyn Copy, name: &FolderName, looked: &dyn Fn(&str)) -> Result<Loc
         match hashed {
             Err(e) => damage(Some(uid), e.to_string()),
             Ok((size, _)) if size != stored.size => {
-                damage(Some(uid), format!("{size} octets instead of {}", stored.size));
+                damage(Some(uid), format!("{size} bytes instead of {}", stored.size));
             }
             Ok((size, hash)) => {
                 local.messages.insert(uid, (size, hash));

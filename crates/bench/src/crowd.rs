@@ -124,7 +124,7 @@ pub async fn main(options: &Options, dir: &Path) -> Result<()> {
             false => eprintln!("crowd, so far: {line}"),
         };
         quiet.add(visitor.watch(server.imap, QUIET).await?);
-        say(format!("nobody else: {}", quiet.summary()));
+        say(format!("without the crowd: {}", quiet.summary()));
         ensure!(quiet.failed == 0, "the honest client is not served: {:?}", quiet.last_error);
         for ((attack, name), outcome) in attacks.iter().zip(&mut outcomes) {
             let count = if matches!(attack, Attack::HalfOpen) { options.half_open } else { options.crowd };

@@ -273,7 +273,7 @@ async fn notify(server: &Server, clients: &mut [Client], accounts: &[String]) ->
         latencies.sort_unstable();
         let at = |percent: usize| latencies[(latencies.len() * percent / 100).min(latencies.len() - 1)];
         println!(
-            "idle: told after {what}: p50 {:.2?}, p90 {:.2?}, p99 {:.2?}, max {:.2?}",
+            "idle: notified after {what}: p50 {:.2?}, p90 {:.2?}, p99 {:.2?}, max {:.2?}",
             at(50),
             at(90),
             at(99),

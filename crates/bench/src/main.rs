@@ -143,7 +143,7 @@ enum Command {
         /// The server's bound on memory.
         #[arg(long, default_value = "256MiB")]
         memory: String,
-        /// Fail when the server's peak memory is above this, in MiB; it is the bound unless it is said.
+        /// Fail when the server's peak memory is above this, in MiB [default: the bound].
         #[arg(long)]
         limit_mib: Option<u64>,
         /// How long the honest client may wait, in seconds, before it counts as turned away.

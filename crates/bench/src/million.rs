@@ -234,11 +234,11 @@ async fn synchronize(steps: &mut Steps, server: &Server, imap: &mut Imap) -> Res
     imap.ok("EXPUNGE").await?;
     let select = format!("SELECT {MAILBOX} (QRESYNC ({validity} {modseq}))");
     let fetched = steps.run("SELECT (QRESYNC), 1,000 changed, 100 gone", away.count(&select)).await?.fetches;
-    ensure!(fetched >= 1000, "{fetched} of 1,000 changes were told");
+    ensure!(fetched >= 1000, "the server reported {fetched} of 1,000 changes");
     away.ok("UNSELECT").await?;
     imap.ok("STORE 1:* +FLAGS.SILENT ($Forwarded)").await?;
     let fetched = steps.run("SELECT (QRESYNC), all changed", away.count(&select)).await?.fetches;
-    ensure!(fetched > 1000, "{fetched} changes were told");
+    ensure!(fetched > 1000, "the server reported {fetched} changes");
     Ok(())
 }
 
@@ -252,7 +252,7 @@ async fn change(steps: &mut Steps, imap: &mut Imap, messages: u32) -> Result<()>
     imap.ok("SELECT Trash").await?;
     steps.ok(imap, "STORE 1:* +FLAGS.SILENT (\\Deleted)").await?;
     let told = steps.ok(imap, "EXPUNGE").await?;
-    ensure!(told > 0 && messages > 0, "nobody was told");
+    ensure!(told > 0 && messages > 0, "the server reported nothing");
     let reply = imap.ok("SELECT Trash").await?;
     ensure!(exists(&reply)? == 0, "{} are left", exists(&reply)?);
     Ok(())

@@ -95,8 +95,8 @@ async fn huge(options: &Options) -> Result<Section> {
     });
     Ok(Section {
         title: "A message of 1 GiB".into(),
-        about: "In and out, made and hashed on the way, after one of 1 MiB the same way; what came back is what was sent. \
-                How much memory grew is from just before the command to its highest."
+        about: "Written and read, generated and hashed while it is sent, after one of 1 MiB; the bytes read \
+                are those written. Memory growth is from just before the command to its peak."
             .into(),
         head: head("", options, &["time", "peak", "grown by"]),
         rows: rows.collect(),
@@ -165,8 +165,8 @@ async fn desktops(options: &Options) -> Result<Section> {
         title: "1,000 desktop clients".into(),
         about: format!(
             "The scenario `thunderbird`: {DESKTOPS} accounts with 1,000 messages in each inbox, two connections each, started over {} s, for {} s in \
-             all; what they send is drawn from a trace of real clients. The server was started anew when the mailboxes were filled, so \
-             that each account's first login is a password check. CPU is that of one core; memory is all of the server's processes.",
+             all; they send commands from a trace of real clients. The server was restarted after the \
+             mailboxes were filled, so that each account's first login is a password check. CPU is that of one core; memory is all of the server's processes.",
             DESKTOPS_RAMP.as_secs(),
             DESKTOPS_FOR.as_secs()
         ),

@@ -2,6 +2,7 @@
 
 use sealpost_base::SeededRandom;
 
+// prose: off
 const WORDS: &str = "the of and to a in that is was for it with as his on be at by had this not but from have are which you \
 were they one all we her would there their will when who him been has more if no out so said what up its about into than \
 them can only other new some could time these two may then do first any my now such like our over man me even most made \

@@ -110,7 +110,7 @@ fn tell(note: Note) {
         Note::TooMany { file, line } => tracing::error!(
             file,
             line,
-            "more lines of this kind are counted and not written for an hour; sealpost check names what is damaged"
+            "further lines of this kind are only counted for an hour; sealpost check names the damage"
         ),
     }
 }

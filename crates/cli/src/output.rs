@@ -146,12 +146,13 @@ pub fn advice(error: &anyhow::Error) -> Option<&'static str> {
         &[ErrorKind::StorageFull, ErrorKind::QuotaExceeded],
         &["database or disk is full", "No space left on device", "quota exceeded"],
     ) {
-        return Some("the disk is full: make room and run it again; what was done until now is kept");
+        return Some("the disk is full: free disk space and run the command again; completed work is kept");
     }
     if any(&[ErrorKind::FileTooLarge], &["File too large"]) {
         return Some(
-            "a file may not grow as large as it has to: raise the limit (`ulimit -f`, LimitFSIZE in a systemd unit), or use a disk \
-             whose format takes larger files, and run it again; what was done until now is kept",
+            "a file has reached the size limit: raise the limit (`ulimit -f`, LimitFSIZE in a systemd unit), \
+             or use a file system that supports larger files, and run the command again; completed work is \
+             kept",
         );
     }
     if any(
@@ -159,21 +160,19 @@ pub fn advice(error: &anyhow::Error) -> Option<&'static str> {
         &["attempt to write a readonly database", "Read-only file system"],
     ) {
         return Some(
-            "the disk is read-only: mount it so that it can be written, or copy what is there to where it can; only check, stats, \
-             export and the like read a data directory as it is",
+            "the disk is read-only: mount it read-write, or copy the data directory to another disk; only \
+             check, stats, export and similar commands work on a read-only data directory",
         );
     }
     // An error that names the file owner says what to do.
     if any(&[ErrorKind::PermissionDenied], &[]) && !any(&[], &["permission denied: "]) {
-        return Some(
-            "this user may not read or write there: run the command as the file owner, or change the file owner",
-        );
+        return Some("permission denied: run the command as the file owner, or change the file owner");
     }
     // All that SQLite says of a file that may not grow, among other things.
     if any(&[], &["disk I/O error"]) {
         return Some(
-            "the disk fails to read or write, which the system's log tells, or a file may not grow as large as it has to \
-             (`ulimit -f`); what was done until now is kept",
+            "the disk fails to read or write (see the system log), or a file has reached the size limit \
+             (`ulimit -f`); completed work is kept",
         );
     }
     None
@@ -201,7 +200,7 @@ struct Unread;
 
 impl fmt::Display for Unread {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("nobody reads the output any more")
+        f.write_str("the reader of the output has exited")
     }
 }
 
@@ -229,8 +228,8 @@ mod tests {
             (io(ErrorKind::StorageFull), Some("the disk is full")),
             (sqlite.into(), Some("the disk is full")),
             (io(ErrorKind::ReadOnlyFilesystem), Some("the disk is read-only")),
-            (io(ErrorKind::FileTooLarge), Some("a file may not grow")),
-            (io(ErrorKind::PermissionDenied), Some("this user may not")),
+            (io(ErrorKind::FileTooLarge), Some("a file has reached")),
+            (io(ErrorKind::PermissionDenied), Some("permission denied: run")),
             (sealpost_base::Error::retry("commit: disk I/O error").into(), Some("the disk fails to")),
             (io(ErrorKind::NotFound), None),
             (sealpost_base::Error::denied("that is not the password").into(), None),

@@ -186,7 +186,10 @@ impl Place {
             return;
         }
         if let Err(error) = sealpost_server::bus::tell_of_record(&self.settings.bus, account).await {
-            warn(format_args!("servers were not told, and find it out within five minutes: {error}"));
+            warn(format_args!(
+                "cannot notify running servers, which notice the change within five minutes: \
+                               {error}"
+            ));
         }
     }
 
@@ -218,7 +221,10 @@ impl Told {
         if let Some(telling) = self.0
             && let Err(error) = telling.end().await
         {
-            warn(format_args!("servers were not told, and find it out within five minutes: {error}"));
+            warn(format_args!(
+                "cannot notify running servers, which notice the change within five minutes: \
+                               {error}"
+            ));
         }
     }
 }

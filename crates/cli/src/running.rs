@@ -31,7 +31,8 @@ pub async fn until_stopped(server: Server, mut signals: Signals, manager: Servic
                 Said::Reload => reload(&server).await,
             },
             protocol = ctx.health.lost() => {
-                tracing::error!(protocol, "nobody listens there any more: the server ends, to be started again");
+                tracing::error!(protocol, "a listener has ended: the server exits, so that the service \
+                                           manager restarts it");
                 break ExitCode::from(exit::FAILED);
             }
         }

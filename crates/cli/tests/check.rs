@@ -84,7 +84,7 @@ fn all_is_well() {
         (&sealed["checked"]["messages"], &sealed["checked"]["sealed_objects"]),
         (&0.into(), &4.into())
     );
-    assert!(home.ok(&["check", "--password-file", "password"]).contains("nothing is wrong"));
+    assert!(home.ok(&["check", "--password-file", "password"]).contains("no damage found"));
 }
 
 #[test]

@@ -69,7 +69,7 @@ fn a_flipped_bit_of_the_index_is_named_and_repaired_and_costs_no_mail() {
     assert!(status == 1 && !copied["damage"].as_array().unwrap().is_empty(), "a backup lacks it: {copied}");
 
     let server = home.serve();
-    assert!(server.logs_in("one and two"), "what can be read is served");
+    assert!(server.logs_in("one and two"), "is now read-only");
     let replies = deliver(server.port("lmtp"));
     assert!(!replies.contains("250 2.6.0") && replies.contains("\n45"), "nothing is acknowledged: {replies}");
     let busy = home.run(&["store", "repair"]);

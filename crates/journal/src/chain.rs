@@ -154,7 +154,7 @@ impl Chain {
         for round in 0..ROUNDS {
             let places = match self.behind(&Tail::EMPTY, None).await? {
                 Found::Entries(places) => places,
-                Found::Trimmed => return Err(Error::internal("trimmed without having been asked for")),
+                Found::Trimmed => return Err(Error::internal("trimmed although no trimming was requested")),
             };
             let Some(last) = places.last() else { return Ok(None) };
             match self.store.read(&self.path(last)).await {
@@ -529,8 +529,8 @@ fn unknown(position: Position) -> Error {
 /// What is told of a log with a checkpoint at `position` or behind it, and no entry there.
 pub(crate) fn lacks_its_end(position: Position) -> Error {
     Error::corrupt(format!(
-        "log entry {position} is missing, and there is a checkpoint of it or of what came after it: nothing is appended in its place; \
-         \"sealpost check\" says what is missing, and a backup may have it"
+        "log entry {position} is missing, but a checkpoint at or after it exists: nothing is appended at its \
+         position; \"sealpost check\" names the missing objects, a backup may have them"
     ))
 }
 

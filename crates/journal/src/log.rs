@@ -103,7 +103,8 @@ impl Journal {
             Loss::Last => {
                 let path = self.log_path(position);
                 return Err(Error::corrupt(format!(
-                    "{path} is there, and no listing shows it: nothing is appended; \"sealpost check\" says what is wrong with the store"
+                    "{path} exists but no listing shows it: nothing is appended; \"sealpost check\" names the \
+                     damage of the store"
                 )));
             }
         }

@@ -122,8 +122,8 @@ impl Judge {
 /// What a writer is told of a log whose last entry is damaged.
 pub(crate) fn damaged_end(position: Position) -> Error {
     Error::corrupt(format!(
-        "log entry {position} is damaged, and it was the last one: nothing is appended behind it; \"sealpost check\" says what is \
-         wrong, a backup may have the entry, and \"sealpost account repair\" goes on without it"
+        "log entry {position}, the last one, is damaged: nothing is appended after it; \"sealpost check\" \
+         names the damage, a backup may have the entry, and \"sealpost account repair\" gives it up"
     ))
 }
 

@@ -233,7 +233,8 @@ impl Sharing<'_> {
                 }
             };
             if let Err(error) = told.await {
-                tracing::warn!(share = %link.share, %error, "a member was not told of a shared mailbox that was made");
+                tracing::warn!(share = %link.share, %error, "cannot link a new shared mailbox to a member's \
+                    account");
             }
         }
         Ok(())

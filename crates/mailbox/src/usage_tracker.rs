@@ -239,7 +239,7 @@ impl UsageTracker {
     async fn add(&self, account: AccountId) {
         let Some(_adding) = Adding::begin(self, account) else { return };
         if let Err(error) = self.try_to_add(account).await {
-            tracing::warn!(%account, %error, "what an account was delivered could not be written down");
+            tracing::warn!(%account, %error, "cannot write the usage record of an account");
         }
     }
 

@@ -120,8 +120,8 @@ async fn stay<Opening: Future<Output = Result<Connection>>>(
         if let Err(error) = ended {
             tracing::warn!(
                 %error,
-                "no bus; the store is polled for what other nodes append. Idle clients of nodes that are connected to the \
-                 bus, and were not while this node was, may hear of what is appended here minutes late"
+                "no connection to the bus: this node polls the store. Changes made here can take up to five \
+                 minutes to reach idle clients of other nodes"
             );
         }
         let longest = RETRY.saturating_mul(1 << failures.min(10)).min(RETRY_MAX);

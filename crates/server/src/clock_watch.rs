@@ -84,7 +84,7 @@ impl ClockWatch {
             }
         }
         if self.doubted.swap(false, Ordering::Relaxed) {
-            tracing::info!("the clock is believed: what is old is removed again");
+            tracing::info!("the clock is confirmed: expired data is removed again");
         }
         true
     }

@@ -237,7 +237,7 @@ impl Stream {
         // Until the client says something a handshake costs nothing.
         socket.readable().await?;
         if self.admitted.as_mut().is_some_and(|admitted| !admitted.speaks_tls()) {
-            return Err(io::Error::new(io::ErrorKind::OutOfMemory, "no room for TLS"));
+            return Err(io::Error::new(io::ErrorKind::OutOfMemory, "not enough memory for TLS"));
         }
         let place = self.admitted.as_ref().map(Admitted::handshake);
         let given_up = async {

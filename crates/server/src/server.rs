@@ -240,8 +240,8 @@ fn bind_all(listen: &Listen, addresses: &mut Listen, hostname: &str) -> Result<V
     let mut bound = Vec::new();
     // RFC 3463 §3.4: 4.3.2, the system does not accept messages now.
     let smtp_refusal: Arc<str> =
-        format!("421 4.3.2 {hostname} Too many connections, come back later\r\n").into();
-    let imap_refusal: Arc<str> = "* BYE [UNAVAILABLE] Too many connections, come back later\r\n".into();
+        format!("421 4.3.2 {hostname} Too many connections, try again later\r\n").into();
+    let imap_refusal: Arc<str> = "* BYE [UNAVAILABLE] Too many connections, try again later\r\n".into();
     let service = |protocol, tls, serve| {
         let refusal = if protocol == "imap" { imap_refusal.clone() } else { smtp_refusal.clone() };
         Service { protocol, tls, refusal, serve }

@@ -128,7 +128,7 @@ impl SessionLog {
         metrics.message_bytes.add(octets);
         self.count("messages", 1);
         self.count("recipients", recipients);
-        self.count("octets", octets);
+        self.count("message_bytes", octets);
     }
 
     /// A message was refused after it had come.

@@ -21,7 +21,7 @@ pub(crate) async fn survive<F: Future<Output = ()>>(
     let mut pause = FIRST_PAUSE;
     while AssertUnwindSafe(task(ctx.clone())).catch_unwind().await.is_err() {
         ctx.metrics.panics.increment();
-        tracing::error!(task = name, "a background task ended by a mistake in this program, and begins anew");
+        tracing::error!(task = name, "a background task ended because of a bug in Sealpost; it is restarted");
         tokio::select! {
             () = ctx.shutdown.wait() => return,
             () = tokio::time::sleep(pause) => pause = (pause * 2).min(LONGEST_PAUSE),

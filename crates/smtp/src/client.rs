@@ -67,7 +67,7 @@ impl fmt::Display for ClientError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ClientError::Reply(error) => error.fmt(f),
-            ClientError::Unexpected => f.write_str("a reply to nothing that was asked"),
+            ClientError::Unexpected => f.write_str("a reply without a command"),
         }
     }
 }

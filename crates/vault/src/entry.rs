@@ -197,7 +197,7 @@ pub fn judge(key: &LogKey, account: AccountId, position: Position, object: &[u8]
         return Verdict::Damaged(why.to_owned());
     };
     if !equal(&key.mac_of(&object[..FIXED_BYTES + KEY_BYTES], parsed.body), parsed.mac) {
-        return Verdict::Damaged("it is not what was written: its MAC is wrong".to_owned());
+        return Verdict::Damaged("its MAC is wrong".to_owned());
     }
     Verdict::Authentic(parsed.origin, parsed.header)
 }

@@ -131,7 +131,8 @@ impl Owner {
             Err(e) => Err(io::Error::new(
                 io::Error::from(e).kind(),
                 format!(
-                    "root may not give new files to {self}, who owns the directory; run the command as {self}"
+                    "cannot change the owner of new files to {self}, the owner of the directory; run the \
+                     command as {self}"
                 ),
             )),
         }
@@ -314,8 +315,8 @@ impl fmt::Display for Denied {
         if owner.uid == rustix::process::geteuid().as_raw() {
             return write!(
                 f,
-                "permission denied: {path} has mode {mode:o} and belongs to {owner}, who runs this command; change its mode, or \
-                 see what else forbids it (SELinux, AppArmor, the sandbox of a systemd unit)"
+                "permission denied: {path} has mode {mode:o} and belongs to {owner}, the user of this \
+                 command; change its mode, or check SELinux, AppArmor and the sandbox of the systemd unit"
             );
         }
         write!(

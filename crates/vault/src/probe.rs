@@ -116,7 +116,7 @@ async fn look(
     for (path, object) in paths.iter().zip(&objects) {
         let (took, found) = timed(clock, store.read(path)).await?;
         if found[..] != *object.as_ref() {
-            return Err(Error::corrupt(format!("{path} is not what was written")));
+            return Err(Error::corrupt(format!("{path} differs from the bytes written to it")));
         }
         let range = 100..200;
         let part = store.read_range(path, range.start as u64..range.end as u64).await?;
@@ -244,7 +244,7 @@ async fn cleared<T>(store: &Store, below: &str, done: Result<T>) -> Result<T> {
         // The cause of both is likely the same, and the first says more.
         (Err(failed), Err(e)) => {
             tracing::debug!(below, error = %e, "what a probe wrote could not be removed");
-            Err(failed.context(format!("what was written below {below}/ could not be removed; remove it")))
+            Err(failed.context(format!("cannot remove the test objects below {below}/; remove them")))
         }
     }
 }

@@ -153,7 +153,7 @@ impl Shared {
         match async { self.bucket.get(path).await?.bytes().await }.await {
             Ok(there) if there == payload => Ok(put),
             Ok(_) | Err(Error::NotFound { .. }) => {
-                let source = "what a write was answered with is not the ETag of what was written".into();
+                let source = "the reply to a write has an ETag that does not match the bytes written".into();
                 Err(Error::Generic { store: "remote", source })
             }
             Err(e) => Err(e),

@@ -483,7 +483,7 @@ impl Store {
     /// What the store says.
     pub async fn newer(&self, mark: Mark) -> Result<Option<Newer>> {
         match &self.0.local {
-            Some(local) => local.newer(mark).await.map(Some).map_err(|e| error("what is new", e)),
+            Some(local) => local.newer(mark).await.map(Some).map_err(|e| error("the changes", e)),
             None => Ok(None),
         }
     }
@@ -495,7 +495,7 @@ impl Store {
     /// What the store says.
     pub async fn written_last(&self) -> Result<Option<Timestamp>> {
         match &self.0.local {
-            Some(local) => local.written_last().await.map_err(|e| error("what was written last", e)),
+            Some(local) => local.written_last().await.map_err(|e| error("the time of the last write", e)),
             None => Ok(None),
         }
     }
@@ -564,7 +564,7 @@ fn check_ranges(wanted: Vec<(String, Range<u64>)>, found: Parts) -> Vec<Result<B
 }
 
 fn cut_short(path: &str) -> Error {
-    Error::corrupt(format!("{path} is shorter than what was written"))
+    Error::corrupt(format!("{path} is shorter than the bytes written to it"))
 }
 
 fn error(path: &str, e: object_store::Error) -> Error {

@@ -59,7 +59,7 @@ impl Account {
                 check_can_be_linked(state, mailbox)?;
                 let m = state.mailbox(mailbox).ok_or_else(gone)?;
                 if Some(m.uid_validity()) != uid_validity {
-                    return Err(Error::retry("the mailbox was numbered anew while it was copied"));
+                    return Err(Error::retry("the mailbox was renumbered during the copy"));
                 }
                 if !state.unlinked_shares().any(|unlinked| unlinked.share == link.share) {
                     return Err(Error::retry("the share was taken for one that is left over, and deleted"));

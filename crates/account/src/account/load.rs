@@ -151,8 +151,9 @@ impl Account {
             // What this node showed is not in the log. If UIDs mean something else since, clients find out.
             if fresh.tail().generation <= before.generation {
                 return Err(Error::corrupt(format!(
-                    "account {}: log entry {} that was read here is not the one that the store has now, or is lost: nodes \
-                     disagree; \"sealpost check\" says what is wrong, \"sealpost account repair\" goes on with what is there",
+                    "account {}: log entry {} as read by this node differs from the store's, or is missing \
+                     there: nodes disagree; \"sealpost check\" names the damage, \"sealpost account repair\" \
+                     continues from the store's log",
                     self.id, before.position
                 )));
             }
@@ -242,8 +243,9 @@ async fn load(
     }
     Err(Error::corrupt(match broken {
         Some(why) => format!(
-            "account {id}: {why}; what UIDs mean cannot be told, so the account is not opened. It may be given out again later; \
-             \"sealpost check\" says what is wrong, a backup may have it, and \"sealpost account repair\" goes on without it"
+            "account {id}: {why}; later entries name messages by UIDs that are unknown without it, so the \
+             account is not opened. The store may return the entry later; \"sealpost check\" names the \
+             damage, a backup may have the entry, and \"sealpost account repair\" gives it up"
         ),
         None => format!("account {id}: the log does not reach back to a checkpoint that can be read"),
     }))

@@ -65,7 +65,10 @@ impl Directory {
             }
         }
         match self.expand(address.clone()).await? {
-            recipients if recipients.is_empty() => Err(Error::not_found(format!("nobody here is {address}"))),
+            recipients if recipients.is_empty() => Err(Error::not_found(format!(
+                "no account or alias \
+                {address}"
+            ))),
             recipients => Ok(Resolved { recipients }),
         }
     }

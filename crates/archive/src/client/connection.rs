@@ -275,12 +275,10 @@ impl Connection {
         }
         self.answers.take(&event, self.tag)?;
         match event {
-            Event::Broken(reason) => Err(unruly(format!("what the server sent cannot be read: {reason}"))),
+            Event::Broken(reason) => Err(unruly(format!("invalid data from the server: {reason}"))),
             Event::LiteralBegin(_, size) if size > limits::ARCHIVE_MESSAGE_BYTES => {
                 let most = limits::ARCHIVE_MESSAGE_BYTES;
-                Err(unruly(format!(
-                    "the server says that a message has {size} octets; an archive takes {most}"
-                )))
+                Err(unruly(format!("the server announces a message of {size} bytes; the limit is {most}")))
             }
             Event::Response(Response::Status { tag: None, status: Status::Bye, code, text }) => {
                 Err(refusal::error("the connection was ended", Status::Bye, code.as_ref(), &text))
@@ -383,7 +381,10 @@ impl Connection {
         done.ok("STARTTLS")?;
         // Bytes that came in the clear must not be taken for the server's over TLS.
         if self.decoder.pending() > 0 {
-            return Err(Error::invalid("somebody put data before the beginning of TLS"));
+            return Err(Error::invalid(
+                "received data between STARTTLS and the TLS handshake: an attack on the \
+                                       connection, or a faulty server",
+            ));
         }
         self.io.start_tls(&server.host, server.tls.clone(), server.patience.connect).await?;
         // RFC 9051 §6.2.1: what was announced before may have been forged.

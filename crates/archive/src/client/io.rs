@@ -193,10 +193,11 @@ fn tls_error(host: &str, error: std::io::Error) -> Error {
                     "it is marked as an issuer's, CA:TRUE: if it is the server's own, name that very certificate with --ca"
                 }
                 Some(InvalidCertificate(Expired | ExpiredContext { .. })) => {
-                    "its time is over, or its issuer's, or the clock here is wrong: whoever runs the server has to renew it"
+                    "it, or its issuer's, has expired, or this machine's clock is wrong: the operator of the \
+                     server must renew it"
                 }
                 Some(InvalidCertificate(NotValidYet | NotValidYetContext { .. })) => {
-                    "its time has not begun, or its issuer's, or the clock here is wrong"
+                    "it, or its issuer's, is not valid yet, or this machine's clock is wrong"
                 }
                 _ => "--ca names other issuers to trust, or the server's own certificate",
             };
@@ -231,10 +232,10 @@ mod tests {
         let (time, other) = (UnixTime::since_unix_epoch, std::time::Duration::from_secs);
         let (time, other) = (time(other(5)), time(other(9)));
         for (error, hint) in [
-            (Expired, "its time is over"),
-            (ExpiredContext { time: other, not_after: time }, "its time is over"),
-            (NotValidYet, "its time has not begun"),
-            (NotValidYetContext { time, not_before: other }, "its time has not begun"),
+            (Expired, "expired"),
+            (ExpiredContext { time: other, not_after: time }, "expired"),
+            (NotValidYet, "not valid yet"),
+            (NotValidYetContext { time, not_before: other }, "not valid yet"),
             (UnknownIssuer, "--ca names other issuers"),
         ] {
             let told =

@@ -175,7 +175,7 @@ impl Gathering {
                 name = FolderName::new(&*this, name.delimiter());
             } else {
                 if self.left_out.len() < limits::ARCHIVE_LEFT_OUT {
-                    let why = "the server has two mailboxes of this name, which cannot be told apart; one is left out";
+                    let why = "the server lists two mailboxes with this name; only one of them is backed up";
                     self.left_out.push((name.as_str().to_owned(), why.to_owned()));
                 }
                 return Ok(());

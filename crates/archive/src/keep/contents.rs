@@ -146,7 +146,8 @@ impl Contents {
     pub fn unreadable(&self, lost: usize, what: &str) -> String {
         let folder = &self.journal.header().folder;
         format!(
-            "{folder}: {what}; {lost} messages cannot be read; put back what is missing, or pull: that fetches what the server has"
+            "{folder}: {what}; {lost} messages cannot be read; restore the missing files, or pull: it fetches \
+             the messages that the server still has"
         )
     }
 

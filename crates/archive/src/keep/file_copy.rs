@@ -259,7 +259,8 @@ impl<L: Layout> FileCopy<L> {
                     Err(e) if e.kind() == sealpost_base::Kind::Corrupt => {
                         if let Some(aside) = put_aside(&self.journal(&place))? {
                             self.tell(vec![format!(
-                                "{}: the journal of a folder cannot be read; what is beside it is taken over if it says enough, and stays where it is in any case",
+                                "{}: the journal of a folder cannot be read; files beside it are adopted if \
+                                 possible, and always stay in their place",
                                 aside.display()
                             )]);
                         }

@@ -332,8 +332,8 @@ impl<F: Files> Folder for FileFolder<F> {
         } else if journal.cut() > 0 {
             let (folder, bytes) = (&journal.header().folder, journal.cut());
             notices.push(format!(
-                "{folder}: its journal ended in {bytes} bytes that are not whole, since a run was killed or the file was cut; what \
-                 they were about is fetched again"
+                "{folder}: its journal ends in an incomplete record of {bytes} bytes, because a run was \
+                 killed or the file was cut; the pull fetches those messages again"
             ));
         }
         notices

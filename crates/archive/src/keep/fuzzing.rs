@@ -21,7 +21,7 @@ pub fn journal(path: &Path) {
         Ok(())
     });
     let Ok(journal) = opened else {
-        assert_eq!(fs::read(path).ok(), before, "what is damaged is left as it is");
+        assert_eq!(fs::read(path).ok(), before, "a damaged file does not change");
         return;
     };
     assert_eq!(journal.records().expect("it was just read").count(), records);

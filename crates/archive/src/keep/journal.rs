@@ -351,7 +351,7 @@ impl Journal {
 
     fn write_out(&mut self) -> Result<()> {
         if self.broken {
-            let why = "an earlier write failed: what is on disk is found out when it is opened again";
+            let why = "an earlier write failed; open the folder again to find the state on disk";
             return Err(Error::retry(format!("{}: {why}", self.path.display())));
         }
         let at = self.length - self.buffer.len() as u64;

@@ -68,7 +68,7 @@ impl<'a> Octets<'a> {
             self.digesting.push(&self.ready);
         }
         if self.ready.is_empty() && self.digesting.finish() != self.digest {
-            return Err(self.damaged("is not what was kept"));
+            return Err(self.damaged("does not match its stored hash"));
         }
         Ok(!self.ready.is_empty())
     }

@@ -134,7 +134,8 @@ fn unread(from: &dyn Folder) -> Vec<(u32, String)> {
         n => vec![(
             0,
             format!(
-                "{n} messages that were in what is damaged of the journal; pull, or verify --all --repair, fetches them"
+                "{n} messages from the damaged part of the journal; `archive pull` or `archive verify --all \
+                 --repair` fetches them"
             ),
         )],
     }

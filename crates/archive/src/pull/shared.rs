@@ -207,7 +207,7 @@ impl Shared {
         let now = self.tools.clock.now();
         let written = super::blocking(move || restored.done(now)).await;
         if let Err(e) = written {
-            self.tools.observer.note(&format!("what was restored is looked for again by the next pull: {e}"));
+            self.tools.observer.note(&format!("the next pull searches for restored messages again: {e}"));
         }
     }
 

@@ -436,8 +436,8 @@ impl Writer {
             stay.truncate(TWINS_TOLD);
             let more = if more > 0 { format!(" and {more} more") } else { String::new() };
             self.observer.note(&format!(
-                "{name}: {n} messages stay in the copy twice, since a restore put them back and octets, date or flags are not the same: \
-                 UID {}{more}",
+                "{name}: {n} messages stay in the copy twice, because bytes, date or flags changed when they \
+                 were restored: UID {}{more}",
                 stay.join(", ")
             ));
         }
@@ -512,7 +512,8 @@ impl Writer {
         let left_out = all.saturating_sub(words(fits));
         if left_out > 0 {
             let reason = format!(
-                "{left_out} of its {all} keywords and labels are left out: the copy has no room for them"
+                "{left_out} of its {all} keywords and labels are left out: the copy has reached its limit on \
+                 keywords"
             );
             self.unread([Failure { uid, reason }]);
         }

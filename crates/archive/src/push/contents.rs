@@ -231,7 +231,7 @@ async fn fetch(
     match &done.code {
         // What was done before the limit is good even if the server says NO.
         Some(code) if lowest(code).is_some() => Ok(done.code),
-        _ => done.ok("looking at what is there"),
+        _ => done.ok("listing the messages of the folder"),
     }
 }
 

@@ -159,7 +159,7 @@ impl<'a> Delivery<'a> {
     fn hopeless(&self, head: &Head) -> Option<String> {
         let limit = self.connection.capabilities().append_limit();
         if let Some(limit) = limit.filter(|limit| head.size > *limit) {
-            return Some(format!("{} octets, and the server takes {limit} (APPENDLIMIT)", head.size));
+            return Some(format!("{} bytes, more than the server's APPENDLIMIT of {limit}", head.size));
         }
         self.room.why_not(head.size).map(str::to_owned)
     }

@@ -20,7 +20,7 @@ const HEADER_BYTES: usize = 4 * 1024 * 1024;
 /// Octets of a message that are held until it is known to be good to its end. Larger ones are read twice.
 const HELD_BYTES: usize = 4 * 1024 * 1024;
 /// Why a message is not put there, when it is known without asking.
-const NOWHERE: &str = "the body was given up, and the server has the message no more";
+const NOWHERE: &str = "the body is evicted, and the server no longer has the message";
 
 /// The copy's folders, sorted; the superseded ones too if `include_superseded`.
 pub(super) async fn folders(copy: Arc<dyn Copy>, include_superseded: bool) -> Result<Vec<Kept>> {

@@ -81,13 +81,14 @@ impl Line {
         *line = Some(open);
         let Some(sha256) = fetched else {
             return Err(Error::elsewhere(format!(
-                "the body was given up, and the server has the message no more (UID {} of {})",
+                "the body is evicted, and the server no longer has the message (UID {} of {})",
                 place.uid, place.folder
             )));
         };
         if writer.size() != wanted.size || sha256 != wanted.sha256 {
             return Err(Error::elsewhere(format!(
-                "the body was given up, and the server sends other octets as UID {} of {} than it did: they are not used",
+                "the body is evicted, and the server's message with UID {} in {} is a different one now: it \
+                 is not used",
                 place.uid, place.folder
             )));
         }

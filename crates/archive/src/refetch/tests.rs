@@ -210,7 +210,7 @@ async fn what_the_server_has_no_more_is_said_and_what_it_lost_is_not_given_up() 
     let whole = (1..=20).find(|uid| !thin.contains(uid)).unwrap();
     world.script.inbox(|inbox| [thin[0], whole].into_iter().for_each(|uid| inbox.expunge(uid)));
     let gone = opened.read(thin[0]).await.unwrap_err();
-    assert!(gone.contains("the server has the message no more"), "{gone}");
+    assert!(gone.contains("the server no longer has the message"), "{gone}");
     assert_eq!(opened.by_account(thin[0]).await.unwrap_err().kind(), Kind::Elsewhere);
     let report = world.pulled(&opened).await;
     let folder = &report.of[0];
@@ -240,7 +240,7 @@ async fn what_the_server_has_no_more_is_said_and_what_it_lost_is_not_given_up() 
         let folder = &report.folders[0];
         let failed: Vec<u32> = folder.failed.iter().map(|(uid, _)| *uid).collect();
         assert_eq!((folder.put, failed), (19, vec![thin[0]]), "{dry_run}: {folder:?}");
-        assert!(folder.failed[0].1.contains("the server has the message no more"), "{folder:?}");
+        assert!(folder.failed[0].1.contains("the server no longer has the message"), "{folder:?}");
     }
     // With --delete the rest of it goes too.
     let delete = crate::pull::Options { delete: true, ..crate::pull::tests::pulled::options() };

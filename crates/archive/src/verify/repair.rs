@@ -94,7 +94,7 @@ pub async fn repair(
 }
 
 fn interrupted() -> Error {
-    Error::retry("interrupted; what was fetched again until now is in the copy")
+    Error::retry("interrupted; the messages fetched so far are in the copy")
 }
 
 #[cfg(test)]

@@ -130,7 +130,7 @@ async fn resync(bench: &Bench, contents: &Contents) -> Result<Measured> {
     let meter = bench.begin();
     let tally = session.count(&format!("SELECT {name} (QRESYNC ({validity} {modseq}))")).await?;
     let measured = meter.end();
-    ensure!(tally.fetches == CHANGES as u64, "{} of {CHANGES} changes were told", tally.fetches);
+    ensure!(tally.fetches == CHANGES as u64, "the server reported {} of {CHANGES} changes", tally.fetches);
     other.count(&format!("STORE {changed} -FLAGS.SILENT (\\Answered)")).await?;
     Ok(measured)
 }

@@ -112,7 +112,7 @@ impl History {
     /// Every message must be some worker's: nothing appears from nowhere.
     pub fn nothing_foreign(&self, observed: &Placements, workers: &[Worker]) -> Result<()> {
         for place in observed.keys() {
-            ensure!(workers.iter().any(|worker| worker.owns(&place.id)), "nobody made {place:?}");
+            ensure!(workers.iter().any(|worker| worker.owns(&place.id)), "no worker made {place:?}");
         }
         ensure!(workers.iter().map(|worker| worker.placements().len()).sum::<usize>() == observed.len());
         Ok(())

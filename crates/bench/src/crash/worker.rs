@@ -308,7 +308,7 @@ impl Worker {
         }
         let list = closest.unwrap_or_default();
         bail!(
-            "worker {}: {} differences from what was acknowledged (in flight: {in_flight:?}):\n  {}",
+            "worker {}: {} differences from the acknowledged state (in flight: {in_flight:?}):\n  {}",
             self.nth,
             list.len(),
             list[..list.len().min(20)].join("\n  ")

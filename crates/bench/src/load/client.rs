@@ -66,11 +66,12 @@ impl fmt::Display for Fail {
             Fail::Closed(why) | Fail::Protocol(why) | Fail::Later(why) | Fail::Denied(why) => {
                 f.write_str(why)
             }
-            Fail::Timeout => f.write_str("it was not done in time (--patience)"),
+            Fail::Timeout => f.write_str("timeout (--timeout)"),
             Fail::Silent => f.write_str(
-                "it said nothing in time (--patience); does it speak TLS from the first byte (--imaps, --smtps)?",
+                "no greeting before the timeout (--timeout); is this a port with implicit TLS (--imaps, \
+                 --smtps)?",
             ),
-            Fail::Untold => f.write_str("clients in IDLE were not told, time and again"),
+            Fail::Untold => f.write_str("the server repeatedly did not notify clients in IDLE"),
             Fail::Stopped => f.write_str("the run is over"),
         }
     }
@@ -145,7 +146,7 @@ pub struct Client {
     pub round: Cell<u64>,
     /// Messages it has sent.
     pub messages: Cell<u64>,
-    /// Of IMAP: what UIDNEXT was when it asked for what is new; 0: never.
+    /// Of IMAP: what UIDNEXT was when it last asked for new messages; 0: never.
     pub uid_seen: Cell<u32>,
     /// Of IMAP: HIGHESTMODSEQ then.
     pub mod_seq: Cell<u64>,

@@ -312,7 +312,8 @@ pub fn text(groups: &[Group<'_>], doubts: &[String], width: usize, colours: bool
     }
     if groups.iter().any(|group| group.runs.len() < ENOUGH) {
         let note = format!(
-            "Whether a difference is chance can be told from {ENOUGH} runs on both sides: join the files of runs of the same thing by commas."
+            "A test for chance needs {ENOUGH} runs on both sides: join the files of repeated runs with \
+             commas."
         );
         out.push(String::new());
         out.extend(wrapped(&note, "", width).iter().map(|line| paint.dim(line)));

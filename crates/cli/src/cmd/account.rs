@@ -98,7 +98,7 @@ struct AddArgs {
     /// Limit on the mail in it, such as 500MB or 5GiB [default: no limit]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     quota: Option<u64>,
-    /// Make its owner an administrator, who can manage other accounts
+    /// Make it an administrator's account, with rights to manage other accounts
     #[arg(long)]
     admin: bool,
     #[command(flatten)]

@@ -485,7 +485,7 @@ impl Copy {
     /// Names it, once.
     fn note_unreadable(&mut self, path: &str, why: Unreadable) {
         let (kept, what) = match is_derived(path) {
-            true => (&mut self.summary.unreadable_derived, "cannot be read, and is made anew"),
+            true => (&mut self.summary.unreadable_derived, "cannot be read; the server makes it again"),
             false => (&mut self.summary.unreadable, "cannot be read"),
         };
         let why = match why {
@@ -517,7 +517,11 @@ impl Summary {
         let counted = [
             (self.unreadable.len(), "could not be copied: they cannot be read"),
             (self.held_back.len(), "were not copied because they follow such a one, or one that differs"),
-            (self.unreadable_derived.len(), "were left out, and are made anew: they cannot be read"),
+            (
+                self.unreadable_derived.len(),
+                "were not copied because they cannot be read; the server makes \
+                                             them again",
+            ),
         ];
         for (count, what) in counted.into_iter().filter(|(count, _)| *count > 0) {
             text.push_str(&format!("\n{count} objects {what}"));

@@ -186,7 +186,7 @@ async fn log_of(place: &Place, log: Log, report: &mut Report) -> Result<Option<A
                 match is_unread {
                     true => Trouble::unread("not opened: parts of its log or its checkpoints cannot be read"),
                     false => {
-                        "what is left of the log and its checkpoints does not make up the account".into()
+                        "the remaining log entries and checkpoints are not enough to load the account".into()
                     }
                 },
             );

@@ -83,7 +83,7 @@ impl SessionOrder {
     pub fn name(self) -> &'static str {
         match self {
             SessionOrder::Busy => "busy first",
-            SessionOrder::Bytes => "most octets first",
+            SessionOrder::Bytes => "most bytes first",
             SessionOrder::Age => "oldest first",
         }
     }

@@ -68,7 +68,7 @@ impl ServiceManager {
             // Loops that have ended because the server stops are no reason to be killed before its grace time is over.
             match ctx.health.check(period / 4).await {
                 Err(error) if !ctx.shutdown.is_stopping() => {
-                    tracing::error!(%error, "the service manager is not told that this server is alive");
+                    tracing::error!(%error, "cannot send the watchdog notification to the service manager");
                 }
                 _ => self.tell("WATCHDOG=1"),
             }
@@ -78,7 +78,7 @@ impl ServiceManager {
     fn tell(&self, what: &str) {
         let Some(told) = &self.0 else { return };
         if let Err(error) = told.socket.send_to_addr(what.as_bytes(), &told.to) {
-            tracing::warn!(%error, what, "the service manager cannot be told");
+            tracing::warn!(%error, what, "cannot notify the service manager");
         }
     }
 }
@@ -93,7 +93,8 @@ fn address(name: &str) -> Option<SocketAddr> {
     };
     address
         .inspect_err(|error| {
-            tracing::warn!(%error, name, "NOTIFY_SOCKET cannot be used: the service manager is told nothing");
+            tracing::warn!(%error, name, "NOTIFY_SOCKET cannot be used: the service manager gets no \
+                                          notifications");
         })
         .ok()
 }

@@ -67,7 +67,7 @@ fn unclosed(me: &str) -> Sample {
     let letter = Letter(95);
     let raw = format!(
         "{}Subject: Cut off\r\nMIME-Version: 1.0\r\nContent-Type: multipart/mixed; boundary=here\r\n\r\n\
-         preamble\r\n--here\r\nContent-Type: text/plain; charset=x-nobody-knows\r\n\r\nfirst part\r\n\
+         preamble\r\n--here\r\nContent-Type: text/plain; charset=x-charset-none\r\n\r\nfirst part\r\n\
          --here\r\nContent-Type: text/plain\r\nContent-Transfer-Encoding: base64\r\n\r\nVGhlIHNlY29uZCBwYXJ0LCBjdXQgb",
         letter.raw_head("Ada Lovelace <ada@example.org>", me)
     );

@@ -14,12 +14,12 @@ pub fn samples(me: &str) -> Vec<Sample> {
 fn not_delivered(me: &str) -> Sample {
     let letter = Letter(80);
     let status = "Reporting-MTA: dns; mail.example.org\r\nArrival-Date: Tue, 3 Mar 2026 09:00:00 +0000\r\n\r\n\
-                  Final-Recipient: rfc822; nobody@example.net\r\nAction: failed\r\nStatus: 5.1.1\r\n\
+                  Final-Recipient: rfc822; absent@example.net\r\nAction: failed\r\nStatus: 5.1.1\r\n\
                   Diagnostic-Code: smtp; 550 5.1.1 User unknown\r\n";
-    let original = Letter(180).begin(("", me), "nobody@example.net").subject("Are you there?");
+    let original = Letter(180).begin(("", me), "absent@example.net").subject("Are you there?");
     let parts = vec![
         Entity::text(
-            "Your message could not be delivered to <nobody@example.net>:\n\n  550 5.1.1 User unknown\n",
+            "Your message could not be delivered to <absent@example.net>:\n\n  550 5.1.1 User unknown\n",
         ),
         Entity::raw("message/delivery-status", "7bit", status.into()),
         Entity::message(original.body(Entity::text("Hello?\n")).build()),
@@ -42,7 +42,7 @@ fn displayed(me: &str) -> Sample {
         Letter(75).id()
     );
     let parts = vec![
-        Entity::text("The message was displayed. Nobody can say whether it was understood.\n"),
+        Entity::text("The message was displayed. This does not mean that it was understood.\n"),
         Entity::raw("message/disposition-notification", "7bit", notification.into()),
     ];
     let message = letter

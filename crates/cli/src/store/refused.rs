@@ -98,7 +98,7 @@ impl Named<'_> {
                 temporary(format!("the clocks of this machine and of {at} are too far apart; set them"))
             }
             Refusal::NobodyListens => {
-                temporary(format!("nobody listens at {at}; start the store, or {elsewhere}"))
+                temporary(format!("no server listens at {at}; start the store, or {elsewhere}"))
             }
             Refusal::NoHost => temporary(format!("the host of {at} is not known here; {elsewhere}")),
             Refusal::NoTls => {

@@ -149,7 +149,7 @@ fn partial(cursor: &mut Cursor<'_>, open: bool) -> Parsed<Option<Partial>> {
     let count = cursor.number()?;
     cursor.expect(b'>', "a partial does not end")?;
     if count == 0 {
-        return Err(Failure::Bad("a partial of no octets"));
+        return Err(Failure::Bad("a partial of zero bytes"));
     }
     Ok(Some(Partial { start, count }))
 }

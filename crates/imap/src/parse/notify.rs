@@ -90,7 +90,7 @@ fn attributes(cursor: &mut Cursor<'_>, selected: bool) -> Parsed<Vec<crate::type
     }
     cursor.space()?;
     if !selected {
-        return Err(Failure::Bad("attributes are told of the selected mailbox only"));
+        return Err(Failure::Bad("attributes can be reported for the selected mailbox only"));
     }
     fetch::list(cursor)
 }
@@ -120,7 +120,7 @@ fn check(events: &[NotifyEvent], selected: bool) -> Parsed<()> {
         )
     });
     if selected && of_mailboxes {
-        return Err(Failure::Bad("of the selected mailbox only message events are told"));
+        return Err(Failure::Bad("only message events can be reported for the selected mailbox"));
     }
     Ok(())
 }

@@ -105,7 +105,7 @@ pub(super) fn returns(cursor: &mut Cursor<'_>) -> Parsed<Option<Vec<SearchReturn
     // RFC 9394 §3.1: "MUST NOT contain more than one PARTIAL or ALL".
     let partials = returns.iter().filter(|r| matches!(r, SearchReturn::Partial(_))).count();
     if partials > 1 || (partials == 1 && returns.contains(&SearchReturn::All)) {
-        return Err(Failure::Bad("only one PARTIAL or ALL may be asked for"));
+        return Err(Failure::Bad("PARTIAL and ALL exclude each other"));
     }
     Ok(Some(returns))
 }

@@ -344,7 +344,7 @@ impl Decoder {
     /// TOOBIG (RFC 7888 §5).
     fn bad_literal(&self, end: usize) -> Event {
         let code = append_begin(&self.input[..end], self.utf8).map(|_| Code::TooBig);
-        let reason = "a literal of more than 4096 octets has to wait for the server".into();
+        let reason = "a literal of more than 4096 bytes must wait for the server".into();
         Event::Bad { tag: tag_of(&self.input), code, reason }
     }
 

@@ -178,7 +178,7 @@ impl Decoder {
         };
         let most = self.limits.append_bytes.unwrap_or(0);
         if size > most {
-            let reason = Cow::Owned(format!("a message may have at most {most} octets"));
+            let reason = Cow::Owned(format!("message exceeds the limit of {most} bytes"));
             // RFC 4469 §4.2, RFC 7889 §4
             let no = Event::No { tag: append.tag, code: Some(Code::TooBig), reason };
             return self.refuse_messages(0, LiteralHeader { size, sync, binary }, no);

@@ -18,7 +18,7 @@ const LEFTOVER_AGE: Duration = Duration::from_secs(24 * 3600);
 /// Removes what is left of the account's shares, as far as it is older than `before`.
 pub async fn remove(accounts: &Accounts, directory: &Directory, before: Timestamp, own: &Account) {
     if let Err(error) = try_remove(accounts, directory, before, own).await {
-        tracing::warn!(account = %own.id(), %error, "what is left of old shared mailboxes was not removed");
+        tracing::warn!(account = %own.id(), %error, "cannot remove leftovers of deleted shared mailboxes");
     }
 }
 

@@ -72,7 +72,7 @@ impl Connection {
         let tls = *tls;
         let mut connection = Connection { stream, decoder: Decoder::default(), unanswered: 0 };
         let Head::Info { tls: required } = connection.head().await? else {
-            return Err(Error::corrupt("what answers is no NATS server"));
+            return Err(Error::corrupt("the peer is not a NATS server"));
         };
         if required && !tls {
             return Err(Error::invalid("the bus wants TLS: its url begins with tls:// then"));

@@ -8,11 +8,11 @@ use super::protocol::{Decoder, Line, hint, publish};
 /// What a bus may send. The first byte decides how the rest is cut; what is read must not depend on it.
 ///
 /// # Panics
-/// If cutting changes what is read, if more is kept than the limits say, or if a hint does not survive being written again.
+/// If cutting changes the result, if more is kept than the limits say, or if a hint does not survive being written again.
 pub fn fuzz_bus(data: &[u8]) {
     let Some((&cut, wire)) = data.split_first() else { return };
     let whole = read(wire, wire.len().max(1));
-    assert_eq!(whole, read(wire, usize::from(cut % 32) + 1), "cutting changes what is read");
+    assert_eq!(whole, read(wire, usize::from(cut % 32) + 1), "cutting changes the result");
     for line in &whole {
         let Some(Line::Message(message)) = line else { continue };
         assert!(message.len() <= BUS_MESSAGE_BYTES);

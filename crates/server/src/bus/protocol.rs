@@ -147,7 +147,7 @@ impl Decoder {
 /// # Errors
 /// `Corrupt` if it is none of the protocol.
 pub(super) fn parse(line: &[u8]) -> Result<Head> {
-    let bad = || Error::corrupt("what answers is no NATS server");
+    let bad = || Error::corrupt("the peer is not a NATS server");
     let line = std::str::from_utf8(line).map_err(|_| bad())?.trim_end();
     let (word, rest) = line.split_once([' ', '\t']).unwrap_or((line, ""));
     Ok(match word.to_ascii_uppercase().as_str() {

@@ -69,7 +69,7 @@ async fn tell(bus: Bus, mut appended: Receiver<(AccountId, Position)>, end: Arc<
             Ok(()) => ends.clear(),
             Err(e) if is_over => return Err(e),
             // With what is told next.
-            Err(error) => tracing::debug!(%error, "servers were not told"),
+            Err(error) => tracing::debug!(%error, "cannot notify other nodes"),
         }
     }
     Ok(())

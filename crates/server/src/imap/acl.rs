@@ -52,7 +52,8 @@ impl Session {
             if change.applied(Rights::NONE).is_empty() {
                 return Ok(Reply::ok("SETACL completed"));
             }
-            let text = "anyone would include the operator, who must not be able to read this";
+            let text = "rights for anyone would include the operator, but only the owner and named users may \
+                        read this mailbox";
             return Err(Reply::no(Code::Cannot, text).into());
         };
         let record = self.member(&name).await?;

@@ -97,7 +97,7 @@ impl Session {
         match taking.await {
             // The client must not do it all again.
             Err(Failure::Reply(Reply { code, text, .. })) => {
-                let text = format!("the new copy is there, and so is what it was made from: {text}");
+                let text = format!("the messages were copied but not removed from the source: {text}");
                 Err(Reply { code, ..Reply::refused(text) }.into())
             }
             taken => taken.map(drop),

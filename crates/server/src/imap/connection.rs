@@ -264,7 +264,7 @@ impl Connection {
                 self.decoder.feed(&rest);
                 Ok(!rest.is_empty())
             }
-            Err(Corrupt) => Err(End::Fatal("what was sent is not compressed as agreed".into())),
+            Err(Corrupt) => Err(End::Fatal("invalid compressed data".into())),
         }
     }
 

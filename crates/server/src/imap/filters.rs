@@ -35,7 +35,7 @@ impl FromStr for StoredSearch {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let (name, keys) = text.split_once(' ').ok_or("a name and what to search for are wanted")?;
+        let (name, keys) = text.split_once(' ').ok_or("write a name and search criteria")?;
         let entry =
             Entry::new(&format!("{SHARED}{name}")).map_err(|_| format!("{name:?} is not a name for it"))?;
         check(&entry, Some(keys.as_bytes())).map_err(|reply| reply.text)?;

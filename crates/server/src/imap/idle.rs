@@ -26,7 +26,7 @@ impl Session {
             let Some(event) = event else { continue };
             // Whoever cannot be told now is told with the next command.
             if let Err(error) = Box::pin(self.wake()).await {
-                tracing::warn!(user = %self.user, %error, "a session cannot be told of changes yet");
+                tracing::warn!(user = %self.user, %error, "cannot report changes to a session yet");
             }
             match event {
                 Event::Line(line) if line.eq_ignore_ascii_case(b"DONE") => {

@@ -158,7 +158,8 @@ impl Session {
                 Why::Rung => match Box::pin(self.wake()).await {
                     Ok(()) => return Ok(None),
                     Err(error) => {
-                        tracing::warn!(user = %self.user, %error, "a session that waits cannot be told of changes yet");
+                        tracing::warn!(user = %self.user, %error, "cannot report changes to a waiting session \
+                            yet");
                         retry = Some(Instant::now() + RETRY);
                     }
                 },

@@ -198,7 +198,12 @@ impl Session {
     /// The same where there is no completion that could say it: no command is in progress (RFC 5465 §5).
     pub(super) fn tell_modseq_alone(&mut self) {
         if let Some(code) = self.due_modseq() {
-            self.connection.out().status(None, Status::Ok, Some(&code), "up to here everything was told");
+            self.connection.out().status(
+                None,
+                Status::Ok,
+                Some(&code),
+                "all changes up to here were reported",
+            );
         }
     }
 

@@ -53,8 +53,8 @@ pub(super) fn go_ahead() -> Reply {
     Reply::new(354, "Start mail input; end with <CRLF>.<CRLF>")
 }
 
-pub(super) fn chunk_ok(octets: u64) -> Reply {
-    Reply::status(250, (2, 0, 0), format!("{octets} octets received"))
+pub(super) fn chunk_ok(bytes: u64) -> Reply {
+    Reply::status(250, (2, 0, 0), format!("{bytes} bytes received"))
 }
 
 pub(super) fn stored(id: &str) -> Reply {
@@ -100,7 +100,7 @@ pub(super) fn no_recipients() -> Reply {
 
 /// RFC 1870 §6.1, §6.3.
 pub(super) fn too_large(limit: u64) -> Reply {
-    Reply::status(552, (5, 3, 4), format!("Message size exceeds the limit of {limit} octets"))
+    Reply::status(552, (5, 3, 4), format!("Message size exceeds the limit of {limit} bytes"))
 }
 
 /// RFC 5321 §4.2.3, RFC 3463 §3.3: somebody may make room before the sender gives up.
@@ -167,5 +167,5 @@ pub(super) fn http() -> Reply {
 }
 
 pub(super) fn unintelligible() -> Reply {
-    Reply::status(421, (4, 5, 2), "What was sent cannot be read, closing connection")
+    Reply::status(421, (4, 5, 2), "Invalid data, closing connection")
 }

@@ -194,8 +194,8 @@ fn is_key(label: &str) -> bool {
     label.ends_with("PRIVATE KEY")
 }
 
-const ENCRYPTED: &str = "the key is encrypted with a passphrase, which a server has nobody to ask for: write it without one \
-                         (openssl pkey -in KEY -out NEW-KEY), readable by its user alone";
+const ENCRYPTED: &str = "the key is encrypted with a passphrase: write it without one (openssl pkey -in KEY \
+                         -out NEW-KEY), readable only by the server's user";
 
 /// RFC 7468 §11; and the way of OpenSSL's from before (RFC 1421 §4.6.1.1).
 fn is_encrypted(pem: &[u8]) -> bool {

@@ -330,7 +330,7 @@ async fn long_commands_share_what_is_set_aside_for_them() {
     late.send(&[b"x LOGIN ", &long[..]].concat()).await;
     assert_eq!(
         late.rest_or_reset().await,
-        "* BYE [UNAVAILABLE] no memory for long commands now, come back later\r\n"
+        "* BYE [UNAVAILABLE] not enough memory for long commands; retry later\r\n"
     );
     let mut users = Vec::new();
     for _ in 0..9 {

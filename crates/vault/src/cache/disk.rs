@@ -112,7 +112,8 @@ impl Disk {
                 connect(&path, patience)
             }
             Ok((size, old)) if size > bytes + BATCH_BYTES => {
-                tracing::info!(cache = %path.display(), size, "the cache is larger than it may be and is begun anew");
+                tracing::info!(cache = %path.display(), size, "the cache exceeds its size limit; starting \
+                    with an empty cache");
                 remove(&path);
                 let new = connect(&path, patience);
                 // Whose files are not those of that name any more: it leaves them alone.
@@ -194,7 +195,7 @@ impl Reader<'_> {
         match read(connection, path, number) {
             Ok(None) => None,
             Ok(Some(Block { id, bytes: None, .. })) => {
-                tracing::warn!(path, number, "what was kept of an object is damaged; it is read again");
+                tracing::warn!(path, number, "a cached object is damaged; reading it from the store again");
                 let _ = self.jobs.try_send(Job::Drop { id });
                 None
             }
@@ -331,7 +332,7 @@ impl Writer {
     }
 
     fn begin_anew(&mut self) -> rusqlite::Result<()> {
-        tracing::warn!(cache = %self.disk.path.display(), "the cache is damaged and is begun anew");
+        tracing::warn!(cache = %self.disk.path.display(), "the cache is damaged; starting with an empty cache");
         self.connection = None;
         remove(&self.disk.path);
         self.disk.generation.fetch_add(1, Ordering::SeqCst);
@@ -345,7 +346,7 @@ impl Writer {
         match &done {
             // A full disk is no reason to give up what is there.
             Err(e) if !self.is_failing => {
-                tracing::warn!(%cache, error = %e, "the cache cannot be written: what is read is not kept");
+                tracing::warn!(%cache, error = %e, "cannot write to the cache: objects are not cached");
             }
             Err(e) => tracing::debug!(%cache, error = %e, "the cache cannot be written"),
             Ok(()) if self.is_failing => tracing::info!(%cache, "the cache is written again"),

@@ -88,7 +88,7 @@ pub(super) fn repair(dir: &Path, now: Timestamp) -> Result<Repaired> {
             Ok(_) => {}
             Err(e) if is_about_the_disk(&e) => return Err(failed(e)),
             // Two rows of one path, or more damage than was seen.
-            Err(e) => tracing::debug!(error = %e, "the indexes cannot be built anew in place"),
+            Err(e) => tracing::debug!(error = %e, "cannot rebuild the indexes in place"),
         }
     }
     let salvaged = salvage(&old, &path, before);
@@ -178,8 +178,10 @@ fn salvage(old: &Connection, path: &Path, before: Inspection) -> Result<Repaired
     let mut repaired = copy.repaired;
     let after = sound::inspect(&new, Extent::Whole, NO_LIMIT).map_err(failed)?;
     if !after.is_sound() || after.rows != repaired.objects {
-        let why =
-            format!("the new database {} is not what was written: nothing was changed", new_path.display());
+        let why = format!(
+            "the new database {} differs from the data written to it; nothing was changed",
+            new_path.display()
+        );
         return Err(Error::retry(why));
     }
     if after.rows == 0 {

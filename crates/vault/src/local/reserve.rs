@@ -93,8 +93,13 @@ impl Reserve {
         if !self.is_spent() {
             return Ok(());
         }
-        let full =
-            || io::Error::new(ErrorKind::StorageFull, "the disk is full: what is left is kept for removing");
+        let full = || {
+            io::Error::new(
+                ErrorKind::StorageFull,
+                "the disk is full: the reserve is for expunging and \
+                                                       removing only",
+            )
+        };
         {
             let mut looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
             if looked.is_some_and(|looked| now.saturating_sub(looked) < BETWEEN_LOOKS) {
@@ -108,7 +113,7 @@ impl Reserve {
         };
         let room = self.room_to_keep(bytes)?.ok_or_else(full)?;
         self.make(room).map_err(|e| if is_full(&e) { full() } else { e })?;
-        tracing::info!(bytes = room, "there is room for mail again");
+        tracing::info!(bytes = room, "enough disk space again: mail is accepted");
         Ok(())
     }
 

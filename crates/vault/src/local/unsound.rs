@@ -26,8 +26,7 @@ impl Unsound {
         self.metrics.damage.increment();
         tracing::error!(
             what,
-            "the database is damaged: nothing is written any more, and what can be read is served; stop the server and run: \
-             sealpost store repair"
+            "the database is damaged and is now read-only; stop the server and run: sealpost store repair"
         );
         let _ = self.first.set(what);
     }

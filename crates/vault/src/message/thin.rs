@@ -90,7 +90,7 @@ impl Known {
         };
         let known = Known { sha256: *sha256, head: plain.slice(DIGEST_BYTES..) };
         if known.head.len() as u64 > layout.raw_bytes {
-            return Err(Error::corrupt("there are more octets than the message has"));
+            return Err(Error::corrupt("more bytes than the size of the message"));
         }
         Ok(known)
     }
@@ -254,9 +254,7 @@ impl Source {
         };
         let body = bodies.body(wanted).await?;
         if body.size() != wanted.size {
-            return Err(Error::elsewhere(
-                "what was fetched is another message than the one whose body was given up",
-            ));
+            return Err(Error::elsewhere("the fetched message differs from the one with the evicted body"));
         }
         let batches = body.batches(range);
         // It stays as long as it is read.

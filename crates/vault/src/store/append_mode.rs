@@ -60,22 +60,23 @@ impl Store {
                     return Ok(self);
                 }
                 tracing::info!(
-                    "conditional creates work here, but whoever came first did not rely on them: entries are written as \
-                     siblings (sealpost store probe --reset-append-mode changes that when no server runs)"
+                    "conditional creates work from here, but the bucket's recorded append mode is siblings, \
+                     so entries are written as siblings (to change it, stop all servers and run: sealpost \
+                     store probe --reset-append-mode)"
                 );
                 Ok(Self::remote(remote.clone(), Appends::Siblings))
             }
             ([Appends::Conditional], Appends::Siblings) => Err(Error::invalid(
-                "other servers rely on this store's conditional creates, which do not work from here: entries would be \
-                 overwritten. Is there a proxy in between, or another endpoint? If the store has changed for good, stop all servers \
-                 and run: sealpost store probe --reset-append-mode",
+                "other servers rely on this store's conditional creates, which do not work from here: entries \
+                 would be overwritten. Check for a proxy in between, or another endpoint. After a permanent \
+                 change of the store, stop all servers and run: sealpost store probe --reset-append-mode",
             )),
             ([], _) => {
                 Err(Error::retry(format!("{MODE_MARKERS}/{} was written and is not listed", found.name())))
             }
             _ => Err(Error::invalid(
-                "servers that were the first to use this store did not find the same: one relies on its conditional creates, \
-                 another cannot. Stop all servers and run: sealpost store probe --reset-append-mode",
+                "the bucket records two append modes: its first servers disagreed whether conditional creates \
+                 work. Stop all servers and run: sealpost store probe --reset-append-mode",
             )),
         }
     }

@@ -243,7 +243,7 @@ impl Store {
 
     /// Removes what was just written, so that it is not taken for a copy the next time.
     async fn take_back(&self, path: &str) -> Error {
-        let error = Error::corrupt(format!("{path}: what was read back is not what was written"));
+        let error = Error::corrupt(format!("{path}: the bytes read back differ from those written"));
         match self.delete(path).await {
             Ok(()) => error,
             Err(e) => error.with_source(e),

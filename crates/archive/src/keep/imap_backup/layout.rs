@@ -206,16 +206,13 @@ fn open_ours(paths: &Paths, header: Header, purpose: Purpose) -> Result<(MboxFil
     }
     if let Some(orphans) = orphans {
         files.notice(format!(
-            "{}: the mbox was changed by another program; what is not as the copy had it, and what follows, is in {}",
+            "{}: another program changed the mbox; its data from the first difference on is in {}",
             header.folder,
             orphans.display()
         ));
     }
     if last.shown.is_some() && published.is_none() && !some_lost {
-        files.notice(format!(
-            "{}: its .imap was removed, or is not as it was left; written anew",
-            header.folder
-        ));
+        files.notice(format!("{}: its .imap file was removed or changed; written again", header.folder));
     }
     if published.is_none() && (some_lost || paths.json.exists() || contents.known.present() > 0) {
         files.publish(&contents)?;

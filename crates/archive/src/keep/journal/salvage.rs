@@ -31,8 +31,8 @@ impl Salvaged {
     pub fn notice(&self, folder: &str) -> String {
         let Salvaged { aside, unread } = self;
         format!(
-            "{folder}: its journal was damaged: what can be read of it is taken over, {unread} places cannot; `archive verify --all --repair` \
-             finds and fetches what was in them; as it was, it is in {}",
+            "{folder}: its journal is damaged: all readable records are kept, {unread} places are unreadable; \
+             `archive verify --all --repair` fetches their messages again; the damaged journal is in {}",
             aside.display()
         )
     }

@@ -93,7 +93,7 @@ fn wherever_it_is_cut_what_was_committed_is_there() {
         if complete == 0 {
             assert_eq!(Journal::peek(&path).err().unwrap().kind(), sealpost_base::Kind::Corrupt);
             assert!(Journal::open(&path, |_, _| Ok(())).is_err());
-            assert_eq!(fs::read(&path).unwrap(), &whole[..cut], "what is damaged is left as it is");
+            assert_eq!(fs::read(&path).unwrap(), &whole[..cut], "a damaged file does not change");
             continue;
         }
         let peeked = Journal::peek(&path).unwrap();
@@ -134,7 +134,7 @@ fn every_changed_byte_is_noticed() {
             // Whose it is is said at the beginning alone.
             Err(_) => {
                 assert_eq!(complete, 0, "{at}");
-                assert_eq!(fs::read(&path).unwrap(), changed, "what is damaged is left as it is");
+                assert_eq!(fs::read(&path).unwrap(), changed, "a damaged file does not change");
                 continue;
             }
         };

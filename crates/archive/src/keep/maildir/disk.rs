@@ -69,7 +69,7 @@ impl Disk {
 #[cfg(target_os = "linux")]
 fn sync_file_system(directory: &File) -> Result<()> {
     let failed =
-        |e| Error::retry("what was written did not reach the disk").with_source(std::io::Error::from(e));
+        |e| Error::retry("a written file did not reach the disk").with_source(std::io::Error::from(e));
     rustix::fs::syncfs(directory).map_err(failed)
 }
 

@@ -433,7 +433,7 @@ pub fn open(path: &Path, message: &Message) -> Result<File> {
     let length = file.metadata().map_err(|e| io_error(path, e))?.len();
     if length > message.length {
         let (path, more) = (path.display(), length - message.length);
-        return Err(Error::corrupt(format!("{path}: {more} octets were added to the message")));
+        return Err(Error::corrupt(format!("{path}: {more} bytes were added to the message")));
     }
     Ok(file)
 }

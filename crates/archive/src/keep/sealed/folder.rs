@@ -120,7 +120,7 @@ impl SealedFolder {
         let mut names = [record_name(mailbox), aside_name(mailbox)].into_iter();
         let name = names.find(|name| state.object(name).is_some()).ok_or_else(missing)?;
         let record: FolderRecord = minicbor::decode(state.object(&name).unwrap_or_default())
-            .map_err(|e| Error::corrupt("what is known of the folder cannot be read").with_source(e))?;
+            .map_err(|e| Error::corrupt("the record of the folder cannot be read").with_source(e))?;
         let uids = Uids::read(&state, found);
         let (mut known, mut names) = (Known::new(), HashMap::new());
         for (server, local) in uids.iter() {

@@ -178,15 +178,13 @@ pub fn check_room(state: &AccountState, events: &[Event]) -> Result<()> {
                 None => (bytes, count) = (bytes + name.len() + value.len(), count + 1),
             }
             if value.len() > limits::ACCOUNT_OBJECT_BYTES {
-                return Err(Error::limit(
-                    "what is known of a folder does not fit into an object of the account",
-                ));
+                return Err(Error::limit("the UIDs of a folder do not fit into one object of the account"));
             }
         }
     }
     if bytes > limits::ACCOUNT_OBJECTS_BYTES || count > limits::ACCOUNT_OBJECTS {
         return Err(Error::limit(
-            "the account has no room for the UIDs of more messages: use another account",
+            "the account has reached its limit on stored UIDs: use another account for more messages",
         ));
     }
     Ok(())

@@ -19,7 +19,7 @@ use crate::mail::base64_line;
 
 /// How long a client in IDLE may take to be told of a delivery.
 const NOTICE_PATIENCE: Duration = Duration::from_secs(10);
-/// After so many in a row of which nobody was told, nobody is waited for any more.
+/// After so many deliveries in a row without a notification, the run waits for none any more.
 const UNTOLD: u32 = 5;
 
 /// A connection to an SMTP or LMTP server.
@@ -30,7 +30,7 @@ pub struct Smtp {
     protocol: Protocol,
     auth: bool,
     out: Vec<u8>,
-    /// Deliveries in a row that nobody was told of.
+    /// Deliveries in a row without a notification.
     untold: u32,
     _open: Open,
 }
@@ -321,7 +321,7 @@ impl Smtp {
                 let left = thread.shared.notices.retract(one);
                 for _ in 0..left {
                     thread.error("notification", "timeout", || {
-                        format!("a client in IDLE was not told within {NOTICE_PATIENCE:?}")
+                        format!("the server did not notify a client in IDLE within {NOTICE_PATIENCE:?}")
                     });
                 }
             }

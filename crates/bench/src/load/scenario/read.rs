@@ -24,7 +24,7 @@ pub struct Overrides {
 
 /// The keys of a phase, and what they mean.
 pub const PHASE_KEYS: [(&str, &str); 21] = [
-    ("name", "what it is called in the report"),
+    ("name", "its name in the report"),
     ("protocol", "imap (the default), smtp or lmtp"),
     ("setup", "true: it prepares what the next phases measure"),
     ("connections", "how many clients [1]"),
@@ -274,7 +274,7 @@ impl<'t> Reader<'t> {
         if phase.auth && phase.protocol != Protocol::Smtp {
             self.fail(line, "auth is for protocol = \"smtp\"");
         }
-        let waits = |action: &Action| matches!(action, Action::Idle { limit: None, until_told: false });
+        let waits = |action: &Action| matches!(action, Action::Idle { limit: None, until_notified: false });
         if !phase.hold && !phase.alongside && phase.actions().any(waits) {
             self.fail(line, "IDLE without a time never ends: give it one, or the phase `hold = true`");
         }

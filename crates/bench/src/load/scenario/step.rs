@@ -66,7 +66,7 @@ pub enum Action {
         /// How long at most.
         limit: Option<Duration>,
         /// Not longer than until something is told.
-        until_told: bool,
+        until_notified: bool,
     },
     /// Delivers the next message of a data set to the next account.
     Deliver(String),
@@ -93,7 +93,7 @@ pub struct Fill {
 pub const VERBS: [(&str, &str); 10] = [
     ("LOGIN", "log in as the client's account"),
     ("LOGOUT", "say goodbye and close"),
-    ("RECONNECT", "close, connect anew, do the first steps again"),
+    ("RECONNECT", "close, connect again, repeat the first steps"),
     ("WAIT 5s", "wait; also \"2s..10s\" and \"about 30s\""),
     ("FRESH {Bench/x}", "make an empty mailbox; one that is there is removed first"),
     (
@@ -103,7 +103,8 @@ pub const VERBS: [(&str, &str); 10] = [
     ("APPEND {Bench/x} tiny", "append the next message of a data set; flags may follow: (\\Seen)"),
     (
         "IDLE 10m",
-        "stay in IDLE that long, or without a time until the end; `IDLE 10m until told`: or until something is told",
+        "stay in IDLE that long, or without a time until the end; `IDLE 10m until notified`: or until the \
+         server reports a change",
     ),
     ("DELIVER tiny", "with SMTP and LMTP: deliver the next message of a data set to the next account"),
     ("any other", "an IMAP command, sent as it is"),
@@ -324,12 +325,12 @@ fn append(text: &str) -> Result<Action, String> {
 }
 
 fn idle(text: &str) -> Result<Action, String> {
-    let (time, until_told) = match text.strip_suffix("until told") {
+    let (time, until_notified) = match text.strip_suffix("until notified") {
         Some(time) => (time.trim(), true),
         None => (text, false),
     };
     let limit = if time.is_empty() { None } else { Some(duration(time)?) };
-    Ok(Action::Idle { limit, until_told })
+    Ok(Action::Idle { limit, until_notified })
 }
 
 fn data(text: &str) -> Result<String, String> {

@@ -151,7 +151,7 @@ impl Piece {
         let (name, argument) = inner.split_once(':').unwrap_or((inner, "1"));
         let count = || match argument.parse() {
             Ok(count) if count > 0 => Ok(count),
-            _ => Err(format!("{{{inner}}}: what follows the colon is how many messages, from 1")),
+            _ => Err(format!("{{{inner}}}: write the number of messages after the colon, 1 or more")),
         };
         let plain =
             |piece| if inner.contains(':') { Err(format!("{{{name}}} takes no number")) } else { Ok(piece) };
@@ -228,7 +228,7 @@ pub(super) fn closing(text: &str) -> Option<usize> {
 
 fn unknown(name: &str) -> String {
     if name.eq_ignore_ascii_case("inbox") {
-        return "INBOX is written without braces; what is in braces is filled in".into();
+        return "write INBOX without braces; braces are for values that the bench fills in".into();
     }
     let names = PLACEHOLDERS.iter().map(|(name, _)| *name);
     match suggest::nearest(name, names.clone()) {
@@ -314,7 +314,7 @@ mod tests {
             ("FETCH {n", "a { without its }"),
             ("FETCH {n:0}", "{n:0}: what follows the colon is how many messages, from 1"),
             ("X {user:3}", "{user} takes no number"),
-            ("SELECT {INBOX}", "INBOX is written without braces; what is in braces is filled in"),
+            ("SELECT {INBOX}", "write INBOX without braces; braces are for values that the bench fills in"),
             ("SELECT {Bench/*}", "{Bench/*} is no name for a mailbox"),
             ("a\r\nb", "a command is one line"),
         ] {

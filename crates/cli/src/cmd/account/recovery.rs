@@ -39,7 +39,7 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     let (record, root) = unlock(&place, &args.account.name, &args.password, Accept::Password).await?;
     let code = place.directory.set_recovery(&record.name, &root).await?;
     global.output().note(format_args!(
-        "the recovery code of {}; write it down, it is shown this once, and keep it where nobody else looks:",
+        "recovery code for {}; it is shown only once: write it down and keep it in a safe place:",
         record.name
     ));
     let made = Made { account: record.name.to_string(), recovery_code: code.to_string() };

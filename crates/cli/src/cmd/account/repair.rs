@@ -94,6 +94,6 @@ impl Repaired {
             format!("\n  log {}: {problems}; entry {} says so", log.log, log.recorded_at)
         };
         let lines: String = self.logs.iter().map(line).collect();
-        format!("repaired {}: mail programs fetch its mailboxes anew{lines}", self.account)
+        format!("repaired {}: mail programs fetch its mailboxes again{lines}", self.account)
     }
 }

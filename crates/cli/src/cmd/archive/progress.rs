@@ -182,7 +182,7 @@ impl Observer for Shown {
         if folder.lost > 0 {
             let uids: Vec<String> = folder.lost_of.iter().take(20).map(u32::to_string).collect();
             self.note(&format!(
-                "{}: {} bodies that were given up are no longer on the server, and nowhere else{}{}",
+                "{}: {} evicted bodies are lost: the server no longer has them{}{}",
                 folder.name,
                 HumanCount(folder.lost),
                 if uids.is_empty() { "" } else { ": UID " },
@@ -198,8 +198,8 @@ impl Observer for Shown {
         if let Some(bars) = &self.bars {
             let mut all = bars.given_up.lock().unwrap_or_else(|e| e.into_inner());
             *all = (all.0 + messages, all.1 + octets);
-            let (messages, octets) = (HumanCount(all.0), HumanBytes(all.1));
-            bars.total.set_message(format!("{messages} bodies evicted, {octets}"));
+            let (messages, bytes) = (HumanCount(all.0), HumanBytes(all.1));
+            bars.total.set_message(format!("{messages} bodies evicted, {bytes}"));
         }
     }
 

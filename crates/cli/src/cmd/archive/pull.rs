@@ -309,7 +309,7 @@ impl<'a> Summary<'a> {
             }
             if let Some(bodies) = &self.bodies {
                 text.push_str(&format!(
-                    "\nof what is in the copy, {} bodies would be given up, {}",
+                    "\n{} bodies of the copy would be evicted, {}",
                     HumanCount(bodies.now),
                     HumanBytes(bodies.now_bytes)
                 ));
@@ -341,7 +341,7 @@ impl<'a> Summary<'a> {
         }
         if self.lost > 0 {
             text.push_str(&format!(
-                "; {} BODIES LOST that were given up and are no longer on the server",
+                "; {} EVICTED BODIES LOST: the server no longer has them",
                 HumanCount(self.lost)
             ));
         }

@@ -86,12 +86,14 @@ pub fn run(args: Args, global: &Global) -> Result<ExitCode> {
 fn warn_of(name: &str, account: &Remembered) {
     if account.server.password_file.is_none() && account.server.token_command.is_none() {
         warn(format_args!(
-            "sealpost: {name}: nobody can be asked for the server's password then: remember it with --password-file or --token-command"
+            "sealpost: {name}: a scheduled pull cannot prompt for the server's password: add the account with \
+             --password-file or --token-command"
         ));
     }
     if account.format == Format::Sealpost && account.copy_password_file.is_none() {
         warn(format_args!(
-            "sealpost: {name}: nobody can be asked for the copy's password then: remember it with --copy-password-file"
+            "sealpost: {name}: a scheduled pull cannot prompt for the copy's password: add the account with \
+             --copy-password-file"
         ));
     }
 }

@@ -27,7 +27,7 @@ pub fn on_signals() -> Result<watch::Receiver<bool>> {
                 std::process::exit(i32::from(crate::exit::TEMPORARY));
             }
             first = false;
-            warn("sealpost: stopping; what is complete is being committed");
+            warn("sealpost: stopping after a commit of all complete messages");
             stop.send_replace(true);
         }
     });

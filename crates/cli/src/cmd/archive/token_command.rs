@@ -55,7 +55,7 @@ impl TokenCommand {
         BufReader::new(stdout.take(most as u64 + 2)).read_until(0, &mut printed).await.map_err(cannot)?;
         printed.pop_if(|last| *last == 0);
         if printed.len() > most {
-            return Err(failed(&format!("prints more than {most} octets")));
+            return Err(failed(&format!("prints more than {most} bytes")));
         }
         let status = child.wait().await.map_err(cannot)?;
         if status.success() { Ok(printed) } else { Err(failed(&format!("failed: {status}"))) }

@@ -153,7 +153,7 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
         global.output().outcome(shown.good && shown.doubled == 0, &shown, Folder::text)?;
     }
     if some && !args.repair && !global.json {
-        warn("sealpost: `verify --repair` fetches again what is missing, different or damaged");
+        warn("sealpost: `verify --repair` fetches missing, different and damaged messages again");
     }
     let good = report.folders.iter().all(FolderReport::is_good);
     Ok(ExitCode::from(chosen.status(false, good)?))
@@ -189,7 +189,7 @@ impl<'a> Folder<'a> {
     fn text(&self) -> String {
         let mark = if self.good { "ok    " } else { "FAILED" };
         let mut text = format!(
-            "{mark} {}: {} of {} messages, {} compared octet by octet",
+            "{mark} {}: {} of {} messages, {} compared byte by byte",
             self.folder,
             HumanCount(self.kept.saturating_sub(self.gone)),
             HumanCount(self.messages),
@@ -207,7 +207,7 @@ impl<'a> Folder<'a> {
         }
         let twice =
             "no longer on the server, which has the same message under another UID: the copy has it twice";
-        let lost = "given up, and no longer on the server (`pull --delete` removes what is left of them)";
+        let lost = "evicted, and no longer on the server (`pull --delete` removes their headers too)";
         let beyond = "damaged, and no longer on the server: it stays as it is";
         let uids = [
             ("repaired", &self.repaired_uids),

@@ -100,7 +100,7 @@ async fn one(store: &Store, account: AccountId, message: &Message) -> sealpost_b
     let path = || message::path(account, message.object);
     if structure.size != message.size() {
         let (has, said) = (structure.size, message.size());
-        return Err(Error::corrupt(format!("{} has {has} octets, not {said} as the log says", path())));
+        return Err(Error::corrupt(format!("{} has {has} bytes; the log says {said}", path())));
     }
     if Structure::decode(&reader.structure().await?)? != structure {
         return Err(Error::corrupt(format!("{}: the stored structure is not that of the message", path())));
@@ -118,7 +118,10 @@ async fn thin(reader: &MessageReader, account: AccountId, message: &Message) -> 
     Text::decode(&reader.text().await?).map_err(|e| e.context(path()))?;
     if structure.size != message.size() {
         let (has, said) = (structure.size, message.size());
-        return Err(Error::corrupt(format!("{} is of {has} octets, not {said} as the log says", path())));
+        return Err(Error::corrupt(format!(
+            "{} is of a message of {has} bytes; the log says {said}",
+            path()
+        )));
     }
     Ok(Kept::Thin)
 }

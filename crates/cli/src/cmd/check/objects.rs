@@ -114,8 +114,8 @@ pub async fn unclaimed(place: &Place, claimed: &BTreeSet<AccountId>, report: &mu
         }
     }
     for id in logs {
-        let problem = "there is mail here of an account or shared mailbox, and no record that names it can be read: nobody \
-                       comes to it";
+        let problem = "the store has mail of an account or shared mailbox, but no readable record names it: \
+                       no user can open it";
         report.found(At::Object(format!("acct/{id}")), problem);
     }
     Ok(())

@@ -293,8 +293,8 @@ impl Report {
                 _ => (&self.without_key[..], String::new()),
             };
             self.output.note(format_args!(
-                "without a password only the log's chain was checked, and how the messages end that are there; \
-                 not whether some are missing, nor what is in them, of {}{more}",
+                "without a password, check verified only the chain of the log and the ends of the existing \
+                 messages, not their contents and not whether messages are missing, of {}{more}",
                 shown.join(", ")
             ));
         }
@@ -340,23 +340,23 @@ impl Whole<'_> {
         }
         let damaged = self.problem_count - self.unread_count;
         text.push_str(&match (damaged, self.unread_count) {
-            (0, 0) => "nothing is wrong".to_owned(),
-            (0, n) => format!("{n} of what there is could not be read: not checked, and no sign of damage"),
-            (1, 0) => "1 problem was found".to_owned(),
-            (n, 0) => format!("{n} problems were found"),
-            (n, m) => format!(
-                "{n} problems were found, and {m} of what there is could not be read, which is no damage"
-            ),
+            (0, 0) => "no damage found".to_owned(),
+            (0, n) => {
+                format!("{n} objects could not be read and were not checked; this is no sign of damage")
+            }
+            (1, 0) => "1 problem found".to_owned(),
+            (n, 0) => format!("{n} problems found"),
+            (n, m) => {
+                format!("{n} problems found; {m} objects could not be read, which is no sign of damage")
+            }
         });
         if self.needs_repair {
-            text.push_str(
-                "\nfirst of all the database itself has to be repaired: stop the server, and run sealpost store repair",
-            );
+            text.push_str("\nrepair the database first: stop the server, and run sealpost store repair");
         }
         if damaged > 0 {
             text.push_str(
-                "\nwhat is missing comes back from a backup, as far as that has it: sealpost backup BACKUP STORE. \
-                 What is damaged has to be removed first (docs/guide/troubleshooting.md)",
+                "\nrestore missing objects from a backup: sealpost backup BACKUP STORE. Remove damaged \
+                 objects first (docs/guide/troubleshooting.md)",
             );
         }
         text

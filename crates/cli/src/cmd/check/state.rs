@@ -61,6 +61,6 @@ fn rows(state: &AccountState, mailbox: &Mailbox, wrong: &mut impl FnMut(String))
     let counted = (bytes, unseen, deleted);
     let kept = (mailbox.bytes(), mailbox.unseen(), mailbox.deleted());
     if counted != kept {
-        wrong(format!("(octets, unseen, deleted) are kept as {kept:?} and counted as {counted:?}"));
+        wrong(format!("(bytes, unseen, deleted) are stored as {kept:?} and counted as {counted:?}"));
     }
 }

@@ -61,7 +61,8 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
         None => config.store.directory(&config.directory),
     };
     let Some(directory) = directory else {
-        let why = "the store is a bucket: it has no database to repair (sealpost check says what is damaged)";
+        let why =
+            "the store is a bucket: it has no database to repair (sealpost check names damaged objects)";
         return Err(Usage(why.into()).into());
     };
     let shown = directory.display().to_string();
@@ -99,7 +100,7 @@ impl Done {
         }
         text.push_str(&match self.remedy {
             "none" => format!("{store}: the database is sound ({objects} objects); nothing was changed"),
-            "reindexed" => format!("{store}: the indexes were built anew; all {objects} objects are there"),
+            "reindexed" => format!("{store}: rebuilt the indexes; all {objects} objects are there"),
             _ => format!("{store}: {objects} objects were copied into a new database"),
         });
         if let Some(kept) = &self.kept {

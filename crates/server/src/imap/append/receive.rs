@@ -258,7 +258,7 @@ fn unknown_encoding() -> Failure {
 
 /// RFC 4469 §4.2, RFC 7889 §4
 fn too_big(most: u64) -> Failure {
-    Reply::no(Code::TooBig, format!("a message may have at most {most} octets")).into()
+    Reply::no(Code::TooBig, format!("message exceeds the limit of {most} bytes")).into()
 }
 
 fn missing() -> Failure {
@@ -267,5 +267,5 @@ fn missing() -> Failure {
 
 /// RFC 3502 §6.3.11: a message of no octets is an error, by which a client cancels the command.
 fn nothing() -> Failure {
-    Reply::refused("a message without octets: nothing was appended").into()
+    Reply::refused("empty message: nothing was appended").into()
 }

@@ -62,12 +62,14 @@ impl End {
             End::Shutdown => Some("server is shutting down"),
             End::Errors => Some("too many bad commands"),
             End::Fatal(reason) => Some(reason),
-            End::Http => Some("this is no web server"),
-            End::NoMemory => Some("no memory for long commands now, come back later"),
+            End::Http => Some("this is not a web server"),
+            End::NoMemory => Some("not enough memory for long commands; retry later"),
             End::MailboxGone => {
                 Some("the selected mailbox was deleted, renumbered, or may not be read any more")
             }
-            End::Crowded => Some("no memory for a mailbox with so many gaps now, come back later"),
+            End::Crowded => {
+                Some("not enough memory for a mailbox with so many gaps between UIDs; retry later")
+            }
             End::Revoked => Some("this login is no longer valid"),
         }
     }

@@ -122,7 +122,7 @@ fn decide(
 fn refusal(refused: Refused) -> Reply {
     let (code, text) = match refused {
         Refused::TooLong(most) => (MetadataCode::MaxSize(most as u64), "a value is too long"),
-        Refused::TooMany => (MetadataCode::TooMany, "there is no room for more metadata"),
+        Refused::TooMany => (MetadataCode::TooMany, "too many metadata entries; remove some first"),
     };
     Reply::no(Code::Metadata(code), text)
 }

@@ -13,16 +13,16 @@ pub fn fuzz_proxy_header(data: &[u8]) {
     let mut read = 0;
     let complete = loop {
         match parse(&data[..read]) {
-            Some(Header::Wants(0)) => panic!("nothing is asked for"),
+            Some(Header::Wants(0)) => panic!("wants zero bytes"),
             Some(Header::Wants(more)) if read + more <= data.len() => read += more,
             Some(Header::Says(_)) => break true,
             _ => break false,
         }
     };
-    assert!(read <= LINE_BYTES.max(FIXED_BYTES + PROXY_HEADER_BYTES), "{read} octets of a header");
+    assert!(read <= LINE_BYTES.max(FIXED_BYTES + PROXY_HEADER_BYTES), "a header of {read} bytes");
     for had in (0..read).filter(|_| complete) {
         match parse(&data[..had]) {
-            Some(Header::Wants(more)) => assert!(had + more <= read, "{had}: what follows is the client's"),
+            Some(Header::Wants(more)) => assert!(had + more <= read, "{had}: read more than the header"),
             other => panic!("{had}: {other:?}"),
         }
     }

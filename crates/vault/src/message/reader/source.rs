@@ -110,7 +110,7 @@ impl Source {
         let again = e.kind() == Kind::Corrupt && self.store.forget(path).await;
         if again {
             // If it stays so, whoever asked says what is damaged.
-            tracing::debug!(path, error = %e, "what was read could not be opened; it is read once more");
+            tracing::debug!(path, error = %e, "a message section could not be opened; reading it again");
         }
         again
     }

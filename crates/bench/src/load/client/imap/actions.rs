@@ -60,7 +60,7 @@ impl Imap {
             Action::Fresh(mailbox) => self.fresh(mailbox, name, from).await,
             Action::Fill(fill) => self.fill(fill, name, from).await,
             Action::Append { mailbox, data, flags } => self.append(mailbox, data, flags, counted).await,
-            Action::Idle { limit, until_told } => self.idle(*limit, *until_told, counted).await,
+            Action::Idle { limit, until_notified } => self.idle(*limit, *until_notified, counted).await,
             Action::Clean => self.clean(name).await,
             // Done by whoever drives the client: it takes a new connection.
             Action::Reconnect | Action::Deliver(_) => Ok(()),
@@ -186,7 +186,7 @@ impl Imap {
     async fn idle(
         &mut self,
         limit: Option<Duration>,
-        until_told: bool,
+        until_notified: bool,
         counted: Counted<'_>,
     ) -> Result<(), Fail> {
         let thread = self.client.thread.clone();
@@ -206,10 +206,10 @@ impl Imap {
         self.state.idle = Some(thread.shared.notices.enter(self.client.account));
         self.line = Vec::new();
         self.out = Vec::new();
-        if limit.is_none() && !until_told {
+        if limit.is_none() && !until_notified {
             (self.client.settled)();
         }
-        let waited = self.wait_idle(limit, until_told).await;
+        let waited = self.wait_idle(limit, until_notified).await;
         if let Some(next) = self.state.idle.take() {
             thread.shared.notices.leave(self.client.account, next);
         }
@@ -233,10 +233,10 @@ impl Imap {
 
     /// Waits in IDLE. False if it was the phase's end that ended it: then all who wait end it together, which nobody asked for and
     /// which is not counted.
-    async fn wait_idle(&mut self, limit: Option<Duration>, until_told: bool) -> Result<bool, Fail> {
+    async fn wait_idle(&mut self, limit: Option<Duration>, until_notified: bool) -> Result<bool, Fail> {
         let client = self.client.clone();
         // Who stays in IDLE stays beyond the phase's end.
-        let stays = limit.is_none() && !until_told;
+        let stays = limit.is_none() && !until_notified;
         let wanted = limit.unwrap_or(Duration::MAX);
         let limit = if stays { wanted } else { client.within_phase(wanted) };
         let over = async {
@@ -252,7 +252,7 @@ impl Imap {
             if self.state.bye {
                 return Err(Fail::Closed(format!("BYE {}", self.state.last_text)));
             }
-            if until_told && self.state.told {
+            if until_notified && self.state.told {
                 return Ok(true);
             }
             tokio::select! {

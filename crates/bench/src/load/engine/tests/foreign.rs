@@ -67,7 +67,7 @@ fn who_says_nothing_may_be_waiting_for_tls() {
     let smtp = run_paused(&deliver, Target { imap: None, smtp: Some(greets("")), ..with_imap(greets("")) });
     for outcome in [imap, smtp] {
         let failure = &command(&outcome, "p", "CONNECT").errors["timeout"];
-        assert!(failure.example.contains("does it speak TLS from the first byte"), "{failure:?}");
+        assert!(failure.example.contains("is this a port with implicit TLS"), "{failure:?}");
     }
 }
 
@@ -167,7 +167,7 @@ fn whoever_waits_in_idle_goes_when_the_phase_ends() {
             "name = \"x\"\n[[phase]]\nname = \"p\"\nconnections = 3\nduration = \"10s\"\nsteps = [\"NOOP\", \"{step}\"]\n"
         )
     };
-    for step in ["IDLE 8s", "IDLE 30s until told", "IDLE until told", "WAIT 30s"] {
+    for step in ["IDLE 8s", "IDLE 30s until notified", "IDLE until notified", "WAIT 30s"] {
         let outcome = run_paused(&scenario(&text(step)), null_target());
         let seconds = outcome.phases[0].seconds();
         assert!((9.9..10.5).contains(&seconds), "{step}: {seconds}");

@@ -51,7 +51,7 @@ impl Answers for Terminal {
         out.flush()?;
         let mut line = String::new();
         if std::io::stdin().lock().read_line(&mut line).context("the answer")? == 0 {
-            return Err(Usage("nothing was said, and nothing is remembered".into()).into());
+            return Err(Usage("no answer; the account is not remembered".into()).into());
         }
         Ok(line.trim().to_owned())
     }
@@ -136,7 +136,7 @@ impl Login {
     pub fn place(&self) -> Result<Place> {
         // Who it is does not matter to reach the server.
         let user = Some(self.server.user.clone().unwrap_or_default());
-        ServerArgs { user, ..self.server.clone() }.place()?.context("a host was said")
+        ServerArgs { user, ..self.server.clone() }.place()?.context("no host was given")
     }
 
     /// The server, before anybody logs in.
@@ -293,7 +293,7 @@ fn something(who: &mut impl Answers, question: &str, before: Option<&str>) -> Re
             _ => {}
         }
     }
-    Err(Usage(format!("{question}: nothing was said, and nothing is remembered")).into())
+    Err(Usage(format!("{question}: no answer; the account is not remembered")).into())
 }
 
 #[cfg(test)]
