@@ -52,7 +52,7 @@ impl message::Bodies for OfAccount {
     fn body(&self, wanted: Wanted) -> BoxFuture<'static, Result<Arc<Spooled>>> {
         match self.0.upgrade() {
             Some(account) => self.1.body(account, wanted),
-            None => Box::pin(async { Err(Error::retry("the account was unloaded meanwhile")) }),
+            None => Box::pin(async { Err(Error::retry("the account was evicted from memory meanwhile")) }),
         }
     }
 }
@@ -108,10 +108,10 @@ impl Account {
     ) -> Result<GivenUp> {
         if self.store().wants_packs() {
             // Packs have the messages once more.
-            return Err(Error::invalid("bodies can be given up in a local store only, not in a bucket"));
+            return Err(Error::invalid("bodies can be evicted in a local store only, not in a bucket"));
         }
         if self.is_damaged() {
-            return Err(Error::corrupt("the account is damaged: nothing is removed from it"));
+            return Err(Error::corrupt("the account is damaged: no objects are removed"));
         }
         let mut done = GivenUp::default();
         let thin = stream::iter(messages).map(|message| async move {

@@ -56,7 +56,7 @@ pub async fn settle(directory: &Directory, account: AccountId) -> Result<UsageRe
             return Ok(UsageRecord { usage: counted.usage, complete: true, version: version + 1 });
         }
     }
-    Err(sealpost_base::Error::retry("the usage of an account is being written by others all the time"))
+    Err(sealpost_base::Error::retry("too many concurrent changes of the usage record of an account; retry"))
 }
 
 struct Counted {

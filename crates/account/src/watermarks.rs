@@ -39,7 +39,8 @@ const PATH_BYTES: usize = 1024;
 const FILE_BYTES: usize =
     HEAD_BYTES + limits::WATERMARKS * (16 + 8) + limits::WATERMARKS * (2 + PATH_BYTES + 8) + MAC_BYTES;
 /// What the operator does about it.
-const REMEDY: &str = "if a backup was restored, confirm that with `sealpost store confirm-restore`; else put the missing objects back";
+const REMEDY: &str = "after restoring a backup, run `sealpost store confirm-restore`; otherwise restore the \
+                      missing objects";
 
 /// What was seen. Cloning shares it. The default remembers as long as the process runs.
 #[derive(Clone, Default)]
@@ -83,7 +84,7 @@ impl Watermarks {
             OnDisk::None => Seen::default(),
             OnDisk::Damaged => {
                 let path = path.display();
-                tracing::warn!(%path, "the watermarks of this node cannot be read; they start again");
+                tracing::warn!(%path, "the watermarks of this node cannot be read; starting with none");
                 Seen::default()
             }
         };
@@ -195,7 +196,8 @@ impl Watermarks {
             && self.seen().dirty
             && let Err(error) = self.save()
         {
-            tracing::warn!(%error, "a change was made, and this node would not notice if it were taken back");
+            tracing::warn!(%error, "cannot record a change in the watermarks: this node would not notice its \
+                                    loss");
         }
     }
 
@@ -254,9 +256,7 @@ impl Seen {
 
     fn take_over(&mut self, there: Seen) {
         if there.confirmed > self.confirmed {
-            tracing::warn!(
-                "an operator confirmed that the store went back: this node forgets the watermarks from before"
-            );
+            tracing::warn!("an operator confirmed a restore: this node discards its earlier watermarks");
             *self = Seen { dirty: self.dirty, ..there };
             return;
         }

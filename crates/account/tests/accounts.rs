@@ -371,7 +371,7 @@ async fn where_all_of_the_log_is_there_a_damaged_checkpoint_costs_nothing() {
     for subject in ["four", "five"] {
         let other = w.accounts();
         let again = w.open(&other).await;
-        assert!(again.is_damaged(), "nothing is removed from it");
+        assert!(again.is_damaged(), "no objects are removed");
         append(&again, &other, "INBOX", subject).await;
         assert_eq!(again.state().inbox().uid_validity(), before);
     }

@@ -154,7 +154,7 @@ impl Copy for Nothing {
     }
 
     fn look(&self, folder: &FolderName) -> Result<Box<dyn Folder>> {
-        Err(Error::not_found(format!("there is no copy, and no {folder} in it")))
+        Err(Error::not_found(format!("the copy does not exist, and so has no {folder}")))
     }
 }
 
@@ -319,8 +319,8 @@ pub trait Folder: Send {
 fn put_aside_notice(folder: &FolderName, before: u32, now: u32, place: &str) -> String {
     let became = if before == now { String::new() } else { format!(" (UIDVALIDITY {before} became {now})") };
     format!(
-        "{folder}: the server has another mailbox of this name now{became}; what the copy has of the old one is in {place}, unless the \
-         server has that one under another name; --include-superseded restores and exports it, too"
+        "{folder}: the server has a new mailbox with this name{became}; the copy's old folder is superseded \
+         and is now {place}; --include-superseded restores and exports it"
     )
 }
 
@@ -431,11 +431,11 @@ pub struct Identity {
 /// `Invalid` if it has no name, or no UIDVALIDITY (RFC 3501 §2.3.1.1).
 fn can_be_kept(folder: &FolderName, server: &Identity) -> Result<()> {
     if folder.as_str().is_empty() {
-        return Err(Error::invalid("the server lists a folder without a name, which cannot be kept"));
+        return Err(Error::invalid("the server lists a folder without a name; it cannot be backed up"));
     }
     if server.uidvalidity == 0 {
         let why = "the server sends no UIDVALIDITY for it, so its UIDs cannot be trusted";
-        return Err(Error::invalid(format!("{folder} cannot be kept: {why}")));
+        return Err(Error::invalid(format!("{folder} cannot be backed up: {why}")));
     }
     Ok(())
 }

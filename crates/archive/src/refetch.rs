@@ -129,7 +129,7 @@ impl Refetch {
             let patience = PATIENCE + Duration::from_secs(wanted.size / SLOWEST);
             let fetched = match timeout(patience, this.fetch(wanted, &places)).await {
                 Ok(fetched) => fetched,
-                Err(_) => Err(Error::retry("the server takes too long to send the body of a message")),
+                Err(_) => Err(Error::retry("timeout: the server did not send the body of a message")),
             };
             this.arrived(key, fetched).await
         });

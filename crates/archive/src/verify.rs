@@ -83,7 +83,7 @@ pub struct FolderReport {
     pub gone: u64,
     /// UIDs of those of them whose octets the server has under another UID.
     pub doubled: UidSet,
-    /// UIDs of which the server says another size than the copy has octets.
+    /// UIDs for which the server reports another size than the copy has.
     pub sizes: UidSet,
     /// Messages whose octets were compared with the server's.
     pub compared: u64,
@@ -346,7 +346,7 @@ impl Comparing<'_> {
         report.messages = u64::from(selected.messages);
         if let Some(kept) = self.kept.filter(|kept| kept.identity.uidvalidity != selected.uidvalidity) {
             let why = format!(
-                "the server's UIDVALIDITY is {} and not {}: pull first",
+                "the server's UIDVALIDITY is {}, not {}: pull first",
                 selected.uidvalidity, kept.identity.uidvalidity
             );
             return Err(Error::conflict(why));

@@ -103,10 +103,9 @@ pub fn finish() {
 
 fn tell(note: Note) {
     match note {
-        Note::Lost(lines) => tracing::error!(
-            lines,
-            "lines of the log were lost: standard error could not be written, or not quickly enough"
-        ),
+        Note::Lost(lines) => {
+            tracing::error!(lines, "log lines were dropped: standard error failed, or was too slow")
+        }
         Note::TooMany { file, line } => tracing::error!(
             file,
             line,
@@ -121,9 +120,9 @@ fn tell_panic(panic: &PanicHookInfo<'_>) {
     let message = message(panic.payload());
     let backtrace = Backtrace::capture();
     if backtrace.status() == BacktraceStatus::Captured {
-        tracing::error!(at, thread, message, %backtrace, "a mistake in this program (panic)");
+        tracing::error!(at, thread, message, %backtrace, "a bug in Sealpost (panic)");
     } else {
-        tracing::error!(at, thread, message, "a mistake in this program (panic)");
+        tracing::error!(at, thread, message, "a bug in Sealpost (panic)");
     }
 }
 

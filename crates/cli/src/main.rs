@@ -67,13 +67,13 @@ fn main() -> ExitCode {
     if let Some(reading) = reading(&cli)
         && let Err(e) = allocator::tune(reading)
     {
-        output::warn(format_args!("The allocator keeps its defaults, and more memory than is used: {e}"));
+        output::warn(format_args!("cannot tune the allocator, which may keep unused memory: {e}"));
     }
     // A server says in its configuration whether it may be looked into.
     if !matches!(cli.command, cmd::Command::Serve(_))
         && let Err(e) = inspection::leave_no_cores()
     {
-        output::warn(format_args!("A core dump of this process would hold keys, and is not prevented: {e}"));
+        output::warn(format_args!("cannot turn off core dumps, which would contain keys: {e}"));
     }
     let outcome = runtime().and_then(|runtime| {
         survive_file_limits(&runtime)?;

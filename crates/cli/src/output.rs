@@ -232,7 +232,7 @@ mod tests {
             (io(ErrorKind::PermissionDenied), Some("permission denied: run")),
             (sealpost_base::Error::retry("commit: disk I/O error").into(), Some("the disk fails to")),
             (io(ErrorKind::NotFound), None),
-            (sealpost_base::Error::denied("that is not the password").into(), None),
+            (sealpost_base::Error::denied("wrong password").into(), None),
         ] {
             let advice = advice(&error);
             assert!(

@@ -77,7 +77,7 @@ impl Place {
                 refuse_without_key(&store, &key_file).await?;
             }
             let dir = config.directory.display();
-            let why = format!("there is no mail in {dir}; name the data directory with --dir or --config");
+            let why = format!("no Sealpost data in {dir}; give the data directory with --dir or --config");
             return Err(Error::not_found(why).into());
         }
         Self::with(&config, purpose).await

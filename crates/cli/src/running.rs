@@ -43,7 +43,11 @@ pub async fn until_stopped(server: Server, mut signals: Signals, manager: Servic
     signals.begin_end();
     let cut_off = server.stop(grace).await;
     if cut_off > 0 {
-        tracing::warn!(sessions = cut_off, "sessions that did not end in time were cut off");
+        tracing::warn!(
+            sessions = cut_off,
+            "sessions that did not end within timeouts.shutdown_grace were \
+                                            disconnected"
+        );
     }
     code
 }

@@ -57,7 +57,7 @@ impl PasswordArgs {
     /// A password that is to be set; a person is asked twice.
     ///
     /// # Errors
-    /// As [`PasswordArgs::existing`], and if the two are not the same.
+    /// As [`PasswordArgs::existing`], and if the passwords do not match.
     pub async fn new_one(&self, prompt: &str) -> Result<Secret> {
         match self.given()? {
             Some(secret) => Ok(secret),
@@ -144,7 +144,7 @@ async fn typed(prompt: String, file_option: &str) -> Result<Zeroizing<String>> {
 /// Asks for a new secret, twice.
 ///
 /// # Errors
-/// As [`ask`], and if the two are not the same, three times.
+/// As [`ask`], and if the passwords do not match, three times.
 pub async fn ask_twice(prompt: &str, file_option: &str) -> Result<Secret> {
     for _ in 0..3 {
         let first = ask(prompt.to_owned(), file_option).await?;
@@ -152,9 +152,9 @@ pub async fn ask_twice(prompt: &str, file_option: &str) -> Result<Secret> {
         if first.bytes() == second.bytes() {
             return Ok(first);
         }
-        warn("the two are not the same");
+        warn("the passwords do not match");
     }
-    anyhow::bail!("they were never the same; no password was set");
+    anyhow::bail!("the passwords do not match; no password was set");
 }
 
 fn trim(line: &[u8]) -> &[u8] {

@@ -239,7 +239,7 @@ fn what_is_no_log_entry_is_named_and_nothing_waits_for_it() {
     let entries: u64 = home.check().0["checked"]["log_entries"].as_u64().unwrap();
     let next = plant(&home, entries + 1, None);
     assert_eq!(problem(&home)["path"], next.as_str());
-    assert!(problem(&home)["problem"].as_str().unwrap().contains("the log goes on behind it"));
+    assert!(problem(&home)["problem"].as_str().unwrap().contains("the log continues after it"));
     let far = [plant(&home, 0x8000_0000_0001, None), plant(&home, 1 << 30, Some(&first))];
     let (report, status) = home.check();
     assert_eq!((status, &report["problem_count"]), (1, &3.into()), "{report}");

@@ -108,7 +108,7 @@ fn what_is_wrong_with_a_bucket_is_said_in_plain_words() {
         (
             answering("404 Not Found", no_bucket),
             3,
-            "there is no bucket named mail at ENDPOINT; create it, or correct [store] url".to_owned(),
+            "no bucket named mail at ENDPOINT; create it, or correct [store] url".to_owned(),
         ),
         (
             answering("403 Forbidden", no_key),
@@ -119,14 +119,14 @@ fn what_is_wrong_with_a_bucket_is_said_in_plain_words() {
             answering("403 Forbidden", no_secret),
             2,
             format!(
-                "the secret is not that of the access key, says ENDPOINT; correct aws_secret_access_key in {key}"
+                "ENDPOINT rejects the secret of the access key; correct aws_secret_access_key in {key}"
             ),
         ),
         (
             answering("403 Forbidden", denied),
             1,
-            "the access key may not use the bucket named mail at ENDPOINT; allow it to read, write, list and delete \
-             objects there"
+            "the access key has no permission for the bucket named mail at ENDPOINT; allow it to read, write, \
+             list and delete objects there"
                 .to_owned(),
         ),
         (
@@ -139,16 +139,16 @@ fn what_is_wrong_with_a_bucket_is_said_in_plain_words() {
         (
             answering("400 Bad Request", malformed),
             2,
-            "ENDPOINT wants requests for the region \"garage\", and not \"here\"; correct [store] region".to_owned(),
+            "ENDPOINT requires the region \"garage\", not \"here\"; correct [store] region".to_owned(),
         ),
         (
             answering("405 Not Allowed", "<html>What do you want?</html>"),
             2,
-            "what listens at ENDPOINT answers \"405 Method Not Allowed\", and not as a store does; correct [store] \
+            "the server at ENDPOINT replies \"405 Method Not Allowed\" and is not a store; correct [store] \
              endpoint"
                 .to_owned(),
         ),
-        (nobody, 75, "nobody listens at ENDPOINT; start the store, or correct [store] endpoint".to_owned()),
+        (nobody, 75, "no server listens at ENDPOINT; start the store, or correct [store] endpoint".to_owned()),
     ] {
         let config = format!(
             "[store]\nurl = \"s3://mail/a\"\nendpoint = \"{endpoint}\"\nregion = \"here\"\n\

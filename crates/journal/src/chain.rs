@@ -523,7 +523,7 @@ impl Begun {
 }
 
 fn unknown(position: Position) -> Error {
-    Error::retry(format!("log entry {position}: others went on while it was written; it may count or not"))
+    Error::retry(format!("log entry {position}: concurrent append; outcome unknown, retry"))
 }
 
 /// What is told of a log with a checkpoint at `position` or behind it, and no entry there.
@@ -535,5 +535,5 @@ pub(crate) fn lacks_its_end(position: Position) -> Error {
 }
 
 fn busy() -> Error {
-    Error::retry("too many write to this at once")
+    Error::retry("too many concurrent writers; retry")
 }

@@ -231,7 +231,7 @@ impl Journal {
 fn taken(position: Position, why: Error) -> Error {
     match why.kind() {
         Kind::Corrupt | Kind::NotFound => {
-            Error::conflict(format!("something else is where the checkpoint at {position} was to be"))
+            Error::conflict(format!("another object is at the path of the checkpoint at {position}"))
                 .with_source(why)
         }
         _ => why,

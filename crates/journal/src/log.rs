@@ -49,7 +49,7 @@ pub(crate) enum Took {
 }
 
 pub(crate) fn trimmed_while_written(position: Position) -> Error {
-    Error::retry(format!("log entry {position}: trimmed while written; it may count or not"))
+    Error::retry(format!("log entry {position}: trimmed during the append; outcome unknown, retry"))
 }
 
 impl Journal {

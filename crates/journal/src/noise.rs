@@ -77,7 +77,7 @@ impl Judge {
             match unfit {
                 Unfit::Noise => tracing::error!(
                     %account, entry = path, why,
-                    "this object at the path of a log entry is none; it is skipped"
+                    "an object at the path of a log entry is not a log entry; it is skipped"
                 ),
                 Unfit::Damaged => tracing::error!(%account, entry = path, why, "this log entry is damaged"),
             }
@@ -130,7 +130,8 @@ pub(crate) fn damaged_end(position: Position) -> Error {
 /// What a writer is told who finds no end in a log.
 pub(crate) fn too_noisy() -> Error {
     Error::corrupt(format!(
-        "more than {} objects at the end of the log are no entries of it; \"sealpost check\" names them: remove them",
+        "more than {} objects at the end of the log are not log entries; \"sealpost check\" names them: \
+         remove them",
         limits::LOG_GAP
     ))
 }

@@ -354,7 +354,7 @@ impl Journal {
             return Ok(Some(object));
         }
         if self.chain.list(Position(place.position.0 - 1)).await?.contains(place) {
-            return Err(Error::retry(format!("the store lists {path}, and does not give it out")));
+            return Err(Error::retry(format!("{path} is listed but GET returns 404")));
         }
         Ok(None)
     }
@@ -390,7 +390,7 @@ impl Journal {
                 return Ok(Tail { position: place.position, hash, ballot, generation });
             }
         }
-        Err(Error::retry("the log grows too quickly, or what follows its last entry is missing"))
+        Err(Error::retry("the log grows too fast, or entries after the last one read are missing"))
     }
 
     /// The position of the last entry; `known` if there is none behind it. One listing if that is so.

@@ -60,7 +60,7 @@ impl Journal {
                 return Ok(Some(Repaired { breaks: left.breaks, position }));
             }
         }
-        Err(Error::retry("others append to the log all the time"))
+        Err(Error::retry("too many concurrent appends to the log; retry"))
     }
 
     /// Appends the renumbering; `None` if others were first.

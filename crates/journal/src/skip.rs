@@ -84,8 +84,9 @@ impl Journal {
         if let (Took::Ours, _) = self.renumber(&tail, next, &renumbering).await? {
             return Ok(Append::Done(tail));
         }
-        let unknown =
-            || Error::retry(format!("log entry {}: others passed over it; it may count", tail.position));
+        let unknown = || {
+            Error::retry(format!("log entry {}: skipped by other writers; outcome unknown", tail.position))
+        };
         self.claimed(after, tail).await?.ok_or_else(unknown)
     }
 
@@ -102,7 +103,7 @@ impl Journal {
                 self.store.delete(&self.log_path(tail.position)).await?;
                 return Ok(Some(Append::Lost));
             }
-            return Err(Error::retry("others went on while an entry was written; it may count or not"));
+            return Err(Error::retry("concurrent append; outcome unknown, retry"));
         }
         Ok(None)
     }

@@ -85,7 +85,7 @@ impl Journal {
             path: self.path(&place),
             position: place.position,
             is_damaged: unfit == noise::Unfit::Damaged,
-            why: why.unwrap_or_else(|| "the store gave something else a moment ago".to_owned()),
+            why: why.unwrap_or_else(|| "the store returned a different object before".to_owned()),
         })))
     }
 }

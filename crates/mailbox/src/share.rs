@@ -135,7 +135,7 @@ impl Sharing<'_> {
             if state.rights_of(to.id).is_empty() {
                 return Ok(());
             }
-            state.about().ok_or_else(|| Error::corrupt("a share does not say whose it is"))?
+            state.about().ok_or_else(|| Error::corrupt("a share record names no owner"))?
         };
         let Some(root) = self.root_of(place) else { return Ok(()) };
         let link = Link { share: place.account.id(), root, owner: Some(about.owner_name) };
@@ -203,7 +203,7 @@ impl Sharing<'_> {
             return Err(CreateError::OverQuota(OverQuota(resource)));
         }
         if self.directory.shares_of(owner.id).await?.len() >= limits::SHARES {
-            let text = "the owner has as many shared mailboxes as there may be";
+            let text = "the owner has reached the limit on shared mailboxes";
             return Err(Error::limit(text).into());
         }
         let acl = parent.account.state().acl();
@@ -274,7 +274,7 @@ impl User<'_> {
             if !access.rights(state).contains(Rights::DELETE_MAILBOX) {
                 return Err(Error::denied("you may no longer delete this mailbox"));
             }
-            let about = state.about().ok_or_else(|| Error::corrupt("a share does not say whose it is"))?;
+            let about = state.about().ok_or_else(|| Error::corrupt("a share record names no owner"))?;
             let about = About { closed: true, ..about };
             // RFC 4314 §4: the list goes with the mailbox.
             Ok((vec![about.event(), Acl::default().event()], ()))

@@ -171,7 +171,7 @@ impl UsageTracker {
             None => match self.directory.usage_record(account).await {
                 Ok(record) => record,
                 Err(error) => {
-                    tracing::warn!(%account, %error, "how much an account holds could not be looked up");
+                    tracing::warn!(%account, %error, "cannot read the usage record of an account");
                     return;
                 }
             },
@@ -230,7 +230,7 @@ impl UsageTracker {
                 self.remember(account, Known { record, delivered: Usage::default(), shared, seen });
             }
             Err(error) => {
-                tracing::warn!(%account, %error, "how much an account holds could not be written down");
+                tracing::warn!(%account, %error, "cannot write the usage record of an account");
             }
         }
     }

@@ -128,7 +128,12 @@ impl Engine {
     ) -> Result<Option<ResultPermit>, Failure<P::Interruption>> {
         let acquiring = unless_pressed(|| self.accounts.are_pressed(), self.results.acquire(messages));
         let permit = progress.await_with_progress(acquiring).await.map_err(Failure::Interrupted)?;
-        let permit = permit.ok_or_else(|| Failure::Error(Error::retry("no memory to search with now")))?;
+        let permit = permit.ok_or_else(|| {
+            Failure::Error(Error::retry(
+                "not enough memory for the search; \
+            retry later",
+            ))
+        })?;
         permit.map_err(|TooLarge| {
             let text = "the mailbox is too large to be searched with the memory of this server";
             Failure::Error(Error::limit(text))

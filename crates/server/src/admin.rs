@@ -278,7 +278,7 @@ pub(crate) fn listen(dir: &Path) -> Option<(Listener, PathBuf)> {
         }
     }
     if let Some(error) = why {
-        tracing::warn!(%error, "no admin socket: `sealpost top` cannot watch this server");
+        tracing::warn!(%error, "no admin socket: `sealpost top` cannot monitor this server");
     }
     None
 }
@@ -290,7 +290,7 @@ pub(crate) async fn serve(mut stream: Stream, ctx: Arc<Context>) {
         answered = converse(&mut stream, &ctx) => answered,
     };
     if let Err(e) = answered {
-        tracing::debug!(error = %e, "a conversation on the admin socket broke off");
+        tracing::debug!(error = %e, "a connection to the admin socket failed");
     }
 }
 

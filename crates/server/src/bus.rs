@@ -192,8 +192,8 @@ impl Node<'_> {
                             // Nothing that this node says comes back. One of two with one id would hide that the other falls
                             // silent; the other says again that it is there.
                             tracing::info!(
-                                "another node calls itself the same on the bus, as with a data directory that was copied; \
-                                 this one takes another id"
+                                "another node uses the same id on the bus, as after copying a data directory; \
+                                 this node takes a new id"
                             );
                             connection.say(subject, Presence::Leaves(self.me)).await?;
                             self.me = self.random.next_u64();
@@ -216,7 +216,7 @@ impl Node<'_> {
                 }
                 () = sleep_until(silent_at) => {
                     if asked {
-                        return Err(Error::retry("the bus has gone silent"));
+                        return Err(Error::retry("the bus no longer responds"));
                     }
                     connection.ping().await?;
                     (asked, silent_at) = (true, Instant::now() + SILENCE);
@@ -246,7 +246,7 @@ impl Node<'_> {
     fn look_round(&mut self, settled: bool, for_long: bool) {
         let missed = self.others.misses(Instant::now());
         if missed && !self.polls {
-            tracing::info!("a node has fallen silent on the bus; the store is polled for what it may append");
+            tracing::info!("a node no longer responds on the bus; polling the store for its changes");
         }
         self.poll(missed || !settled);
         if for_long {

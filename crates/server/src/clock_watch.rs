@@ -61,15 +61,15 @@ impl ClockWatch {
             if !self.doubted.swap(true, Ordering::Relaxed) {
                 tracing::error!(
                     days = ahead.as_secs() / 86_400,
-                    "the clock is far past the last time that is known: nothing is removed for good until it is set, or \
-                     confirmed if it is right and the server was off for so long (sealpost store confirm-clock)"
+                    "the clock is far past the newest known time: nothing is deleted permanently until the \
+                     clock is set, or confirmed if it is right (sealpost store confirm-clock)"
                 );
             }
             if let Some(file) = self.file.as_deref().filter(|_| state.noted == UNKNOWN) {
                 match note(file, state.newest) {
                     Ok(()) => state.noted = state.newest,
                     Err(error) => {
-                        tracing::warn!(%error, "the time was not noted; do not restart before the clock is set")
+                        tracing::warn!(%error, "cannot record the time; set the clock before you restart")
                     }
                 }
             }
@@ -80,7 +80,7 @@ impl ClockWatch {
             match note(file, now) {
                 Ok(()) => state.noted = now,
                 // A full disk: it is tried again, and what was noted before counts for as long.
-                Err(error) => tracing::debug!(%error, "the time was not noted"),
+                Err(error) => tracing::debug!(%error, "cannot record the time"),
             }
         }
         if self.doubted.swap(false, Ordering::Relaxed) {

@@ -126,8 +126,8 @@ impl Listener {
 fn cannot_listen(address: SocketAddr, error: io::Error) -> Error {
     if error.kind() == io::ErrorKind::PermissionDenied {
         return Error::invalid(format!(
-            "this user may not listen on {address}: ports below 1024 take root or CAP_NET_BIND_SERVICE (AmbientCapabilities= in a \
-             systemd unit); or choose another port"
+            "permission denied: cannot listen on {address}: ports below 1024 require root or \
+             CAP_NET_BIND_SERVICE (AmbientCapabilities= in a systemd unit); or choose another port"
         ));
     }
     Error::retry(format!("cannot listen on {address}")).with_source(error)

@@ -221,7 +221,7 @@ impl Stream {
     /// Performs the server's side of a TLS handshake, which has to finish within `timeout`.
     ///
     /// # Errors
-    /// The handshake's own; `InvalidInput` if TLS is spoken already; `TimedOut`; `OutOfMemory` if TLS has no room, or
+    /// The handshake's own; `InvalidInput` if TLS is active already; `TimedOut`; `OutOfMemory` if TLS has no room, or
     /// others have taken this handshake's.
     pub async fn start_tls(self, config: &Arc<ServerConfig>, timeout: Duration) -> io::Result<Stream> {
         // A connection holds what a handshake needs in its first moments only.

@@ -183,7 +183,7 @@ impl Server {
         self.listeners.shutdown().await;
         // Sessions have left what they know, and nothing is delivered any more.
         if tokio::time::timeout(WRITE_DOWN, self.ctx.usage.write_down()).await.is_err() {
-            tracing::warn!("not everything that accounts hold was written down before the end");
+            tracing::warn!("cannot write all usage records before the exit");
         }
         save(&self.ctx).await;
         self.bus_ends.begin();
@@ -202,11 +202,11 @@ async fn look_at_database(store: &Store) {
             if found.unfinished {
                 tracing::info!(
                     objects = found.rows,
-                    "not all of the database was looked at; sealpost check does that"
+                    "only part of the database was checked; sealpost check checks all of it"
                 );
             }
         }
-        Err(error) => tracing::warn!(%error, "cannot look whether the database is sound"),
+        Err(error) => tracing::warn!(%error, "cannot check the database for damage"),
     }
 }
 
@@ -321,7 +321,7 @@ async fn delete_expired(ctx: &Context) {
     let removed_before = before(ctx.clock.now(), ctx.settings.retention);
     match ctx.directory.delete_expired(removed_before).await {
         Ok(0) => {}
-        Ok(accounts) => tracing::info!(accounts, "removed accounts were deleted for good"),
+        Ok(accounts) => tracing::info!(accounts, "removed accounts were deleted permanently"),
         Err(e) => tracing::warn!(error = %e, "cannot look for removed accounts"),
     }
 }
@@ -381,7 +381,7 @@ async fn save_watermarks(ctx: Arc<Context>) {
 async fn save(ctx: &Context) {
     let watermarks = ctx.watermarks.clone();
     if let Err(e) = blocking(move || watermarks.save()).await {
-        tracing::warn!(error = %e, "what this node has seen of the store cannot be written down");
+        tracing::warn!(error = %e, "cannot write the watermarks of this node");
     }
 }
 

@@ -201,7 +201,7 @@ impl LocalStore {
 
     fn writer(&self) -> object_store::Result<&Writer> {
         self.writer.as_ref().ok_or_else(|| {
-            let why = format!("nothing can be written in {}", self.files.root().display());
+            let why = format!("cannot write to {}", self.files.root().display());
             generic(io::Error::new(ErrorKind::ReadOnlyFilesystem, why))
         })
     }
@@ -306,7 +306,7 @@ impl LocalStore {
             Outcome::Done => Ok(PutResult { e_tag: None, version: None }),
             Outcome::Exists => Err(object_store::Error::AlreadyExists {
                 path: path.to_string(),
-                source: "an object of this path is there".into(),
+                source: "an object with this path exists".into(),
             }),
         }
     }

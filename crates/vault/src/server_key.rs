@@ -380,7 +380,7 @@ fn read_file(path: &Path) -> io::Result<Zeroizing<Vec<u8>>> {
 }
 
 fn not_a_key(path: &Path) -> Error {
-    Error::corrupt(format!("{} is no server key; put it back from the backup", path.display()))
+    Error::corrupt(format!("{} is not a server key; restore it from the backup", path.display()))
 }
 
 fn failed(path: &Path, e: io::Error) -> Error {

@@ -94,7 +94,12 @@ impl Account {
         let (done, result) = oneshot::channel();
         let waiting = Waiting { mailbox, messages, check, unplaced, done };
         self.appends.lock().unwrap_or_else(PoisonError::into_inner).push(waiting);
-        let account = self.this.upgrade().ok_or_else(|| Error::internal("the account is being unloaded"))?;
+        let account = self.this.upgrade().ok_or_else(|| {
+            Error::internal(
+                "the account is being evicted from \
+            memory",
+            )
+        })?;
         // A task of its own: one client that hangs up must not interrupt what is done for others.
         tokio::spawn(async move { account.append_waiting().await });
         match result.await {

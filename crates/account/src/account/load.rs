@@ -58,7 +58,7 @@ impl Account {
         let damaged_end = head.journal.damaged_end(&work.tail()).unwrap_or_default().0;
         match head.may_follow(&work.tail()) {
             // What is left can be read, and the log says what is wrong.
-            Err(error) => tracing::debug!(account = %id, %error, "the account can be read and not changed"),
+            Err(error) => tracing::debug!(account = %id, %error, "the account is read-only"),
             Ok(()) if !damaged => head.saw(work.tail().position),
             Ok(()) => {}
         }
@@ -159,7 +159,7 @@ impl Account {
             }
             tracing::error!(
                 account = %self.id, position = %before.position,
-                "log entry that was read here does not count any more; UIDs were given a new meaning"
+                "a log entry that this node has read no longer counts; the account gets a new UIDVALIDITY"
             );
         }
         scale.weigh(&state)?;
@@ -316,7 +316,7 @@ impl Loading<'_> {
                 }
                 Step::Disputed => {
                     return Ok(Loaded::Broken(format!(
-                        "log entry {at} says that other entries count than those that can be read here"
+                        "log entry {at} refers to other entries than the readable ones"
                     )));
                 }
             }
@@ -338,7 +338,7 @@ impl Loading<'_> {
     fn go_on_by(&mut self, cover: Cover, position: Position) {
         tracing::error!(
             account = %self.scale.id, %position, renumbering = %cover.position,
-            "the log was broken here and repaired; UIDs have a new meaning"
+            "the log is broken here and was repaired; mailboxes have a new UIDVALIDITY"
         );
         self.work.replay.go_on_by(cover);
         self.state.apply_renumbering(position, cover.generation);
@@ -361,7 +361,7 @@ async fn restore(
         |tail| Work { replay: Replay::after(tail), since_checkpoint: 0, since_collection: NOT_COLLECTED };
     for strict in [true, false] {
         if !strict && damaged && journal.is_whole().await? {
-            tracing::error!(account = %id, "no checkpoint can be read whole; all of the log is there, and is replayed");
+            tracing::error!(account = %id, "no checkpoint is readable; the log is complete and is replayed");
             return Ok((AccountState::new(id), behind(Tail::EMPTY), damaged));
         }
         for position in &positions {

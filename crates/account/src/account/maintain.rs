@@ -97,7 +97,7 @@ impl Account {
             let result = account.maintain_once().await;
             account.maintaining.store(false, Ordering::Release);
             if let Err(e) = result {
-                tracing::warn!(account = %account.id, error = %e, "maintenance failed; it is tried again later");
+                tracing::warn!(account = %account.id, error = %e, "maintenance failed; retrying later");
             }
         });
     }
@@ -127,7 +127,7 @@ impl Account {
     /// What the store says; `Corrupt` if the account is damaged, because what could still be repaired would be removed.
     pub async fn checkpoint(&self) -> Result<()> {
         if self.is_damaged() {
-            return Err(sealpost_base::Error::corrupt("the account is damaged: nothing is removed from it"));
+            return Err(sealpost_base::Error::corrupt("the account is damaged: no objects are removed"));
         }
         let mut work = self.work.lock().await;
         if work.since_checkpoint == 0 {
@@ -183,7 +183,7 @@ impl Account {
     #[doc(hidden)]
     pub async fn collect_garbage_by(&self, most: usize) -> Result<Maintenance> {
         if self.is_damaged() {
-            return Err(sealpost_base::Error::corrupt("the account is damaged: nothing is removed from it"));
+            return Err(sealpost_base::Error::corrupt("the account is damaged: no objects are removed"));
         }
         if self.accounts.keeps_all() {
             return Ok(Maintenance::default());

@@ -151,7 +151,8 @@ impl Accounts {
 
 async fn look(shared: &Shared, head: &Head) {
     if let Err(e) = head.look(shared.clock.monotonic()).await {
-        tracing::debug!(account = %head.journal.account(), error = %e, "could not look for what others appended");
+        tracing::debug!(account = %head.journal.account(), error = %e, "cannot poll for new entries of other \
+            nodes");
     }
 }
 

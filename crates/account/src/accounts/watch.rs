@@ -19,7 +19,7 @@ pub(super) async fn watch(accounts: Weak<Shared>) {
     while changes.changed().await.is_ok() {
         let Some(shared) = accounts.upgrade() else { return };
         if let Err(e) = ring(&Accounts(shared), &mut mark).await {
-            tracing::warn!(error = %e, "could not look for what another process appended");
+            tracing::warn!(error = %e, "cannot look for new entries of other processes");
         }
     }
 }

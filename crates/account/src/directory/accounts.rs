@@ -44,8 +44,10 @@ impl Directory {
         if let Some(before) = &before
             && !before.purged
         {
-            let what =
-                if before.is_active() { "exists" } else { "was removed and can be brought back (undelete)" };
+            let what = match before.is_active() {
+                true => "exists",
+                false => "is removed; `sealpost account undelete` brings it back",
+            };
             return Err(Error::conflict(format!("the account {name} {what}")));
         }
         if self.alias_of(name.address()).await?.is_some() {
@@ -71,7 +73,7 @@ impl Directory {
             version: before.map_or(0, |before| before.version) + 1,
         };
         if !self.put(&record).await? {
-            return Err(Error::conflict(format!("the account {name} was just made by another process")));
+            return Err(Error::conflict(format!("another process has just created the account {name}")));
         }
         Ok((record, root))
     }
@@ -147,7 +149,7 @@ impl Directory {
                 return Ok(outcome);
             }
         }
-        Err(Error::retry(format!("the record of {name} is being changed by others all the time")))
+        Err(Error::retry(format!("too many concurrent changes of the record of {name}; retry")))
     }
 
     /// Removes an account: nobody can log in, mail for it is refused, its mail stays for the retention period.
@@ -222,7 +224,7 @@ impl Directory {
         let root = blocking(move || slots.iter().find_map(|slot| slot.open(id, secret.bytes()))).await?;
         match root {
             Some(root) => Ok((record, root)),
-            None => Err(Error::denied(format!("that is no password of {name}"))),
+            None => Err(Error::denied(format!("wrong password for {name}"))),
         }
     }
 
@@ -260,7 +262,7 @@ impl Directory {
     ) -> Result<(TokenInfo, Zeroizing<String>)> {
         if label.is_empty() || label.len() > limits::TOKEN_LABEL_BYTES || label.chars().any(char::is_control)
         {
-            return Err(Error::invalid("the label of a token is a short text"));
+            return Err(Error::invalid("the label of an app password must be a short text"));
         }
         let id = self.get(name).await?.id;
         let (slot, secret) = Slot::token(root, id, &*self.random);
@@ -269,7 +271,7 @@ impl Directory {
             owned(record, id, root)?;
             if record.tokens().count() >= limits::ACCOUNT_TOKENS {
                 return Err(Error::limit(format!(
-                    "an account has at most {} tokens",
+                    "an account has at most {} app passwords; revoke one first",
                     limits::ACCOUNT_TOKENS
                 )));
             }
@@ -333,7 +335,8 @@ impl Directory {
     async fn forget_before(&self, record: &AccountRecord) -> Result<()> {
         let (directory, bytes) = (directory(&record.name), encode(record)?);
         self.versions.forget_before(&directory, record.version, &bytes).await.map_err(|e| {
-            let why = "the change is made, but a copy of the withdrawn secret may still be there: repeat it";
+            let why = "the change is done, but the store may still hold a copy of the withdrawn secret: \
+                       repeat the command";
             e.context(format!("{}: {why}", record.name))
         })
     }
@@ -344,7 +347,7 @@ fn owned(record: &AccountRecord, id: AccountId, root: &RootKey) -> Result<()> {
     if record.id == id && AccountKeys::derive(root, id).public() == record.public {
         return Ok(());
     }
-    Err(Error::denied(format!("that is not the key of {}", record.name)))
+    Err(Error::denied(format!("wrong key for the account {}", record.name)))
 }
 
 fn directory(name: &AccountName) -> String {

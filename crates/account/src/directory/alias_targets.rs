@@ -69,9 +69,7 @@ impl Directory {
     /// Why mail for `target` would not arrive.
     async fn leads_nowhere(&self, target: &Address) -> Error {
         match self.serves(target.domain()).await {
-            Ok(true) => {
-                Error::not_found(format!("there is no account and no alias {target} here: make it first"))
-            }
+            Ok(true) => Error::not_found(format!("no account or alias {target}: create it first")),
             Ok(false) => Error::not_found(format!(
                 "{target} is not of this server, which sends no mail to other servers: an alias leads to accounts and aliases here"
             )),

@@ -113,7 +113,7 @@ impl Directory {
             let left: Vec<_> = before.iter().filter(|target| !targets.contains(target)).cloned().collect();
             if left.is_empty() {
                 return Err(Error::invalid(format!(
-                    "the alias {name} would have no target left; remove it as a whole"
+                    "this would remove the last target of the alias {name}; remove the alias instead"
                 )));
             }
             Ok(left)
@@ -206,7 +206,7 @@ impl Directory {
                 return Ok(());
             }
         }
-        Err(Error::retry(format!("the alias {name} is being changed by others all the time")))
+        Err(Error::retry(format!("too many concurrent changes of the alias {name}; retry")))
     }
 }
 

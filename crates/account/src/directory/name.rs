@@ -116,7 +116,7 @@ impl Address {
         match self.text.chars().find(|c| is_ignorable(*c)) {
             Some(c) => Err(not_a_name(
                 self,
-                &format!("there cannot be the character U+{:04X}, which cannot be seen", u32::from(c)),
+                &format!("the invisible character U+{:04X} is not allowed", u32::from(c)),
             )),
             None => Ok(()),
         }
@@ -125,13 +125,10 @@ impl Address {
     /// Whether an account or alias may be called so.
     fn check_name(&self) -> Result<()> {
         if self.local().starts_with('"') {
-            return Err(not_a_name(
-                self,
-                "what stands before the @ must do without quotes (RFC 5321 §4.1.2)",
-            ));
+            return Err(not_a_name(self, "the part before the @ must not need quotes (RFC 5321 §4.1.2)"));
         }
         if self.domain().starts_with('[') {
-            return Err(not_a_name(self, "what stands after the @ must be the name of a domain"));
+            return Err(not_a_name(self, "the part after the @ must be a domain name"));
         }
         Ok(())
     }
@@ -177,7 +174,7 @@ fn not_an_address(text: &str, why: Error) -> Error {
 }
 
 fn not_a_name(address: &Address, why: &str) -> Error {
-    Error::invalid(format!("no account and no alias can be called {address}: {why}"))
+    Error::invalid(format!("{address} cannot be the name of an account or alias: {why}"))
 }
 
 /// `Local-part = Dot-string / Quoted-string`.
@@ -215,10 +212,10 @@ fn wrong_in_dot_string(text: &str) -> Option<String> {
         c => c.to_string(),
     };
     if let Some(c) = text.chars().find(|c| *c != '.' && !is_atext(*c)) {
-        return Some(format!("there cannot be {} before the @", printable(c)));
+        return Some(format!("{} is not allowed before the @", printable(c)));
     }
     let empty = text.split('.').any(str::is_empty);
-    empty.then(|| "what stands before the @ cannot begin or end with a dot, or have two in a row".to_owned())
+    empty.then(|| "the part before the @ cannot begin or end with a dot, or have two in a row".to_owned())
 }
 
 /// RFC 5322 §3.2.3, with `UTF8-non-ascii` (RFC 6531 §3.3) except for what cannot be seen as a character of its own.
@@ -263,7 +260,7 @@ fn quote(content: &str) -> Result<String> {
         return Err(Error::invalid("there is nothing before the @"));
     }
     if content.chars().any(char::is_control) {
-        return Err(Error::invalid("there cannot be control characters before the @"));
+        return Err(Error::invalid("control characters are not allowed before the @"));
     }
     let mut text = String::with_capacity(content.len() + 2);
     text.push('"');
@@ -289,7 +286,7 @@ fn canonical_domain(domain: &str) -> Result<String> {
     let domain = fold_domain(domain).replace('\u{3002}', ".");
     let domain = domain.strip_suffix('.').unwrap_or(&domain);
     if domain.is_empty() {
-        return Err(Error::invalid("the name of a domain is needed"));
+        return Err(Error::invalid("a domain name is required"));
     }
     let labels = domain.split('.').map(canonical_label).collect::<Result<Vec<_>>>()?;
     let domain = labels.join(".");

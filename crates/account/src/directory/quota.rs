@@ -249,7 +249,7 @@ impl Directory {
                 return Ok(UsageRecord { usage, complete, version: version + 1 });
             }
         }
-        Err(Error::retry("the usage of an account is being written by others all the time"))
+        Err(Error::retry("too many concurrent changes of the usage record of an account; retry"))
     }
 
     /// Writes the record after that version; `false` if somebody else was first.

@@ -104,7 +104,8 @@ impl Directory {
                 match newest {
                     Ok(_) => {}
                     Err(e) if e.kind() == Kind::Corrupt => {
-                        tracing::error!(record = directory, error = %e, "a record is not authentic, and stays as it is");
+                        tracing::error!(record = directory, error = %e, "a record is not authentic; it is \
+                            left unchanged");
                         continue;
                     }
                     Err(e) => return Err(e),
@@ -122,7 +123,7 @@ impl Directory {
 
 fn another() -> Error {
     Error::corrupt(
-        "the records in this store are another installation's, or server.key is not the one they were made with: copy server.key from \
-         another node, or from the backup, into the data directory; on an empty store it is made at the first start",
+        "server.key does not authenticate the records in this store: copy server.key from another node, or \
+         from the backup, into the data directory; only on an empty store the first start creates it",
     )
 }

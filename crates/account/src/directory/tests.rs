@@ -286,7 +286,7 @@ async fn a_withdrawn_slot_that_stays_is_an_error() {
     let (_, root) = here.create(&me, new("one")).await.unwrap();
     faulty.refuse_deletes(true);
     let failed = here.set_password(&me, &root, secret("two")).await.unwrap_err();
-    assert!(failed.kind() == Kind::Retry && failed.to_string().contains("repeat it"), "{failed}");
+    assert!(failed.kind() == Kind::Retry && failed.to_string().contains("repeat the command"), "{failed}");
     assert!(here.unlock(&me, secret("two")).await.is_ok(), "it is in force");
     faulty.refuse_deletes(false);
     here.set_password(&me, &root, secret("two")).await.unwrap();
@@ -651,7 +651,7 @@ async fn an_alias_leads_to_accounts_and_never_back_to_itself() {
     let unknown = add("e@x", "nobody@y.x").await.unwrap_err().to_string();
     assert!(unknown.contains("not of this server"), "{unknown}");
     let unknown = add("e@x", "nobody@x").await.unwrap_err().to_string();
-    assert!(unknown.contains("make it first"), "{unknown}");
+    assert!(unknown.contains("create it first"), "{unknown}");
     // As deep as deliveries go, and no deeper.
     for n in 0..limits::ALIAS_DEPTH {
         let below = if n == 0 { "me@x".to_owned() } else { format!("deep{}@x", n - 1) };

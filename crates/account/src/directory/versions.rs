@@ -144,7 +144,7 @@ impl Versions {
             // One answer of a remote store may be wrong.
             Err(e) if e.kind() == Kind::Corrupt && !self.store.tells() => {
                 // If it stays so, whoever asked says what is damaged.
-                tracing::debug!(directory, error = %e, "a record could not be opened; it is read once more");
+                tracing::debug!(directory, error = %e, "a record could not be opened; reading it again");
                 self.read_newest_once(directory).await
             }
             read => read,
@@ -327,7 +327,7 @@ impl Versions {
             let bytes = newest.bytes.len().saturating_sub(NONCE_BYTES);
             again |= self.put_after(directory, newest.version, &newest.bytes[..bytes]).await?;
         }
-        Err(Error::retry(format!("the record {directory} is being changed by others all the time")))
+        Err(Error::retry(format!("too many concurrent changes of the record {directory}; retry")))
     }
 
     /// Whether the current key authenticates all versions of a record that are there.
@@ -393,7 +393,7 @@ fn is_old(version: u64, newest: u64) -> bool {
 }
 
 fn passed(path: &str) -> Error {
-    Error::retry(format!("others went on while {path} was written; the change may count or not"))
+    Error::retry(format!("concurrent update of {path}; outcome unknown, retry"))
 }
 
 fn place(version: u64) -> Place {

@@ -36,7 +36,7 @@ impl Age {
             return Ok(());
         }
         Err(Error::retry(
-            "the message was stored so long ago that it may have been collected; it may turn up",
+            "storing the message took so long that its object may have been removed; outcome unknown",
         ))
     }
 }

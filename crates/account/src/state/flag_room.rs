@@ -111,7 +111,7 @@ impl<'a> FlagRoom<'a> {
         if next >= limits::KEYWORDS {
             let most = limits::KEYWORDS;
             return Err(Error::limit(format!(
-                "this account has used {most} different keywords, and can use no new ones"
+                "this account has reached its limit of {most} different keywords"
             )));
         }
         let id = KeywordId(u16::try_from(next).unwrap_or(u16::MAX));

@@ -17,8 +17,8 @@ pub(super) enum Conduct {
 impl fmt::Display for Conduct {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Conduct::Unruly => "that is not how IMAP servers talk",
-            Conduct::Silent => "it may be overloaded, or something on the way drops what it sends",
+            Conduct::Unruly => "this violates the IMAP protocol",
+            Conduct::Silent => "the server may be overloaded, or the network drops its data",
         })
     }
 }

@@ -368,7 +368,7 @@ impl Connection {
                     status => Err(refusal::error("the greeting", status, None, &text)),
                 }
             }
-            _ => Err(unruly("the server does not greet as IMAP servers do")),
+            _ => Err(unruly("the server sends no IMAP greeting")),
         }
     }
 

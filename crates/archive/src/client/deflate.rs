@@ -53,7 +53,7 @@ impl Deflate {
                 out.extend_from_slice(&self.piece[..result.bytes_written]);
                 Ok(result.bytes_written)
             }
-            Err(_) => Err(unruly("what the server sent compressed cannot be expanded")),
+            Err(_) => Err(unruly("the server sent invalid compressed data")),
         }
     }
 

@@ -120,7 +120,7 @@ impl Io {
                 Stream::None => Err(std::io::ErrorKind::NotConnected.into()),
             }
         });
-        sent.await.map_err(|_| silent("the server takes nothing any more"))?.map_err(lost)
+        sent.await.map_err(|_| silent("the server no longer accepts data"))?.map_err(lost)
     }
 
     /// How long to wait for bytes from now on.
@@ -153,7 +153,7 @@ impl Io {
                     Stream::None => Ok(0),
                 }
             });
-            let late = |_| silent(format!("the server has said nothing for {} s", patience.as_secs()));
+            let late = |_| silent(format!("no data from the server for {} s", patience.as_secs()));
             match read.await.map_err(late)?.map_err(lost)? {
                 0 => return Err(Error::retry("the server closed the connection")),
                 n => self.received += n as u64,
@@ -177,7 +177,7 @@ fn unknown(host: &str, error: std::io::Error) -> Error {
     if for_now || error.raw_os_error().is_some() {
         return Error::retry(format!("{host} cannot be looked up")).with_source(error);
     }
-    Error::invalid(format!("there is no host called {host}: is it spelled right?")).with_source(error)
+    Error::invalid(format!("unknown host {host}: check the spelling")).with_source(error)
 }
 
 /// A certificate that is not believed today will not be in a minute; anything else may be the network.
@@ -190,7 +190,8 @@ fn tls_error(host: &str, error: std::io::Error) -> Error {
             // webpki says it only by the name of a variant.
             let hint = match cause {
                 _ if error.to_string().contains("CaUsedAsEndEntity") => {
-                    "it is marked as an issuer's, CA:TRUE: if it is the server's own, name that very certificate with --ca"
+                    "it is marked as an issuer's (CA:TRUE): if it is the server's own, pass this certificate \
+                     with --ca"
                 }
                 Some(InvalidCertificate(Expired | ExpiredContext { .. })) => {
                     "it, or its issuer's, has expired, or this machine's clock is wrong: the operator of the \
@@ -206,9 +207,8 @@ fn tls_error(host: &str, error: std::io::Error) -> Error {
         }
         // What is no TLS at all.
         Some(rustls::Error::InvalidMessage(_)) => {
-            let why = format!(
-                "what answers at {host} does not begin with TLS: is it --tls starttls, or another port?"
-            );
+            let why =
+                format!("the server at {host} does not start with TLS: try --tls starttls, or another port");
             Error::retry(why).with_source(error)
         }
         _ => Error::retry(format!("no TLS with {host}")).with_source(error),

@@ -34,7 +34,7 @@ pub(super) async fn login(connection: &mut Connection, server: &Server) -> Resul
             authenticate(connection, &offers, "XOAUTH2", &xoauth2(user, token), on).await?
         }
         Credential::Token(_) => {
-            let why = "the server takes no OAuth tokens (neither OAUTHBEARER nor XOAUTH2)";
+            let why = "the server accepts no OAuth tokens (neither OAUTHBEARER nor XOAUTH2)";
             return Err(Error::invalid(why));
         }
         Credential::Password(password) if offers.has("AUTH=PLAIN") => {
@@ -49,7 +49,8 @@ pub(super) async fn login(connection: &mut Connection, server: &Server) -> Resul
             in_lines(connection, "LOGIN", &lines, on).await?
         }
         Credential::Password(_) => {
-            let why = "the server takes no passwords on this connection; it may do so with TLS";
+            let why = "the server accepts no passwords on this connection; try --tls starttls or --tls \
+                       implicit";
             return Err(Error::invalid(why));
         }
     };

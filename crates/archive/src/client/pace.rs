@@ -41,9 +41,7 @@ impl Pace {
             return Ok(());
         }
         let (most, seconds) = (limits::ARCHIVE_PACE_BYTES, self.within.as_secs());
-        Err(silent(format!(
-            "the server has sent less than {most} bytes in {seconds} s in the middle of an answer"
-        )))
+        Err(silent(format!("the server sent less than {most} bytes in {seconds} s during a response")))
     }
 }
 

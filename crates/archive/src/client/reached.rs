@@ -51,12 +51,11 @@ pub(super) fn unreached(host: &str, port: u16, error: Error) -> Error {
         return error;
     }
     let why = if conduct(&error) == Some(Conduct::Unruly) {
-        format!(
-            "what answers at {host} port {port} does not talk as IMAP servers do: check the port and --tls"
-        )
+        format!("the server at {host} port {port} does not speak IMAP: check the port and --tls")
     } else {
         format!(
-            "no IMAP server is reached at {host} port {port}: check the name, the port and --tls, and whether it is up and not behind a firewall"
+            "cannot reach an IMAP server at {host} port {port}: check the name, the port, --tls, the server \
+             and firewalls"
         )
     };
     Error::retry(why).with_source(Unreached(error))

@@ -29,7 +29,7 @@ pub(super) fn error(what: &str, status: Status, code: Option<&Code>, text: &str)
         Some(Code::Other(name, _)) => format!("[{}] ", name.as_str()),
         _ => String::new(),
     };
-    let message = format!("{what}: the server says {} {code_name}{}", status.name(), shown(text));
+    let message = format!("{what}: the server replied {} {code_name}{}", status.name(), shown(text));
     Error::new(kind(status, code, text), message)
 }
 

@@ -83,7 +83,7 @@ impl Claims {
 }
 
 fn in_use(directory: &Path) -> String {
-    format!("{}: another sealpost is at work on this copy: wait until it is done", directory.display())
+    format!("{}: another sealpost process is using this copy: wait until it exits", directory.display())
 }
 
 impl Drop for Claim {

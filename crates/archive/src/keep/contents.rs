@@ -135,9 +135,9 @@ impl Contents {
             self.journal.commit(&commit)?;
         }
         let (folder, again) = (&self.journal.header().folder, lost.len() - gone);
-        let mut text = format!("{folder}: {what}; {again} messages are fetched again");
+        let mut text = format!("{folder}: {what}; fetching {again} messages again");
         if gone > 0 {
-            text.push_str(&format!(", and {gone} are lost that the server has no more"));
+            text.push_str(&format!("; {gone} messages are lost because the server no longer has them"));
         }
         Ok(text)
     }
@@ -264,7 +264,7 @@ impl Contents {
     /// # Errors
     /// `NotFound` if there is no such message; `Retry`, `Corrupt`.
     pub fn message(&self, uid: u32) -> Result<Message> {
-        let missing = || Error::not_found(format!("there is no message of UID {uid} in the copy"));
+        let missing = || Error::not_found(format!("the copy has no message with UID {uid}"));
         let index = match self.index.get() {
             Some(index) => index,
             None => {

@@ -228,7 +228,7 @@ impl<L: Layout> FileCopy<L> {
                     index.folders.insert(header.folder.clone(), Entry { place, header, ours: false });
                 }
                 _ => self.unreadable.push(format!(
-                    "{}: nothing says which folder that is; `sealpost import` reads the messages themselves",
+                    "{}: the folder's name is unknown; `sealpost import` can read its messages",
                     self.root.join(&*place).display()
                 )),
             }
@@ -239,7 +239,7 @@ impl<L: Layout> FileCopy<L> {
 
     fn refuse_to_change(&self) -> Result<()> {
         match self.scratch {
-            Some(_) => Err(Error::internal("a copy that is only read was to be changed")),
+            Some(_) => Err(Error::internal("the copy is open read-only")),
             None => Ok(()),
         }
     }
@@ -282,7 +282,7 @@ impl<L: Layout> FileCopy<L> {
             {
                 // None of ours says so.
                 return Err(Error::corrupt(format!(
-                    "{}: what its journal says of it leads elsewhere",
+                    "{}: its journal names a path outside of the copy",
                     header.folder
                 )));
             }
@@ -561,7 +561,7 @@ impl<L: Layout> Copy for FileCopy<L> {
         let (place, header) = (place.clone(), header.clone());
         drop(index);
         if header.uidvalidity == 0 {
-            let why = "what another program says of it cannot be read; the next pull puts it aside";
+            let why = "the metadata of another program cannot be read; the next pull supersedes the folder";
             return Err(Error::corrupt(format!("{name}: {why}")));
         }
         let mut folder = self.enter(&place, header, claim)?;
@@ -579,7 +579,7 @@ impl<L: Layout> Copy for FileCopy<L> {
         let index = self.index();
         let aside = index.asides().remove(name).map(|(place, header)| (place.clone(), header.clone()));
         drop(index);
-        let missing = || Error::not_found(format!("nothing that was put aside is called {name}"));
+        let missing = || Error::not_found(format!("no superseded folder {name}"));
         let (place, header) = aside.ok_or_else(missing)?;
         let (files, contents) = self.layout.open(&self.root, &place, header, Purpose::Change)?;
         Ok(Box::new(FileFolder::new(files, contents, claim)))

@@ -112,7 +112,7 @@ impl<F: Files> FileFolder<F> {
 
     fn check(&self) -> Result<()> {
         match self.broken {
-            true => Err(Error::retry("the folder has to be opened again after what failed")),
+            true => Err(Error::retry("an earlier operation failed; open the folder again")),
             false => Ok(()),
         }
     }

@@ -50,7 +50,7 @@ fn check_ours(directory: &Path) -> Result<()> {
     let is_ours = || names::uidvalidity(directory).map(|found| found.is_some());
     if directory.join("cur").exists() && !layout::journal(directory).exists() && !is_ours()? {
         return Err(Error::invalid(format!(
-            "{}: there is a Maildir of another program: choose another directory",
+            "{}: a Maildir of another program exists here: choose another directory",
             directory.display()
         )));
     }

@@ -13,7 +13,8 @@ pub fn claim_like(copy: &dyn Copy, from: &dyn Copy, look: bool) -> Result<()> {
     match (from.source()?, copy.source()?) {
         (Some(source), _) => claim(copy, &source, false, look),
         (None, Some(owner)) if !copy.folders()?.is_empty() => Err(Error::conflict(format!(
-            "the copy at the destination is of the mail of {owner}, and the other one does not say whose it is: name another directory"
+            "the destination is a copy of the mail of {owner}, and the source does not name its account: \
+             choose another directory"
         ))),
         (None, _) => Ok(()),
     }
@@ -33,8 +34,8 @@ pub(crate) fn claim(copy: &dyn Copy, source: &Source, renamed: bool, look: bool)
         && !copy.folders()?.is_empty()
     {
         return Err(Error::conflict(format!(
-            "the copy is of the mail of {owner}, and not of {source}: name another directory for it, or, if the same mailbox has a new \
-             name, `archive pull --source-renamed` once"
+            "the copy has the mail of {owner}, not of {source}: choose another directory, or, if the same \
+             mailbox has a new host or user name, run `archive pull --source-renamed` once"
         )));
     }
     if look { Ok(()) } else { copy.set_source(source) }

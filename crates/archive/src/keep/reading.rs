@@ -71,7 +71,7 @@ impl Reading {
 }
 
 fn refused<T>() -> Result<T> {
-    Err(Error::internal("a copy that is only read was to be changed"))
+    Err(Error::internal("the copy is open read-only"))
 }
 
 impl Files for Reading {

@@ -109,7 +109,8 @@ impl Batches {
         }
         let empty = limits::ARCHIVE_EMPTY_FETCHES;
         let why = format!(
-            "the server says that there are messages, and {empty} FETCH commands brought none; given up for now"
+            "the server announces messages, but {empty} FETCH commands returned none; retrying at the next \
+             pull"
         );
         Err(Error::limit(why))
     }

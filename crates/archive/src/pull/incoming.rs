@@ -202,7 +202,7 @@ impl Incoming {
             FetchData::FlagsInPart(flags, unread) => {
                 current.flags = Some(keep(&flags));
                 let named: Vec<String> = unread.iter().map(|flag| format!("\"{flag}\"")).collect();
-                current.unread.push(format!("flags that cannot be read are left out: {}", named.join(" ")));
+                current.unread.push(format!("invalid flags are left out: {}", named.join(" ")));
             }
             FetchData::NoDate(date) => {
                 current.unread.push(format!("it has no date, since this is none: \"{date}\""));

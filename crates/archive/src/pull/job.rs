@@ -115,7 +115,7 @@ impl Job {
             if known.uidvalidity == identity.uidvalidity {
                 return Ok(None);
             }
-            let why = "the mailbox was replaced by another one meanwhile; the next pull will begin with it";
+            let why = "the mailbox was replaced during the pull; the next pull fetches the new one";
             return Err(Error::conflict(why));
         }
         let (parts, name) = (shared.parts(), self.plan.found.name.clone());
@@ -287,14 +287,14 @@ impl Job {
             state.unfinished = true;
         }
         let reason = match state.unreadable {
-            true => "the server's answer cannot be read, or it does not send it",
-            false => "the server lists it and does not send it",
+            true => "the server does not send it, or sends an invalid response",
+            false => "the server lists it but does not send it",
         };
         let told = unanswered.iter().take(limits::ARCHIVE_DOUBTFUL);
         doubtful.extend(told.map(|uid| Failure { uid: uid.get(), reason: reason.into() }));
         if unanswered.len() > limits::ARCHIVE_DOUBTFUL {
             state.unfinished = true;
-            let why = || format!("the server lists {} messages that it does not send", unanswered.len());
+            let why = || format!("the server lists {} messages but does not send them", unanswered.len());
             state.error.get_or_insert_with(why);
         }
         doubtful

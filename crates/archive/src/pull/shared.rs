@@ -229,7 +229,7 @@ impl Shared {
         report.reconnects = state.reconnects;
         report.broken = state.broken.take();
         let left = state.plans.drain(..).map(|plan| FolderReport {
-            error: Some("it was not its turn before the end".into()),
+            error: Some("not started: the pull was interrupted".into()),
             ..FolderReport::planned(&plan)
         });
         report.of.extend(left);

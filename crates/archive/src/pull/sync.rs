@@ -60,9 +60,7 @@ impl Sync<'_> {
         let (selected, before) = (self.selected, self.before);
         let (messages, most) = (selected.messages, limits::ARCHIVE_FOLDER_MESSAGES);
         if messages > most {
-            let why = format!(
-                "the server says that it has {messages} messages; an archive takes {most} of a folder"
-            );
+            let why = format!("the server announces {messages} messages; the limit of a folder is {most}");
             return Err(Error::limit(why));
         }
         let resume = resume(selected);
@@ -124,7 +122,7 @@ impl Sync<'_> {
     /// What to say if not all messages were named.
     fn unlisted(&self, found: &UidSet, complete: bool) -> Option<String> {
         let (listed, messages) = (found.len(), self.messages());
-        (!complete).then(|| format!("the server says that it has {messages} messages and lists {listed}"))
+        (!complete).then(|| format!("the server announces {messages} messages but lists {listed}"))
     }
 
     /// How many messages there are at least.

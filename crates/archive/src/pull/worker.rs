@@ -335,7 +335,7 @@ impl Worker {
         } else if guessed {
             // Which of them there are nobody said: it is no use to name each.
             doubtful.clear();
-            job.set_error(&Error::retry("the server has more messages than it sent"));
+            job.set_error(&Error::retry("the server did not send all messages that it listed"));
         }
         doubtful
     }

@@ -156,7 +156,7 @@ impl ToWriter {
 }
 
 fn ended() -> Error {
-    Error::internal("nothing can be written to the folder any more")
+    Error::internal("an earlier write to the folder failed")
 }
 
 /// What was written.

@@ -138,7 +138,7 @@ impl Contents {
     pub(super) async fn of_server(connection: &mut Connection, wire: &[u8]) -> Result<Self> {
         let selected = connection.examine(wire).await?;
         if selected.messages > limits::ARCHIVE_FOLDER_MESSAGES {
-            let why = format!("the server says that there are {} messages", selected.messages);
+            let why = format!("the server announces {} messages", selected.messages);
             return Err(Error::limit(why));
         }
         let mut contents = Contents::new(selected.uidvalidity);

@@ -234,7 +234,7 @@ impl<'a> Delivery<'a> {
                     break why;
                 }
                 Some(_) => {
-                    let why = format!("UID {} has not the size that it should have", head.uid);
+                    let why = format!("UID {} has an unexpected size", head.uid);
                     self.tried.failed(head.uid, why.clone());
                     break why;
                 }

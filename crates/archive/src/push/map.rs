@@ -137,7 +137,7 @@ impl UidMap {
         if *write {
             lock(&file, path, || {
                 format!(
-                    "{}: another sealpost is putting messages there: wait until it is done",
+                    "{}: another sealpost process is copying messages there: wait until it exits",
                     path.display()
                 )
             })?;

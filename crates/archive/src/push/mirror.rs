@@ -105,7 +105,7 @@ impl Run<'_> {
         let mut place = self.place(from).await?;
         let name = from.name().to_string();
         if let Some(other) = places.shared(&name) {
-            let why = format!("{other} has the same name there; flags and removals are left alone");
+            let why = format!("{other} has the same name at the destination; flags and removals are skipped");
             return Err(Error::invalid(why));
         }
         let Some(wire) = places.wire(&place) else { return Ok(()) };
@@ -118,7 +118,7 @@ impl Run<'_> {
         let connection = self.target.connection().await?;
         let selected = connection.select_to_change(&wire).await?;
         if selected.uidvalidity != there.uidvalidity {
-            return Err(Error::retry("the folder became another one at the destination"));
+            return Err(Error::retry("the folder was replaced at the destination"));
         }
         let changes = changes(&both, &pairs, &selected);
         if self.options.dry_run {
@@ -148,7 +148,7 @@ impl Run<'_> {
         let capabilities = connection.capabilities();
         if !(capabilities.has("UIDPLUS") || capabilities.has("IMAP4REV2")) {
             // EXPUNGE would take what its owner marked too.
-            let why = format!("{} messages are to go, and the server has no UIDPLUS", gone.len());
+            let why = format!("{} messages should be removed, but the server has no UIDPLUS", gone.len());
             return Err(Error::invalid(why));
         }
         change(connection, &gone, |set| format!("UID STORE {set} +FLAGS.SILENT (\\Deleted)")).await?;
@@ -183,7 +183,8 @@ impl Run<'_> {
             gone = gone.difference(&unsure);
             let (name, count) = (both.name, unsure.len());
             self.observer.note(&format!(
-                "{name}: {count} messages stay that the source may or may not have: they have Message-ID, size and date of others"
+                "{name}: {count} messages are not removed because their Message-ID, size and date are those \
+                 of other messages"
             ));
         }
         let judged = Judged {
@@ -207,7 +208,7 @@ impl Run<'_> {
         match judged.why_not(removal) {
             None => (pairs, gone),
             Some(why) => {
-                let why = format!("{} messages would be removed and were not: {why}", gone.len());
+                let why = format!("{} messages were not removed: {why}", gone.len());
                 report.error.get_or_insert(why);
                 (pairs, UidSet::new())
             }
@@ -257,12 +258,14 @@ impl Judged {
         let most = if removal.extra { self.there } else { self.ours };
         match removal.force {
             true => None,
-            false if self.source == 0 => Some("the folder is empty at the source; --force does it"),
-            false if !self.whole => Some("not everything could be put there before; --force does it"),
+            false if self.source == 0 => Some("the folder is empty at the source; --force removes them"),
+            false if !self.whole => Some("some messages could not be copied before; --force removes them"),
             false if self.old > 0 => {
-                Some("some were put there before the source's UIDVALIDITY changed; --force does it")
+                Some("some were copied before the source's UIDVALIDITY changed; --force removes them")
             }
-            false if self.gone * 2 > most => Some("that is more than half of the folder; --force does it"),
+            false if self.gone * 2 > most => {
+                Some("that is more than half of the folder; --force removes them")
+            }
             false => None,
         }
     }

@@ -146,7 +146,7 @@ async fn send_group(
             Event::Fetch(FetchData::Body(_, octets)) => body = octets,
             Event::LiteralBegin(_, size) => {
                 let Some(uid) = uid else {
-                    return Err(Error::retry("the server sends a message before it says which one"));
+                    return Err(Error::retry("the server sends a message before its UID"));
                 };
                 // What was not asked for, or comes again, is not put there.
                 large = took(uid, &mut missing, left);

@@ -166,7 +166,7 @@ impl<'a> Run<'a> {
         this.without_keywords = tried.without_keywords();
         (this.failed, this.failures) = tried.take_failed();
         if let Some(why) = self.room.is_full() {
-            this.error = Some(format!("the account takes no more: {why}"));
+            this.error = Some(format!("the account accepts no more messages: {why}"));
         }
         if let Some(why) = locked(&self.options.map).sync() {
             self.observer.note(&format!("the map of UIDs cannot be written: {why}"));
@@ -181,7 +181,10 @@ impl<'a> Run<'a> {
     /// has not done yet would be put there again.
     async fn settle(&mut self, wire: &[u8]) -> Result<()> {
         let step = self.target.patience().retry.saturating_mul(2);
-        self.observer.waits("waiting until the server is done with what an interrupted run may have sent (a map, --map, tells whether there was one)");
+        self.observer.waits(
+            "waiting for the server to finish commands of a possible interrupted run (with \
+                             --map, the map records such runs)",
+        );
         let (mut last, mut quiet) = (None, 0);
         for _ in 0..SETTLE_LOOKS {
             let stop = &self.options.stop;
@@ -234,8 +237,8 @@ impl<'a> Run<'a> {
             return Ok(false);
         }
         Err(Error::invalid(format!(
-            "{other} has the same name there, {}; nothing is put there of this one: rename it at the source, or put it elsewhere \
-             by itself (--folder, --prefix)",
+            "{other} has the same name at the destination, {}; this folder is skipped: rename it at the \
+             source, or copy it separately (--folder, --prefix)",
             place.name
         )))
     }
@@ -248,7 +251,7 @@ impl<'a> Run<'a> {
         }
         report.to = Some(to.to_owned());
         let why = match self.target.renames(&self.levels(from.place())) {
-            _ if place.name != *wanted => Some("which refuses that name".to_owned()),
+            _ if place.name != *wanted => Some("which rejects that name".to_owned()),
             why => why,
         };
         if let Some(why) = why {

@@ -219,8 +219,8 @@ impl Target {
         }
         if !contents.complete {
             let why = format!(
-                "the server lists {} messages of the folder and says that there are more; nothing is put there, it \
-                 could be there already",
+                "the server lists {} messages of the folder but announces more; the folder is skipped, \
+                 because messages could be copied twice",
                 contents.messages.len()
             );
             return Err(Error::invalid(why));

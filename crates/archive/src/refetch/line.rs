@@ -135,7 +135,7 @@ impl Open {
             let wire = self.wire(name).await?;
             let selected = self.connection.examine(&wire).await.map_err(|e| match e.kind() {
                 Kind::NotFound => Error::elsewhere(format!(
-                    "the body was given up, and the server has no folder {name} any more"
+                    "the body is evicted, and the server no longer has the folder {name}"
                 ))
                 .with_source(e),
                 _ => e,
@@ -145,7 +145,7 @@ impl Open {
         match &self.selected {
             Some((_, selected)) if selected.uidvalidity == place.uidvalidity => Ok(()),
             _ => Err(Error::elsewhere(format!(
-                "the body was given up, and the folder {name} of the server is another one by now (UIDVALIDITY)"
+                "the body is evicted, and the UIDVALIDITY of the server's folder {name} has changed"
             ))),
         }
     }
@@ -202,7 +202,7 @@ impl Open {
 async fn write(writer: &mut SpoolWriter, octets: &[u8], wanted: Wanted) -> Result<()> {
     if writer.size() + octets.len() as u64 > wanted.size {
         return Err(Error::elsewhere(
-            "the body was given up, and the server sends a longer message than it did: it is not used",
+            "the body is evicted, and the server's message is longer now: it is not used",
         ));
     }
     writer.write(octets).await

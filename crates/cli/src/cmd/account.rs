@@ -198,7 +198,7 @@ async fn add(args: AddArgs, global: &Global) -> Result<ExitCode> {
     let role = if args.admin { Role::Admin } else { Role::User };
     let new = NewAccount { password, quota: args.quota, role };
     let (record, _) = place.directory.create(&name, new).await?;
-    global.output().done(&Shown::from(&record), |shown| format!("made the account {}", shown.account))?;
+    global.output().done(&Shown::from(&record), |shown| format!("created the account {}", shown.account))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -243,10 +243,10 @@ async fn suspend(args: NameArgs, global: &Global) -> Result<ExitCode> {
     place.tell_of_record(account.id).await;
     let done = Done { account: name.to_string(), done: "suspended" };
     global.output().done(&done, |_| match was_suspended {
-        true => format!("{name} was suspended already, {since}"),
-        false => format!(
-            "suspended {name}: logins are refused, sessions end within a minute, and its mail still arrives"
-        ),
+        true => format!("{name} is suspended already, {since}"),
+        false => {
+            format!("suspended {name}: logins fail, sessions end within a minute, but its mail still arrives")
+        }
     })?;
     Ok(ExitCode::SUCCESS)
 }
@@ -298,7 +298,7 @@ pub(super) struct Done {
 
 /// A number of bytes: digits, and `k`, `M`, `G` or `T` (thousands) or `Ki` and so on (1024), with or without `B`.
 fn size(text: &str) -> Result<u64> {
-    let wrong = || Usage(format!("{text:?} is no size such as 500MB or 5GiB"));
+    let wrong = || Usage(format!("{text:?} is not a size such as 500MB or 5GiB"));
     let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
     let (number, unit) = text.split_at(digits);
     let unit = unit.trim().trim_end_matches(['b', 'B']).to_ascii_lowercase();

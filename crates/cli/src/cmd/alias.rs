@@ -106,7 +106,7 @@ impl Listed {
         match self.works {
             true => self.shown.line(),
             false => {
-                format!("{} (leads to no account here: its mail is refused)\n", self.shown.line().trim_end())
+                format!("{} (leads to no account: its mail is rejected)\n", self.shown.line().trim_end())
             }
         }
     }
@@ -227,7 +227,7 @@ pub(super) async fn useless_without(place: &Place, gone: &Address) -> Result<Vec
     let names: Vec<String> = left.iter().map(|alias| alias.name.to_string()).collect();
     if !names.is_empty() {
         warn(format_args!(
-            "sealpost: mail for {} is refused now: no account is left where it goes",
+            "sealpost: mail for {} is now rejected, because the alias leads to no account",
             names.join(", ")
         ));
     }

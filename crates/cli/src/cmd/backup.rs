@@ -139,7 +139,7 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     let summary = copy.summary;
     if let Err(e) = done {
         global.output().note(summary.to_text());
-        return Err(e.context("the copy is not complete; run it again to go on"));
+        return Err(e.context("the backup is incomplete; run the command again to continue"));
     }
     match summary.is_complete() {
         true => global.output().done(&summary, Summary::to_text)?,
@@ -152,7 +152,7 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
 fn require(config: &Config, args: &Args) -> Result<()> {
     for store in [&args.from, &args.to] {
         if let Some(file) = local(config, store)?.filter(|path| path.exists() && !path.is_dir()) {
-            return Err(Usage(format!("{} is no directory", file.display())).into());
+            return Err(Usage(format!("{} is not a directory", file.display())).into());
         }
     }
     match local(config, &args.from)? {
@@ -244,9 +244,7 @@ impl Copy {
         self.bar.set_prefix(id.to_owned());
         for _ in 0..PASSES {
             if let Some(end) = self.fork(id).await? {
-                self.bar.suspend(|| {
-                    warn(format!("{end}: the log went on differently there: nothing of it is copied"))
-                });
+                self.bar.suspend(|| warn(format!("{end}: the log at TO has diverged: it is not copied")));
                 self.summary.differing.insert(end);
                 self.forked.insert(id.to_owned());
                 return Ok(());
@@ -490,7 +488,7 @@ impl Copy {
         };
         let why = match why {
             Unreadable::Damaged => "it is damaged or missing",
-            Unreadable::NotAllowed => "this user may not read its file",
+            Unreadable::NotAllowed => "this user has no permission for its file",
             Unreadable::DiskFailed => "the disk fails to read it",
         };
         if kept.insert(path.to_owned()) {
@@ -516,7 +514,7 @@ impl Summary {
         }
         let counted = [
             (self.unreadable.len(), "could not be copied: they cannot be read"),
-            (self.held_back.len(), "were not copied because they follow such a one, or one that differs"),
+            (self.held_back.len(), "were not copied because they follow an unreadable or differing one"),
             (
                 self.unreadable_derived.len(),
                 "were not copied because they cannot be read; the server makes \
@@ -533,7 +531,10 @@ impl Summary {
             text.push_str(&format!("\nthe database of {from} is damaged: {what}"));
         }
         if !self.damage.is_empty() {
-            text.push_str("\nobjects may be missing from the copy; repair the store (sealpost store repair), and copy again");
+            text.push_str(
+                "\nobjects may be missing from the backup; repair the store (sealpost store \
+                           repair), and run the command again",
+            );
         }
         text
     }

@@ -116,7 +116,7 @@ async fn open(record: &AccountRecord, secret: Option<&Secret>, args: &Args) -> R
     };
     let root = unlock::open(record, secret, Accept::Login).await?;
     if root.is_none() && named {
-        let why = format!("that is not the password of {}", record.name);
+        let why = format!("wrong password for {}", record.name);
         return Err(sealpost_base::Error::denied(why).into());
     }
     Ok(root)

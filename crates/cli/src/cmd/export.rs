@@ -202,7 +202,7 @@ fn mailboxes(state: &AccountState, wanted: &[String]) -> Result<Vec<(MailboxId, 
     }
     let find = |name: &String| match state.mailbox_named(name) {
         Some(mailbox) => Ok((mailbox.id(), mailbox.name().to_owned())),
-        None => Err(Error::not_found(format!("there is no mailbox {name}")).into()),
+        None => Err(Error::not_found(format!("no mailbox {name}")).into()),
     };
     wanted.iter().map(find).collect()
 }

@@ -209,7 +209,7 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     if let Err(e) = done {
         // What was imported stays imported; the summary says how much that is.
         global.output().note(summary.text());
-        return Err(e.context("the import stopped; run it again to go on"));
+        return Err(e.context("the import stopped; run the command again to continue"));
     }
     global.output().outcome(summary.failed == 0, &summary, Summary::text)?;
     Ok(if summary.failed == 0 { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
@@ -293,8 +293,7 @@ impl Lock {
         match locked().with_context(|| format!("the lock {}", path.display()))? {
             Some(file) => Ok(Lock { path, _file: file }),
             None => {
-                Err(Error::retry("another import into this account is under way: wait until it is done")
-                    .into())
+                Err(Error::retry("another import into this account is running: wait until it exits").into())
             }
         }
     }

@@ -73,10 +73,10 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     config.bound_memory(&args.memory);
     log::start(config.log);
     if let Err(error) = config.inspection.apply() {
-        tracing::warn!(%error, "core dumps are not prevented: they would hold keys and mail");
+        tracing::warn!(%error, "cannot turn off core dumps, which would contain keys and mail");
     }
     if config.settings.listen == Listen::default() {
-        return Err(Usage("the configuration listens nowhere: every list in [listen] is empty".into()).into());
+        return Err(Usage("no listeners: every list in [listen] is empty".into()).into());
     }
     // Before anything is made: a certificate that cannot be used is a wrong configuration.
     if let TlsSource::Files { .. } = &config.settings.tls {
@@ -93,7 +93,7 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     let ready = Ready::of(&place, server.addresses());
     if let Err(error) = global.output().done(&ready, |ready| ready.to_text()) {
         // A full disk behind standard output, or nobody who reads it, is no reason to serve no mail.
-        tracing::warn!(%error, "standard output cannot be written: where this server listens is in the configuration");
+        tracing::warn!(%error, "cannot write the listening addresses to standard output");
     }
     Ok(running::until_stopped(server, signals, ServiceManager::from_environment()).await)
 }

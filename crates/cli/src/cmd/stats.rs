@@ -247,7 +247,10 @@ fn text(stats: &Stats) -> String {
             ));
         }
         if let (Some(messages), Some(expunged)) = (a.messages, a.expunged) {
-            out.push_str(&format!("  {messages} messages, of which expunged and still kept: {expunged}\n"));
+            out.push_str(&format!(
+                "  {messages} messages; {expunged} of them are expunged and in their grace \
+                                   period\n"
+            ));
         }
     }
     out

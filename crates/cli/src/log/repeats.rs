@@ -1,6 +1,6 @@
 //! Errors that come again and again are logged once an hour, and counted.
 //!
-//! An error is damage, or a mistake in this program; neither goes away by itself, and whoever asks for a damaged message once
+//! An error is damage, or a bug in Sealpost; neither goes away by itself, and whoever asks for a damaged message once
 //! more would add a line each time. So a line of level `ERROR` is not written again within an hour, whoever is about to write it, and
 //! a place in the program writes a bounded number of different ones in that time: an account with a hundred thousand damaged
 //! messages must not fill the disk. `sealpost check` names them all.

@@ -107,7 +107,7 @@ impl Caught {
         tokio::select! {
             _ = self.terminate.recv() => {}
             _ = self.interrupt.recv() => {}
-            () = sleep(grace + BEYOND_GRACE) => tracing::error!("the server does not stop in time: it is ended"),
+            () = sleep(grace + BEYOND_GRACE) => tracing::error!("the server did not stop in time; exiting now"),
         }
         log::finish();
         std::process::exit(i32::from(exit::FAILED));

@@ -46,7 +46,7 @@ impl StoreConfig {
                 values("aws_access_key_id", "aws_secret_access_key"),
             ),
             Location::Gcs { bucket, .. } => {
-                elsewhere = "see to this machine's network";
+                elsewhere = "check the network of this machine";
                 let key = || "the key of the service account".to_owned();
                 (format!("bucket named {bucket}"), "Google Cloud Storage".to_owned(), [key(), key()])
             }
@@ -78,18 +78,19 @@ impl Named<'_> {
         let wrong = |text: String| Usage(text).into();
         match refusal {
             Refusal::NoBucket => {
-                Error::not_found(format!("there is no {bucket} at {at}; create it, or correct {url}")).into()
+                Error::not_found(format!("no {bucket} at {at}; create it, or correct {url}")).into()
             }
             Refusal::UnknownKey => wrong(format!("{at} does not know this access key; correct {key}")),
             Refusal::WrongSecret => {
-                wrong(format!("the secret is not that of the access key, says {at}; correct {secret}"))
+                wrong(format!("{at} rejects the secret of the access key; correct {secret}"))
             }
             Refusal::NotAllowed => Error::invalid(format!(
-                "the access key may not use the {bucket} at {at}; allow it to read, write, list and delete objects there"
+                "the access key has no permission for the {bucket} at {at}; allow it to read, write, list and \
+                 delete objects there"
             ))
             .into(),
             Refusal::WrongRegion(Some(other)) => wrong(format!(
-                "{at} wants requests for the region {other:?}, and not {region:?}; correct [store] region"
+                "{at} requires the region {other:?}, not {region:?}; correct [store] region"
             )),
             Refusal::WrongRegion(None) => wrong(format!(
                 "the {bucket} is not in the region {region:?} of {at}; correct [store] region, or [store] endpoint"
@@ -100,36 +101,40 @@ impl Named<'_> {
             Refusal::NobodyListens => {
                 temporary(format!("no server listens at {at}; start the store, or {elsewhere}"))
             }
-            Refusal::NoHost => temporary(format!("the host of {at} is not known here; {elsewhere}")),
+            Refusal::NoHost => temporary(format!("unknown host {at}; {elsewhere}")),
             Refusal::NoTls => {
-                wrong(format!("what listens at {at} speaks no TLS; begin [store] endpoint with http://"))
+                wrong(format!("the server at {at} does not speak TLS; begin [store] endpoint with http://"))
             }
             Refusal::BadCertificate(why) => {
                 wrong(format!(
-                    "the certificate of {at} is not accepted ({why}); give it a valid one, have this system trust its issuer \
-                     (SSL_CERT_FILE names a file of those that are trusted), or {elsewhere}"
+                    "the certificate of {at} is not trusted ({why}); install a valid one, make this system \
+                     trust its issuer (SSL_CERT_FILE names a file of trusted issuers), or {elsewhere}"
                 ))
             }
             Refusal::AuthorityCertificate => wrong(format!(
-                "the certificate of {at} is an authority's own (CA:TRUE), which is for signing others; give the server one that is not"
+                "the certificate of {at} is an authority's own (CA:TRUE), which is for signing others; \
+                 install one without CA:TRUE"
             )),
             Refusal::NoLength => wrong(format!(
-                "what {at} answers does not say how long an object is (Content-Length); have a proxy before it pass answers on as \
-                 they are, by HTTP/1.1, or {elsewhere}"
+                "responses of {at} lack the size of objects (Content-Length); configure a proxy in between to \
+                 pass responses unchanged with HTTP/1.1, or {elsewhere}"
             )),
             Refusal::NoAnswer => temporary(format!(
-                "{at} does not answer in time; see whether the store runs and can be reached from here, or {elsewhere}"
+                "timeout: no response from {at}; check that the store runs and is reachable from here, or \
+                 {elsewhere}"
             )),
             Refusal::NoConnection(why) => temporary(format!(
-                "no connection to {at} ({why}); see whether the store runs and can be reached from here, or {elsewhere}"
+                "no connection to {at} ({why}); check that the store runs and is reachable from here, or \
+                 {elsewhere}"
             )),
             Refusal::NoStore(status) => {
-                wrong(format!("what listens at {at} answers {status:?}, and not as a store does; {elsewhere}"))
+                wrong(format!("the server at {at} replies {status:?} and is not a store; {elsewhere}"))
             }
             Refusal::Fails(status) => {
-                temporary(format!("{at} answers {status:?}: it fails itself; look at its log, and try again"))
+                temporary(format!("{at} replies {status:?}, a failure of the store itself; check its log, and \
+                                   retry"))
             }
-            Refusal::Other(said) => Error::invalid(format!("{at} refuses the request: {said}")).into(),
+            Refusal::Other(said) => Error::invalid(format!("{at} rejects the request: {said}")).into(),
         }
     }
 }

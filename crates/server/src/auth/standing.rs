@@ -224,7 +224,7 @@ async fn read(directory: &Directory, accounts: &Accounts, name: AccountName) {
         Ok(Some(record)) => drop(known.send_if_modified(|known| known.learn(&record))),
         Ok(None) => known.send_modify(|known| known.slots.clear()),
         Err(error) => {
-            tracing::warn!(%error, "cannot ask whether sessions may go on; they do");
+            tracing::warn!(%error, "cannot check whether sessions are still authorized; they continue");
             *due = (*due).max(Due::Next);
         }
     }

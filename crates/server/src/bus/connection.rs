@@ -52,7 +52,7 @@ impl Connection {
                 Ok(Err(e)) => failed = e,
                 Err(_) => failed = Error::retry(format!("the bus at {} does not answer", address.host)),
             }
-            tracing::debug!(address = address.host, error = %failed, "this server of the bus is passed over");
+            tracing::debug!(address = address.host, error = %failed, "skipping this server of the bus");
         }
         Err(failed)
     }
@@ -75,7 +75,7 @@ impl Connection {
             return Err(Error::corrupt("the peer is not a NATS server"));
         };
         if required && !tls {
-            return Err(Error::invalid("the bus wants TLS: its url begins with tls:// then"));
+            return Err(Error::invalid("the bus requires TLS: begin bus.url with tls://"));
         }
         if tls {
             // What came before TLS is nobody's word.
@@ -127,7 +127,7 @@ impl Connection {
     async fn read(&mut self) -> Result<()> {
         let mut piece = [0; READ];
         match self.stream.read(&mut piece).await {
-            Ok(0) => Err(Error::retry("the bus hung up")),
+            Ok(0) => Err(Error::retry("the bus closed the connection")),
             Ok(n) => {
                 self.decoder.push(&piece[..n]);
                 Ok(())
@@ -177,7 +177,7 @@ impl Connection {
         match sent.await {
             Ok(Ok(())) => Ok(()),
             Ok(Err(e)) => Err(Error::retry("the connection to the bus failed").with_source(e)),
-            Err(_) => Err(Error::retry("the bus takes nothing")),
+            Err(_) => Err(Error::retry("the bus accepts no data")),
         }
     }
 }

@@ -30,7 +30,8 @@ impl NodeId {
     pub fn claim(directory: Option<&Path>, random: &dyn Random) -> Self {
         let claimed = directory.map_or(Ok(None), |directory| kept(directory, random));
         let claimed = claimed.unwrap_or_else(|error| {
-            tracing::warn!(%error, "what this node calls itself on the bus cannot be kept: killed, it is missed for a day");
+            tracing::warn!(%error, "cannot store this node's id for the bus: after a crash, other nodes wait \
+                                    a day for the old id");
             None
         });
         claimed.unwrap_or_else(|| NodeId { id: random.next_u64(), _file: None })

@@ -89,7 +89,7 @@ impl Session {
     pub(super) async fn take_out(&mut self, uids: &UidSet) -> Result<(), Failure> {
         let taking = self.change_selected(0, |view, state| {
             if !view.rights(state).contains(Rights::EXPUNGE) {
-                return Err(Error::denied("they may not be taken out any more"));
+                return Err(Error::denied("EXPUNGE right revoked during MOVE"));
             }
             let taken = |mailbox: &State| Event::Expunged { mailbox: mailbox.id(), uids: uids.clone() };
             Ok((view.mailbox_in(state).ok().map(taken).into_iter().collect(), ()))

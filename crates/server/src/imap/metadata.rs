@@ -195,7 +195,9 @@ impl Session {
     async fn room_for_a_long_value(&mut self) -> Result<Permit, Failure> {
         let (room, accounts) = (self.ctx.long_values.acquire(LONG_VALUE_BYTES), self.ctx.accounts.clone());
         let room = self.await_with_progress(unless_pressed(|| accounts.are_pressed(), room)).await?;
-        room.ok_or_else(|| Reply::no(Code::Unavailable, "no memory to send long values with now").into())
+        room.ok_or_else(|| {
+            Reply::no(Code::Unavailable, "not enough memory for long values; retry later").into()
+        })
     }
 
     fn is_long(&self, source: &Source, shelf: &Shelf, entry: &str) -> bool {

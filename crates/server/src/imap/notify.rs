@@ -97,7 +97,7 @@ impl Session {
         let watched = known.mailboxes(&groups, self.selected_here());
         let mut watch = Box::new(Watch { selected, groups, known, ..Watch::default() });
         if watch.weigh(&self.ctx.accounts).is_err() {
-            let text = "no memory to watch so many mailboxes now";
+            let text = "not enough memory for so many mailboxes; retry with fewer";
             return Err(Reply::no(other_code("NOTIFICATIONOVERFLOW", None), text).into());
         }
         self.watch = Some(watch);

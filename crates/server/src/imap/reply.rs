@@ -77,7 +77,7 @@ impl Reply {
                 Reply::no(Code::Unavailable, said())
             }
             Kind::Internal => {
-                tracing::error!(%error, "a mistake in this program");
+                tracing::error!(%error, "a bug in Sealpost");
                 Reply::no(Code::ServerBug, "internal error")
             }
         }

@@ -47,7 +47,12 @@ impl Session {
         let Opened { mut view, flags, unseen, object_id, missed } =
             open(&place, read_only, known, !self.dialect.rev2())?;
         if !view.weigh(&self.ctx.accounts) {
-            return Err(Reply::no(Code::Limit, "no memory for a mailbox with so many gaps now").into());
+            return Err(Reply::no(
+                Code::Limit,
+                "not enough memory for a mailbox with so many gaps between \
+                                               UIDs; retry later",
+            )
+            .into());
         }
         let _room = reserve(&self.ctx.accounts, &[&missed.vanished, &missed.asked]).await?;
         let dialect = self.dialect;

@@ -72,7 +72,7 @@ impl AcceptLoop {
                     self.ctx.metrics.panics.increment();
                     tracing::error!(
                         protocol = self.service.protocol,
-                        "an accept loop goes on after a mistake in this program"
+                        "an accept loop goes on after a bug in Sealpost"
                     );
                     self.rest().await;
                 }
@@ -153,12 +153,13 @@ impl AcceptLoop {
                 Ok(Said::Clients { from, to }) => Some(Accepted::Balanced { socket, from, to }),
                 Ok(Said::Balancers) => Some(Accepted::Tcp(socket, balancer)),
                 Err(e) if e.kind() == io::ErrorKind::InvalidData => {
-                    tracing::warn!(protocol, %balancer, "a balancer does not say whose connection it makes (PROXY protocol)");
+                    tracing::warn!(protocol, %balancer, "a trusted proxy sent no PROXY header");
                     None
                 }
                 // It looked whether somebody listens.
                 Err(e) => {
-                    tracing::debug!(protocol, %balancer, error = %e, "a balancer's connection ended before it said whose it is");
+                    tracing::debug!(protocol, %balancer, error = %e, "a trusted proxy closed the connection \
+                        before its PROXY header");
                     None
                 }
             }
@@ -258,6 +259,6 @@ fn report(service: &Service, ctx: &Context, ended: Result<(), JoinError>) {
         && e.is_panic()
     {
         ctx.metrics.panics.increment();
-        tracing::error!(protocol = service.protocol, "a session ended by a mistake in this program");
+        tracing::error!(protocol = service.protocol, "a session ended by a bug in Sealpost");
     }
 }

@@ -90,7 +90,7 @@ impl Session {
             return self.out_of_order(if self.is_lmtp() { "Say LHLO first" } else { "Say EHLO first" });
         }
         if self.transaction.is_some() {
-            return self.out_of_order("There is a transaction already; RSET ends it");
+            return self.out_of_order("A transaction is open already; send RSET first");
         }
         if !mail.utf8 && !mail.from.is_ascii() {
             return self.refuse(replies::sender_needs_utf8());
@@ -110,7 +110,7 @@ impl Session {
 
     async fn start_tls(&mut self) -> Result<(), End> {
         if self.connection.stream().is_some_and(|stream| stream.is_tls()) {
-            self.out_of_order("TLS is spoken already");
+            self.out_of_order("TLS is active already");
             return Ok(());
         }
         let Some(config) = self.ctx.tls.clone() else {

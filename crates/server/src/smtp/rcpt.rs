@@ -71,7 +71,7 @@ async fn unknown(ctx: &Context, to: &ForwardPath) -> Reply {
             Ok(true) => {}
             Ok(false) => return replies::relaying_denied(),
             Err(error) => {
-                tracing::warn!(%error, "which domains are served here could not be found out");
+                tracing::warn!(%error, "cannot list the domains of this server");
                 break;
             }
         }

@@ -120,7 +120,7 @@ pub(super) fn too_many_recipients() -> Reply {
 
 /// RFC 3463 §3.4: the others may have given memory back when the client comes again.
 pub(super) fn no_memory() -> Reply {
-    Reply::status(452, (4, 3, 1), "No memory for more recipients now, come again later")
+    Reply::status(452, (4, 3, 1), "Not enough memory for more recipients, try again later")
 }
 
 /// RFC 6531 §3.5.
@@ -149,11 +149,11 @@ pub(super) fn too_many_errors() -> Reply {
 
 /// RFC 5321 §3.8, §4.5.3.2.7.
 pub(super) fn timeout() -> Reply {
-    Reply::status(421, (4, 4, 2), "Nothing heard for too long, closing connection")
+    Reply::status(421, (4, 4, 2), "Timeout, closing connection")
 }
 
 pub(super) fn too_slow() -> Reply {
-    Reply::status(421, (4, 4, 2), "Others are waiting and this message comes too slowly, closing connection")
+    Reply::status(421, (4, 4, 2), "The message arrives too slowly while memory is short, closing connection")
 }
 
 /// RFC 5321 §3.8.
@@ -163,7 +163,7 @@ pub(super) fn stopping(hostname: &str) -> Reply {
 
 /// Nothing of what the client sent is in it: a browser may show it as a page.
 pub(super) fn http() -> Reply {
-    Reply::status(421, (4, 7, 0), "This is no web server, closing connection")
+    Reply::status(421, (4, 7, 0), "This is not a web server, closing connection")
 }
 
 pub(super) fn unintelligible() -> Reply {

@@ -17,7 +17,7 @@ pub(super) async fn lacking(ctx: &Context, account: AccountId, quotas: Quotas, o
         Ok(Some(_)) if quotas.exceeded(Usage::default(), message).is_some() => Some(replies::never_fits()),
         Ok(Some(_)) => Some(replies::mailbox_full()),
         Err(error) => {
-            tracing::warn!(%account, %error, "how much an account holds could not be found out");
+            tracing::warn!(%account, %error, "cannot read the usage of an account");
             None
         }
     }

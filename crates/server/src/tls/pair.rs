@@ -127,14 +127,13 @@ pub(super) fn out_of_date(
         rustls::client::verify_server_cert_signed_by_trust_anchor(&leaf, &nobody, &[], now, algorithms);
     match checked {
         Err(rustls::Error::InvalidCertificate(CertificateError::ExpiredContext { not_after, .. })) => {
-            Some(format!("expired on {}: mail programs refuse it; renew it", day(not_after)))
+            Some(format!("expired on {}: mail programs reject it; renew it", day(not_after)))
         }
         Err(rustls::Error::InvalidCertificate(CertificateError::NotValidYetContext {
             not_before, ..
-        })) => Some(format!(
-            "is not valid before {}: mail programs refuse it; is the clock right?",
-            day(not_before)
-        )),
+        })) => {
+            Some(format!("is not valid before {}: mail programs reject it; check the clock", day(not_before)))
+        }
         _ => None,
     }
 }
@@ -214,21 +213,20 @@ fn no_certificate(pem: &[u8]) -> String {
             .to_owned();
     }
     if has("CERTIFICATE REQUEST") {
-        return "this is a request for a certificate, and not the certificate that the authority made of it"
-            .to_owned();
+        return "this is a certificate request, not the certificate issued for it".to_owned();
     }
     if has("TRUSTED CERTIFICATE") {
         return "this is OpenSSL's own format: write it as a certificate (openssl x509 -in FILE)".to_owned();
     }
     if found.iter().any(|label| is_key(label)) {
-        return "there is a private key in it, and no certificate".to_owned();
+        return "it has a private key, but no certificate".to_owned();
     }
     match binary(pem) {
         Some(what) => what.to_owned(),
         None if found.is_empty() => {
-            "there is no certificate in PEM in it (a line -----BEGIN CERTIFICATE-----)".to_owned()
+            "it has no certificate in PEM (a line -----BEGIN CERTIFICATE-----)".to_owned()
         }
-        None => format!("there is no certificate in it, but {}", found.join(", ")),
+        None => format!("it has no certificate, but {}", found.join(", ")),
     }
 }
 
@@ -240,7 +238,7 @@ fn no_key(pem: &[u8], why: &str) -> String {
     let found = labels(pem);
     let has = |wanted: &str| found.iter().any(|label| label.contains(wanted));
     if has("OPENSSH PRIVATE KEY") {
-        return "this is a key of ssh's: a certificate has a key of its own".to_owned();
+        return "this is an SSH key: a certificate has a key of its own".to_owned();
     }
     if has("DSA PRIVATE KEY") {
         return format!("this is a DSA key, which TLS does not use any more; {WORKING}");
@@ -252,11 +250,11 @@ fn no_key(pem: &[u8], why: &str) -> String {
         return format!("the private key in it is not valid PEM: {why}");
     }
     if has("CERTIFICATE") {
-        return "there is a certificate in it, and no private key".to_owned();
+        return "it has a certificate, but no private key".to_owned();
     }
     match binary(pem) {
         Some(what) => what.to_owned(),
-        None => "there is no private key in PEM in it (a line -----BEGIN PRIVATE KEY-----)".to_owned(),
+        None => "it has no private key in PEM (a line -----BEGIN PRIVATE KEY-----)".to_owned(),
     }
 }
 
@@ -272,7 +270,8 @@ fn binary(bytes: &[u8]) -> Option<&'static str> {
             };
             Some(match content.starts_with(&[0x02, 0x01, 0x03]) {
                 true => {
-                    "this is PKCS#12 (.p12, .pfx): take certificate and key out of it (openssl pkcs12 -in FILE -nodes)"
+                    "this is PKCS#12 (.p12, .pfx): extract certificate and key (openssl pkcs12 -in FILE \
+                     -nodes)"
                 }
                 false => {
                     "this is DER, and not PEM: convert it (openssl x509 -inform der -in FILE, openssl pkey -inform der -in FILE)"
@@ -305,7 +304,8 @@ fn mismatch(pair: &CertifiedKey) -> String {
     match pair.cert.iter().position(is_of_key) {
         // RFC 8446 §4.4.2.
         Some(at) => format!(
-            "the server's own certificate has to come first in the file, then those of its issuers; it is number {}",
+            "the server's own certificate must come first in the file, then those of its issuers; it is \
+             number {}",
             at + 1
         ),
         None => "the key does not belong to the certificate".to_owned(),

@@ -127,11 +127,11 @@ fn keys_that_cannot_be_used_say_why_and_which_work() {
         ("rsa1024-pkcs1.key", "this RSA key cannot be used; keys that work are"),
         ("locked.key", "encrypted with a passphrase"),
         ("locked-sec1.key", "encrypted with a passphrase"),
-        ("ssh.key", "a key of ssh's"),
+        ("ssh.key", "an SSH key"),
         ("public.pem", "the private one is needed"),
         ("p256-key.der", "this is DER, and not PEM"),
         ("pair.p12", "this is PKCS#12"),
-        ("p256.pem", "there is a certificate in it, and no private key"),
+        ("p256.pem", "it has a certificate, but no private key"),
     ] {
         let refused = refusal(&testdata("p256.pem"), &testdata(key));
         assert!(refused.contains(said) && refused.contains(key), "{key}: {refused}");
@@ -145,9 +145,9 @@ fn what_is_no_certificate_in_pem_says_what_it_is() {
         ("p256.der", "this is DER, and not PEM"),
         ("pair.p12", "this is PKCS#12"),
         ("chain.p7b", "this is PKCS#7"),
-        ("request.pem", "a request for a certificate"),
+        ("request.pem", "a certificate request"),
         ("trusted.pem", "OpenSSL's own format"),
-        ("p256.key", "there is a private key in it, and no certificate"),
+        ("p256.key", "it has a private key, but no certificate"),
         ("public.pem", "no certificate in it, but PUBLIC KEY"),
     ] {
         let refused = refusal(&testdata(certificate), &testdata("p256.key"));
@@ -184,7 +184,7 @@ fn the_servers_own_certificate_comes_first() {
     let other = std::fs::read_to_string(testdata("p256.pem")).unwrap();
     std::fs::write(&certificate, format!("{other}{own}")).unwrap();
     let refused = refusal(&certificate, &key);
-    assert!(refused.contains("has to come first in the file") && refused.contains("number 2"), "{refused}");
+    assert!(refused.contains("must come first in the file") && refused.contains("number 2"), "{refused}");
     std::fs::write(&certificate, format!("{own}{other}")).unwrap();
     Tls::load(&TlsSource::Files { certificate, key }, "x").unwrap();
 }

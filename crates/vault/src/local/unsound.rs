@@ -34,8 +34,6 @@ impl Unsound {
     /// Why nothing may be written.
     pub fn why(&self) -> Option<Damaged> {
         let what = self.first.get()?;
-        Some(Damaged(format!(
-            "nothing is written, because the database is damaged (sealpost store repair): {what}"
-        )))
+        Some(Damaged(format!("the database is damaged and read-only (run: sealpost store repair): {what}")))
     }
 }

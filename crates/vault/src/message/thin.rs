@@ -111,7 +111,7 @@ impl Thin {
     pub async fn of(reader: &MessageReader, head: u64) -> Result<Self> {
         let source = reader.source();
         let Some(elsewhere) = &source.elsewhere else {
-            return Err(Error::invalid("only the body of an account's message can be given up"));
+            return Err(Error::invalid("only the body of an account's message can be evicted"));
         };
         let layout = source.layout;
         layout.check()?;
@@ -242,8 +242,8 @@ impl Source {
             return Ok(stream::once(async { Ok(vec![octets]) }).boxed());
         }
         let Some(bodies) = &elsewhere.bodies else {
-            let why = "the body of this message was given up to save space, and is not fetched here: open it where the mail came \
-                       from, or with `sealpost archive export`";
+            let why = "the body of this message is evicted and not fetched here: open the message on its \
+                       server, or use `sealpost archive export`";
             return Err(Error::elsewhere(why));
         };
         let wanted = Wanted {

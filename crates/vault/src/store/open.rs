@@ -120,7 +120,7 @@ impl Store {
         let cache = match opened.map_err(|e| Error::internal("opening a cache panicked").with_source(e))? {
             Ok(cache) => cache,
             Err(e) => {
-                tracing::warn!(error = %e, "the cache cannot be used: everything is read from the bucket");
+                tracing::warn!(error = %e, "the cache cannot be used: all reads go to the bucket");
                 return Ok(self);
             }
         };

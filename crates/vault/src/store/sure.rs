@@ -119,7 +119,7 @@ impl Store {
         match open(&self.read(path).await?) {
             Err(e) if e.kind() == Kind::Corrupt && self.0.local.is_none() => {
                 // If it stays so, whoever asked says what is damaged.
-                tracing::debug!(path, error = %e, "an object could not be opened; it is read once more");
+                tracing::debug!(path, error = %e, "an object could not be opened; reading it again");
             }
             opened => return opened,
         }
@@ -154,7 +154,7 @@ impl Store {
             let (bytes, fits) = self.fetch(path).await?;
             let alike = bytes == before;
             if !alike {
-                tracing::warn!(path, "the store has given two answers that differ; one of them is wrong");
+                tracing::warn!(path, "the store returned two different answers for one object");
             }
             if alike || fits == Some(true) {
                 return Ok(bytes);
@@ -179,7 +179,7 @@ impl Store {
 }
 
 fn inconstant(path: &str) -> Error {
-    Error::retry(format!("{path}: the store gives another answer each time"))
+    Error::retry(format!("{path}: the store returns a different answer each time"))
 }
 
 #[cfg(test)]

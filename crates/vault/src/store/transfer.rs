@@ -58,7 +58,7 @@ impl Store {
         match copied {
             // That it cannot be read here is no error.
             Err(e) if e.kind() == Kind::NotFound => {
-                Err(Error::corrupt(format!("{path} was written, and is not there")).with_source(e))
+                Err(Error::corrupt(format!("{path} is missing after it was written")).with_source(e))
             }
             copied => copied,
         }

@@ -50,7 +50,7 @@ fn what_is_no_address() {
         ("jane.@x", "with a dot"),
         ("ja..ne@x", "two in a row"),
         ("@x", "nothing before"),
-        ("me@", "domain is needed"),
+        ("me@", "domain name is required"),
         ("me@a..b", "two in a row"),
         ("me@.x", "begin with a dot"),
         ("me@-x", "\"-x\" cannot"),

@@ -45,17 +45,18 @@ pub fn adopt(paths: &Paths, header: Header, old: Option<Contents>) -> Result<(Mb
     new.journal.put_in_place(&paths.journal, true)?;
     let mut files = MboxFiles::open(paths.mbox.clone(), paths.json.clone(), header.uidvalidity, end, None)?;
     if taken > 0 {
-        files.notice(format!("{}: took over {taken} messages that imap-backup kept", header.folder));
+        files.notice(format!("{}: adopted {taken} messages of imap-backup", header.folder));
     }
     if moved > 0 {
         files.notice(format!(
-            "{}: {moved} messages were not where imap-backup's metadata says, because a run of it was killed; repaired",
+            "{}: {moved} messages were not at the offsets in imap-backup's metadata, because a run of it was \
+             killed; repaired",
             header.folder
         ));
     }
     if lost > 0 {
         files.notice(format!(
-            "{}: where {lost} messages are in the mbox cannot be known; they are fetched again",
+            "{}: the positions of {lost} messages in the mbox are unknown; fetching them again",
             header.folder
         ));
     }
@@ -91,17 +92,17 @@ pub fn adopt_to_read(
     let mut notices = Vec::new();
     if let Some(why) = damaged {
         notices.push(format!(
-            "{folder}: {}: {why}; messages behind that are not known, and `sealpost import` reads them from the mbox",
+            "{folder}: {}: {why}; later messages are unknown; `sealpost import` can read them from the mbox",
             paths.json.display()
         ));
     }
     if moved > 0 {
         notices.push(format!(
-            "{folder}: {moved} messages are not where imap-backup's metadata says, and were found"
+            "{folder}: {moved} messages are not at the offsets in imap-backup's metadata, but were found"
         ));
     }
     if lost > 0 {
-        notices.push(format!("{folder}: where {lost} messages are in the mbox cannot be known"));
+        notices.push(format!("{folder}: the positions of {lost} messages in the mbox are unknown"));
     }
     Ok((new, notices))
 }
@@ -164,7 +165,7 @@ fn take_all(paths: &Paths, header: &Header, listed: Listing, old: Option<&Conten
                     (entry.1, entry.2) = (offset, length);
                 }
             }
-            _ => return Err(corrupt(paths, "the mbox has not as many messages as the metadata")),
+            _ => return Err(corrupt(paths, "the mbox has fewer messages than the metadata")),
         }
     }
     let listed: Vec<(u64, u64)> = entries.iter().map(|(_, offset, length)| (*offset, *length)).collect();

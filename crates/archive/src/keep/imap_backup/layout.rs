@@ -157,7 +157,10 @@ fn begin_anew(paths: &Paths, header: Header, why: &str) -> Result<(MboxFiles, Co
     let folder = header.folder.clone();
     let contents = Contents::new(Journal::create(&paths.journal, header.clone())?);
     let mut files = MboxFiles::open(paths.mbox.clone(), paths.json.clone(), header.uidvalidity, 0, None)?;
-    files.notice(format!("{folder}: {why}. Nothing was removed: it is kept as {}", aside.join(" and ")));
+    files.notice(format!(
+        "{folder}: {why}. No data was removed: the old files are now {}",
+        aside.join(" and ")
+    ));
     Ok((files, contents))
 }
 

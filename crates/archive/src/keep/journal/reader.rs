@@ -29,7 +29,7 @@ pub(super) fn scan(file: &File, path: &Path) -> Result<Found> {
     let mut magic = [0; MAGIC.len()];
     let whole = read_exactly(&mut input, &mut magic).map_err(|e| io_error(path, e))?;
     if !whole || magic != *MAGIC {
-        return Err(corrupt("this is no journal of an archive, or one of a later version"));
+        return Err(corrupt("not a journal of an archive, or one of a later version"));
     }
     let mut checking = seeded_at(0, &Check::default());
     let (mut header, mut found) = (None, None);

@@ -60,7 +60,7 @@ impl State {
             State::Busy(thread) => {
                 thread.join().unwrap_or_else(|_| Err(Error::internal("a thread panicked")))
             }
-            State::Failed => Err(Error::retry("something failed before; the folder has to be opened again")),
+            State::Failed => Err(Error::retry("an earlier operation failed; open the folder again")),
         };
         if done.is_err() {
             *self = State::Failed;

@@ -138,7 +138,7 @@ impl Layout for Maildir {
         if rebuilt {
             let messages = contents.known.uids().len();
             notices.push(format!(
-                "{folder}: its journal cannot be read; {messages} messages are read from their files"
+                "{folder}: its journal cannot be read; reading {messages} messages from their files"
             ));
         } else {
             let (_, unknown) = names.compare(&contents.known)?;
@@ -194,7 +194,7 @@ impl Layout for Maildir {
         if rebuilt {
             let messages = contents.known.uids().len();
             files.notice(format!(
-                "{}: its journal is not there; {messages} messages are taken over from their files",
+                "{}: its journal is missing; adopted {messages} messages from their files",
                 header.folder
             ));
         } else if purpose == Purpose::Look {
@@ -203,13 +203,13 @@ impl Layout for Maildir {
             let taken = take_over(&names, &mut contents)?;
             contents.commit(0, &Resume::default())?;
             files.notice(format!(
-                "{}: {taken} files of its messages that its journal does not name are taken over",
+                "{}: adopted {taken} message files that its journal does not name",
                 header.folder
             ));
         }
         let lost: Vec<u32> = lost.iter().map(Uid::get).collect();
         if !lost.is_empty() {
-            let what = format!("{} files are gone", lost.len());
+            let what = format!("{} files are missing", lost.len());
             files.notice(match purpose {
                 Purpose::Change => contents.forget(&lost, 0, &what)?,
                 Purpose::Look => contents.unreadable(lost.len(), &what),

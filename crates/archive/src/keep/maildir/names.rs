@@ -240,7 +240,7 @@ impl Names {
         }
         let directory = self.directory.display();
         Err(Error::retry(format!(
-            "{directory}: another program goes on changing names; try again when it is done"
+            "{directory}: another program keeps renaming files; retry when it has finished"
         )))
     }
 

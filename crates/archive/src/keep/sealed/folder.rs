@@ -115,7 +115,7 @@ impl SealedFolder {
         lost: u64,
     ) -> Result<Self> {
         let state = account.state();
-        let missing = || Error::not_found("the mailbox of the folder is gone");
+        let missing = || Error::not_found("the mailbox of the folder was removed");
         let found = state.mailbox(mailbox).ok_or_else(missing)?;
         let mut names = [record_name(mailbox), aside_name(mailbox)].into_iter();
         let name = names.find(|name| state.object(name).is_some()).ok_or_else(missing)?;
@@ -168,7 +168,7 @@ impl SealedFolder {
 
     fn check(&self) -> Result<()> {
         match self.broken {
-            true => Err(Error::retry("the folder has to be opened again after what failed")),
+            true => Err(Error::retry("an earlier operation failed; open the folder again")),
             false => Ok(()),
         }
     }
@@ -295,7 +295,7 @@ impl SealedFolder {
         vanished = vanished.union(&replaced.iter().filter_map(|server| self.uids.local(*server)).collect());
         let (mailbox, uids) = (self.mailbox, &self.uids);
         let decide = |state: &AccountState| {
-            let missing = || Error::not_found("the mailbox of the folder is gone");
+            let missing = || Error::not_found("the mailbox of the folder was removed");
             let local = state.mailbox(mailbox).ok_or_else(missing)?.uid_next().get();
             let mut room = FlagRoom::new(state);
             let mut events: Vec<Event> = Vec::with_capacity(messages.len() + 4);
@@ -339,7 +339,7 @@ impl SealedFolder {
 
     /// A committed message.
     fn message(&self, uid: u32) -> Result<Message> {
-        let missing = || Error::not_found(format!("there is no message of UID {uid} in the copy"));
+        let missing = || Error::not_found(format!("the copy has no message with UID {uid}"));
         let local = self.uids.local(uid).ok_or_else(missing)?;
         let state = self.account.state();
         let row = state.mailbox(self.mailbox).and_then(|mailbox| mailbox.row(local)).ok_or_else(missing)?;
@@ -550,8 +550,9 @@ impl Folder for SealedFolder {
             self.known.insert(*to, &flags);
         }
         let state = self.account.state();
-        let mailbox =
-            state.mailbox(mailbox).ok_or_else(|| Error::not_found("the mailbox of the folder is gone"))?;
+        let mailbox = state
+            .mailbox(mailbox)
+            .ok_or_else(|| Error::not_found("the mailbox of the folder was removed"))?;
         self.uids = Uids::read(&state, mailbox);
         drop(state);
         Ok(moved.len() as u64)

@@ -65,12 +65,18 @@ fn cut(path: &Path, by: impl Fn(u64) -> u64) {
 async fn files_that_were_cut_or_removed_are_noticed_and_mended() {
     type Damage = (Open, &'static str, fn(&Path), &'static str, u64);
     let damages: [Damage; 9] = [
-        (imap_backup::open, "cut mbox", |root| cut(&root.join("INBOX.mbox"), |n| n - 1), "shorter; 1 ", 1),
+        (
+            imap_backup::open,
+            "cut mbox",
+            |root| cut(&root.join("INBOX.mbox"), |n| n - 1),
+            "shorter; fetching 1 ",
+            1,
+        ),
         (
             imap_backup::open,
             "no mbox",
             |root| fs::remove_file(root.join("INBOX.mbox")).unwrap(),
-            "shorter; 19 messages are fetched again, and 1 are lost",
+            "shorter; fetching 19 messages again; 1 messages are lost",
             19,
         ),
         (
@@ -98,21 +104,21 @@ async fn files_that_were_cut_or_removed_are_noticed_and_mended() {
             imap_backup::open,
             "half a journal",
             |root| cut(&root.join("INBOX.sealpost"), |n| n / 2),
-            "took over 20",
+            "adopted 20",
             0,
         ),
         (
             imap_backup::open,
             "no journal",
             |root| fs::remove_file(root.join("INBOX.sealpost")).unwrap(),
-            "took over 20",
+            "adopted 20",
             0,
         ),
         (
             maildir::open,
             "no cur",
             |root| fs::remove_dir_all(root.join("cur")).unwrap(),
-            "20 files are gone; 19 ",
+            "20 files are missing; fetching 19 ",
             19,
         ),
         (
@@ -124,7 +130,7 @@ async fn files_that_were_cut_or_removed_are_noticed_and_mended() {
                 files.sort();
                 fs::remove_file(files.last().unwrap()).unwrap();
             },
-            "1 files are gone; 1 ",
+            "1 files are missing; fetching 1 ",
             1,
         ),
     ];
@@ -153,7 +159,7 @@ async fn files_that_were_cut_or_removed_are_noticed_and_mended() {
         // The server has it no more, so it may be kept or not.
         kept.retain(|(uid, _)| *uid != 3);
         let mut expected = texts((1..=2).chain(4..=20));
-        if said.starts_with("took over") {
+        if said.starts_with("adopted") {
             // The mbox alone does not say how a message's last line ends.
             let trimmed = |(_, text): &mut (u32, String)| text.truncate(text.trim_end().len());
             kept.iter_mut().chain(&mut expected).for_each(trimmed);

@@ -42,12 +42,16 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     let name = place.account_name(&args.account.name)?;
     if !args.now {
         let days = place.settings.retention.as_secs() / 86_400;
-        let why =
-            format!("{name} is deleted {days} days after it was removed; --now deletes it at once, for good");
+        let why = format!(
+            "the server deletes {name} {days} days after its removal; --now deletes it permanently at \
+                     once"
+        );
         return Err(Usage(why).into());
     }
     let objects = place.freeing_directory()?.purge_now(&name).await?;
     let purged = Purged { account: name.to_string(), done: "purged", objects };
-    global.output().done(&purged, |purged| format!("deleted {name} for good: {} objects", purged.objects))?;
+    global
+        .output()
+        .done(&purged, |purged| format!("deleted {name} permanently: {} objects", purged.objects))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -87,7 +87,7 @@ fn problem(found: &Break) -> String {
 impl Repaired {
     fn text(&self) -> String {
         if self.logs.is_empty() {
-            return format!("nothing to repair: the log of {} is whole", self.account);
+            return format!("nothing to repair: the log of {} is complete", self.account);
         }
         let line = |log: &RepairedLog| {
             let problems = log.problems.join(", ");

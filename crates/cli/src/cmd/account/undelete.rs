@@ -63,7 +63,7 @@ pub(super) async fn run(args: Args, global: &Global) -> Result<ExitCode> {
 async fn messages(args: Args, place: &Place, global: &Global) -> Result<ExitCode> {
     let since = match &args.since {
         Some(text) => time(text, place.clock.now())
-            .ok_or_else(|| Usage(format!("{text:?} is no time such as 36h, 7d or 2026-11-01T08:30")))?,
+            .ok_or_else(|| Usage(format!("{text:?} is not a time such as 36h, 7d or 2026-11-01T08:30")))?,
         None => Timestamp(i64::MIN),
     };
     let (record, root) = unlock(place, &args.account.name, &args.password, Accept::Password).await?;
@@ -90,7 +90,7 @@ async fn messages(args: Args, place: &Place, global: &Global) -> Result<ExitCode
     told.end().await;
     let result = Restored { account: record.name.to_string(), restored, mailbox: args.to };
     global.output().done(&result, |r| match r.restored {
-        0 => "there is nothing to bring back".to_owned(),
+        0 => "no expunged messages to bring back".to_owned(),
         n => format!("brought {n} messages back into {}", r.mailbox),
     })?;
     Ok(ExitCode::SUCCESS)

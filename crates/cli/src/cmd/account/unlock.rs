@@ -60,7 +60,7 @@ pub async fn open(record: &AccountRecord, secret: Secret, accept: Accept) -> Res
 
 fn denied(name: &AccountName, accept: Accept) -> Error {
     match accept {
-        Accept::Recovery => Error::denied(format!("that is not the recovery code of {name}")),
-        _ => Error::denied(format!("that is not the password of {name}")),
+        Accept::Recovery => Error::denied(format!("wrong recovery code for {name}")),
+        _ => Error::denied(format!("wrong password for {name}")),
     }
 }

@@ -178,7 +178,8 @@ fn plan(
     let there = to.folders()?;
     let there = there.iter().find(same);
     if there.is_some_and(|there| !there.as_left) {
-        let why = "its files are not as the last run left them, and a look into them would mend them: pull, or export, first";
+        let why = "its files changed since the last run, and opening it would repair them: run pull or export \
+                   first";
         return Ok(Transferred { failed: vec![(0, why.to_owned())], ..Transferred::default() });
     }
     let source = match from.look(&kept.name) {
@@ -225,7 +226,7 @@ async fn source(args: &Args, global: &Global) -> Result<Source> {
         return Ok(Source { copy, owner, folders: args.folders.clone(), restored });
     }
     let Some(name) = &args.account else {
-        return Err(Usage("name an account, or a copy with --from".into()).into());
+        return Err(Usage("give an account, or a copy with --from".into()).into());
     };
     let accounts = Accounts::of(global)?;
     let account = accounts.get(name)?;
@@ -260,7 +261,7 @@ impl Exported {
             text.push_str(&format!("; {} were there already", HumanCount(self.present)));
         }
         if self.interrupted {
-            text.push_str("; interrupted: run it again to go on");
+            text.push_str("; interrupted: run the command again to continue");
         }
         for Failed { uid, reason } in &self.failed {
             text.push_str(&format!("\n  not exported: UID {uid}: {reason}"));

@@ -37,7 +37,7 @@ pub fn check(wanted: Format, directory: &Path, make: bool) -> Result<()> {
     let shown = directory.display();
     match format(directory)? {
         Some(found) if found != wanted => bail!(Usage(format!(
-            "the copy in {shown} is not {} but {}: say --format {}, or name another directory",
+            "the copy in {shown} has the format {1}, not {0}: use --format {2}, or another directory",
             name(wanted),
             name(found),
             name(found)
@@ -49,7 +49,7 @@ pub fn check(wanted: Format, directory: &Path, make: bool) -> Result<()> {
 
 /// Nothing in a directory is a copy.
 pub fn no_copy(directory: &Path) -> Error {
-    Error::not_found(format!("there is no copy in {}: is the directory right?", directory.display()))
+    Error::not_found(format!("no copy in {}: check the directory", directory.display()))
 }
 
 /// As `--format` has it.

@@ -25,7 +25,7 @@ pub fn run(global: &Global) -> Result<ExitCode> {
     let accounts = Accounts::of(global)?;
     let names = accounts.names()?;
     if names.is_empty() {
-        global.output().note("no account is remembered yet: `sealpost archive add` makes one");
+        global.output().note("no account is remembered: add one with `sealpost archive add`");
     }
     let mut worst = 0;
     for name in &names {

@@ -173,7 +173,7 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     let names = if args.accounts.is_empty() { accounts.names()? } else { args.accounts.clone() };
     if names.is_empty() {
         return Err(Usage(
-            "no account is remembered: `sealpost archive add` first, or name one with --host".into(),
+            "no account is remembered: run `sealpost archive add` first, or give --host".into(),
         )
         .into());
     }
@@ -349,7 +349,7 @@ impl<'a> Summary<'a> {
             text.push_str(&bodies.text());
         }
         if self.interrupted {
-            text.push_str("; interrupted: the next pull goes on from here");
+            text.push_str("; interrupted: the next pull continues from here");
         }
         text
     }

@@ -57,7 +57,10 @@ impl Observer for Putting {
         self.bar.suspend(|| {
             if folder.without_keywords > 0 {
                 let (name, n) = (&folder.name, HumanCount(folder.without_keywords));
-                warn(format_args!("sealpost: {name}: {n} messages are there without their keywords, which the server refuses"));
+                warn(format_args!(
+                    "sealpost: {name}: {n} messages were copied without their keywords, which \
+                                   the server rejects"
+                ));
             }
             if let Some(error) = &folder.error {
                 warn(format_args!("sealpost: {}: {error}", folder.name));
@@ -145,7 +148,7 @@ pub fn show(global: &Global, report: &Report, dry_run: bool, chosen: &Chosen) ->
             text.push_str(&format!("; {} the flags of {flags} there, {} {removed}", verbs.0, verbs.1));
         }
         if s.interrupted {
-            text.push_str("; interrupted: run it again to go on");
+            text.push_str("; interrupted: run the command again to continue");
         }
         for folder in s.folders.iter().filter(|folder| folder.put > 0) {
             text.push_str(&format!("\n{:>10}  {}", HumanCount(folder.put).to_string(), folder.name));

@@ -108,7 +108,7 @@ impl Accounts {
                 let known = self.names()?;
                 let known = if known.is_empty() { "none yet".to_owned() } else { known.join(", ") };
                 let why = format!(
-                    "there is no archived account {name} (there is: {known}); `archive add` makes one"
+                    "no remembered account {name} (known: {known}); add it with `sealpost archive add`"
                 );
                 return Err(Error::not_found(why).into());
             }
@@ -228,7 +228,7 @@ impl Accounts {
             || !name.chars().all(good)
             || name.len() > limits::DOMAIN_BYTES - 16
         {
-            bail!(Usage(format!("{name:?} cannot be an account's name: letters, digits and . - _ @ + can")));
+            bail!(Usage(format!("{name:?} is not a name for an account: use letters, digits and . - _ @ +")));
         }
         Ok(self.0.join(format!("{name}.toml")))
     }
@@ -236,7 +236,8 @@ impl Accounts {
 
 fn taken(name: &str) -> anyhow::Error {
     Usage(format!(
-        "there is an archived account {name} already: `sealpost archive remove {name}` forgets it, and leaves its copy"
+        "an account {name} is remembered already: `sealpost archive remove {name}` forgets it and leaves its \
+         copy"
     ))
     .into()
 }

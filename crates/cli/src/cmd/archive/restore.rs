@@ -75,12 +75,12 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
             let target = account.target(&sealed, false);
             (target.open(global).await?, target.directory.to_owned())
         }
-        _ => return Err(Usage("name an account, or a copy with --from".into()).into()),
+        _ => return Err(Usage("give an account, or a copy with --from".into()).into()),
     };
     let place = match (args.server.place()?, args.to.as_ref().or(args.account.as_ref())) {
         (Some(place), _) => place,
         (None, Some(name)) => accounts.get(name)?.server,
-        (None, None) => return Err(Usage("name where to, with --to or --host".into()).into()),
+        (None, None) => return Err(Usage("give the destination with --to or --host".into()).into()),
     };
     let server = place.server().await?;
     let named = args.account.as_ref().map(|name| (&accounts, &**name));

@@ -56,7 +56,7 @@ pub fn run(args: Args, global: &Global) -> Result<ExitCode> {
     let accounts = Accounts::of(global)?;
     let names = if args.accounts.is_empty() { accounts.names()? } else { args.accounts.clone() };
     if names.is_empty() {
-        return Err(Usage("no account is remembered yet: `sealpost archive add` makes one".into()).into());
+        return Err(Usage("no account is remembered: add one with `sealpost archive add`".into()).into());
     }
     for name in &names {
         warn_of(name, &accounts.get(name)?);
@@ -106,8 +106,8 @@ fn cron(command: &str, every: u32) -> Result<String> {
         _ if 1440 % every == 0 && every.is_multiple_of(60) => format!("0 */{} * * *", every / 60),
         _ => {
             let why = format!(
-                "cron cannot do something every {every} minutes: take a part of an hour (10, 15, 20, 30), hours that are a part of a \
-                 day (60, 120, 180, 240, 360, 480, 720), or --as systemd"
+                "cron cannot run a command every {every} minutes: use 10, 15, 20, 30, 60, 120, 180, 240, 360, \
+                 480 or 720 minutes, or --as systemd"
             );
             return Err(Usage(why).into());
         }

@@ -62,7 +62,7 @@ pub fn octets(text: &str) -> Result<u64, String> {
     for (unit, factor) in decimal {
         if let Some(number) = text.trim().strip_suffix(unit) {
             let number = number.trim().parse::<u64>().ok().and_then(|number| number.checked_mul(factor));
-            return number.ok_or_else(|| format!("{text:?} is no size such as 2GB"));
+            return number.ok_or_else(|| format!("{text:?} is not a size such as 2GB"));
         }
     }
     form::size(text)
@@ -242,7 +242,8 @@ impl Target<'_> {
             let made = place.directory.create(&known, NewAccount::with_password(new)).await;
             made.map_err(|e| match e.kind() {
                 Kind::Conflict => Error::retry(format!(
-                    "{}: another sealpost is at work on this copy and has just made it: wait until it is done",
+                    "{}: another sealpost process has just created this copy and is using it: wait until it \
+                     exits",
                     self.directory.display()
                 ))
                 .with_source(e),
@@ -294,7 +295,7 @@ impl Target<'_> {
             ([], Some(whose)) => whose.account_name(place),
             ([], None) => bail!(Usage(format!("there is no copy in {}", self.directory.display()))),
             _ => bail!(Usage(format!(
-                "there are several accounts in {}: say which with --copy-account",
+                "{} has several accounts: choose one with --copy-account",
                 self.directory.display()
             ))),
         }

@@ -197,7 +197,7 @@ impl<'a> Folder<'a> {
         );
         for (what, count) in [
             ("no longer on the server", self.gone),
-            ("of which the server says another size", self.other_size),
+            ("for which the server reports another size", self.other_size),
             ("without their bodies, which are evicted", self.evicted),
             ("repaired", self.repaired),
         ] {

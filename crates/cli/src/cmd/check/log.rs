@@ -127,7 +127,8 @@ impl<'a> Examination<'a> {
         let UnfitObject { path, position, is_damaged, why } = unfit;
         let what = match (position, *is_damaged) {
             (position, _) if survey.is_far(*position) => format!(
-                "this is no log entry ({why}), and far beyond the end of the log, which is at {}: nothing reads it; remove it",
+                "not a log entry ({why}), and far beyond the end of the log, which is at {}: it is never \
+                 read; remove it",
                 survey.end()
             ),
             (position, true) if *position > survey.end() => format!(
@@ -135,13 +136,13 @@ impl<'a> Examination<'a> {
                  A backup may have it; \"sealpost account repair\" goes on without it"
             ),
             (position, false) if *position > survey.end() => {
-                format!("this is no log entry ({why}): the log goes on behind it")
+                format!("not a log entry ({why}): the log continues after it")
             }
             (_, true) => format!(
                 "log entry {position} is damaged: {why}. If others follow it, the account is not opened before it is whole again (a \
                  backup may have it), or \"sealpost account repair\" goes on without it"
             ),
-            (_, false) => format!("this is no log entry ({why}); it is passed over"),
+            (_, false) => format!("not a log entry ({why}); it is skipped"),
         };
         self.findings.push(Finding::object(path, what));
     }

@@ -75,7 +75,8 @@ pub async fn unclaimed(place: &Place, claimed: &BTreeSet<AccountId>, report: &mu
         match listed.try_next().await {
             Ok(Some(object)) => {
                 if !names::is_known(&object.path) {
-                    let problem = "nothing of Sealpost has such a name: it is not looked at, and may be an object whose name is damaged";
+                    let problem = "not a name that Sealpost uses: not checked; it may be an object with a \
+                                   damaged name";
                     report.found(At::Object(object.path), problem);
                     continue;
                 }

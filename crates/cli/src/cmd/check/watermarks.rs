@@ -9,7 +9,7 @@ use sealpost_vault::entry::LogKey;
 use super::report::{Place as At, Report};
 use crate::place::Place;
 
-const REMEDY: &str = "if a backup was restored, confirm that with `sealpost store confirm-restore`";
+const REMEDY: &str = "after restoring a backup, run `sealpost store confirm-restore`";
 
 /// Names every log and record that ends before what was seen of it; of these accounts, if not of all.
 ///

@@ -20,10 +20,10 @@ use crate::exit::Usage;
 /// Refuses a path that is taken before anything is read.
 pub fn check(path: &Path, single: bool) -> Result<()> {
     if single && fs::symlink_metadata(path).is_ok() {
-        bail!(Usage(format!("{} is there already; nothing is overwritten", path.display())));
+        bail!(Usage(format!("{} exists already; export overwrites no files", path.display())));
     }
     if !single && path.exists() && !path.is_dir() {
-        let what = "is no directory; for one mailbox in one file name it with --mailbox";
+        let what = "is not a directory; to export one mailbox to one file, use --mailbox";
         bail!(Usage(format!("{} {what}", path.display())));
     }
     Ok(())
@@ -52,7 +52,7 @@ pub async fn write(
     summary: &mut Summary,
 ) -> Result<()> {
     if fs::symlink_metadata(path).is_ok() {
-        bail!("{} is there already; nothing is overwritten", path.display());
+        bail!("{} exists already; export overwrites no files", path.display());
     }
     let directory = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     owner::make_directory(directory).with_context(|| directory.display().to_string())?;

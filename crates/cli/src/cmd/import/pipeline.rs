@@ -134,7 +134,7 @@ impl<'a> Pipeline<'a> {
                 Some(Item::Done) => break,
                 None => {
                     self.flush().await?;
-                    bail!("reading the archives broke off: a mistake in this program, please report it");
+                    bail!("reading the archives failed because of a bug in Sealpost; please report it");
                 }
             }
         }

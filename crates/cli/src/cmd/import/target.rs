@@ -20,8 +20,9 @@ pub fn mailbox(archive: &Found, path: &Path, args: &Args) -> Result<String> {
         None => tame(&archive.mailbox),
     };
     let found = name::normal(&below(args.prefix.as_deref(), &found)).into_owned();
-    name::check(&found)
-        .map_err(|e| e.context(format!("no mailbox can be called {found:?}; name one with --mailbox")))?;
+    name::check(&found).map_err(|e| {
+        e.context(format!("{found:?} cannot be the name of a mailbox; choose one with --mailbox"))
+    })?;
     Ok(found)
 }
 

@@ -146,9 +146,13 @@ impl Kept {
             Some(drawn) => drawn,
             None => {
                 self.store().await.map_err(|error| Reply::from_error(&error))?;
-                timeout(PATIENCE, self.share.acquire(step))
-                    .await
-                    .map_err(|_| Reply::no(Code::Unavailable, "no memory for so many messages at once now"))?
+                timeout(PATIENCE, self.share.acquire(step)).await.map_err(|_| {
+                    Reply::no(
+                        Code::Unavailable,
+                        "not enough memory for so many messages; retry \
+                        with fewer messages",
+                    )
+                })?
             }
         };
         self.drawn.push(drawn);

@@ -261,7 +261,7 @@ impl Pipeline {
 /// Waits for memory, and not for long while others wait for the room of accounts, of which this session holds one.
 async fn draw(account: &Account, budget: &Budget, bytes: usize) -> Result<Permit, Reply> {
     let drawn = unless_pressed(|| account.is_pressed(), budget.acquire(bytes)).await;
-    drawn.ok_or_else(|| Reply::no(Code::Unavailable, "no memory to read messages with now"))
+    drawn.ok_or_else(|| Reply::no(Code::Unavailable, "not enough memory to read messages; retry later"))
 }
 
 /// The memory that a structure takes beside what was drawn for it; `None` if there is none, which is never so if nobody counts.

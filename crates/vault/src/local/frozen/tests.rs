@@ -41,7 +41,7 @@ async fn read_all_of(open: fn(&Path) -> sealpost_base::Result<LocalStore>, dir: 
     for size in [10, LARGE] {
         let refused = store.put_new("b", sealed(size, 1)).await.unwrap_err();
         assert!(
-            refused.kind() == Kind::Retry && refused.to_string().contains("nothing can be written"),
+            refused.kind() == Kind::Retry && refused.to_string().contains("cannot write to"),
             "{refused}"
         );
     }

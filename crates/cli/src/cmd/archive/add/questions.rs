@@ -43,7 +43,7 @@ impl Answers for Terminal {
     fn line(&mut self, question: &str) -> Result<String> {
         if !self.is_there() {
             let missing =
-                "there is no terminal to ask at: name --host, --user and --password-file or --token-command";
+                "no terminal for questions: give --host, --user and --password-file or --token-command";
             return Err(Usage(missing.into()).into());
         }
         let mut out = std::io::stderr().lock();
@@ -199,7 +199,8 @@ impl Login {
             return Err(error);
         }
         who.tell(&format!(
-            "sealpost: {}\nThe SHA-256 fingerprint of what it shows, to compare with what its operator says:\n{}",
+            "sealpost: {}\nThe SHA-256 fingerprint of the certificate, to compare with the one from the \
+             server's operator:\n{}",
             text(&error),
             shown.fingerprint()
         ));
@@ -253,14 +254,14 @@ impl Login {
 pub fn folders(who: &mut impl Answers, names: &[String], rarely: &[String]) -> Result<FolderArgs> {
     let example = rarely.iter().map(|name| format!("-{name}")).collect::<Vec<_>>().join(", ");
     let example = if example.is_empty() { "-Junk".to_owned() } else { example };
-    who.tell("Which folders? Enter: all. `INBOX, Work/*`: these. `-Junk`: all but this.");
+    who.tell("Folders to back up: Enter for all, `INBOX, Work/*` for these, `-Junk` for all but this.");
     let mut attempt = 1;
     loop {
         let chosen = parse(&who.line(&format!("Folders (most people: {example}): "))?);
         let all = FolderArgs { only: [&*chosen.only, &chosen.exclude].concat(), exclude: vec![] };
         let checked = check(&all, names.iter().map(String::as_str)).and_then(|()| {
             let some = names.iter().any(|name| chosen.wants(name));
-            some.then_some(()).ok_or_else(|| Error::not_found("that leaves no folder"))
+            some.then_some(()).ok_or_else(|| Error::not_found("no folder is left"))
         });
         match checked {
             Ok(()) => return Ok(chosen),
