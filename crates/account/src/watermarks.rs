@@ -20,7 +20,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lru::LruCache;
 use sealpost_base::{AccountId, Error, Position, Result, limits};
-use sealpost_vault::owner;
+use sealpost_files::owner;
 use sealpost_vault::server_key::{KeyId, MAC_BYTES, Macs, Purpose, ServerKeys};
 
 #[cfg(test)]

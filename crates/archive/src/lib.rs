@@ -92,6 +92,6 @@ pub(crate) fn io_error(path: impl Into<PathBuf>, error: std::io::Error) -> Error
         | std::io::ErrorKind::IsADirectory => sealpost_base::Kind::Invalid,
         _ => sealpost_base::Kind::Retry,
     };
-    let error = sealpost_vault::owner::explained(&path, error);
+    let error = sealpost_files::owner::explained(&path, error);
     Error::new(kind, path.display().to_string()).with_source(error)
 }

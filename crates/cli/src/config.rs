@@ -16,9 +16,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use sealpost_account::directory::Address;
+use sealpost_files::owner;
 use sealpost_server::Settings;
 use sealpost_server::settings::{Listen, TlsSource};
-use sealpost_vault::owner;
 
 use crate::exit::{Usage, named};
 use crate::global::Global;

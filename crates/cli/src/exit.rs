@@ -14,7 +14,7 @@ use std::{fmt, io};
 
 use sealpost_base::{Error, Kind};
 use sealpost_bench::Wrong;
-use sealpost_vault::owner;
+use sealpost_files::owner;
 
 use crate::output::text;
 

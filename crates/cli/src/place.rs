@@ -11,11 +11,12 @@ use futures::TryStreamExt;
 use sealpost_account::directory::{AccountName, AliasName, Directory};
 use sealpost_account::{Accounts, Options, Watermarks, watermarks};
 use sealpost_base::{AccountId, Budget, Clock, Error, Random, SystemClock, SystemRandom};
+use sealpost_files::owner;
 use sealpost_server::Settings;
 use sealpost_server::bus::Telling;
+use sealpost_vault::Store;
 use sealpost_vault::entry::LogKey;
 use sealpost_vault::server_key::ServerKeys;
-use sealpost_vault::{Store, owner};
 
 use crate::config::Config;
 use crate::exit::{Usage, named};

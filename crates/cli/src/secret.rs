@@ -12,7 +12,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 use sealpost_account::directory::Secret;
 use sealpost_base::limits;
-use sealpost_vault::owner;
+use sealpost_files::owner;
 use zeroize::Zeroizing;
 
 use crate::exit::{Usage, named};

@@ -12,7 +12,8 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use sealpost_base::limits::STORE_RESERVE_BYTES;
 use sealpost_base::{SystemClock, SystemRandom};
-use sealpost_vault::{Addressing, Azure, Credentials, Gcs, Patience, S3, Store, owner};
+use sealpost_files::owner;
+use sealpost_vault::{Addressing, Azure, Credentials, Gcs, Patience, S3, Store};
 use tokio::time::timeout;
 use zeroize::Zeroizing;
 

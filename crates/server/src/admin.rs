@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use sealpost_base::Kind;
 use sealpost_base::limits::{ADMIN_REQUEST_BYTES, ADMIN_ROWS};
-use sealpost_vault::owner::Owner;
+use sealpost_files::owner::Owner;
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 

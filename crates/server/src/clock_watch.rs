@@ -12,7 +12,7 @@ use std::sync::{Mutex, PoisonError};
 
 use sealpost_base::limits::{CLOCK_AHEAD, CLOCK_NOTED};
 use sealpost_base::{Timestamp, limits};
-use sealpost_vault::owner;
+use sealpost_files::owner;
 
 /// The file in the data directory.
 const FILE: &str = "clock";

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use sealpost_base::{Error, Result};
-use sealpost_vault::owner;
+use sealpost_files::owner;
 use tokio::net::{TcpListener, TcpSocket, TcpStream, UnixListener, UnixStream};
 
 use crate::context::Context;

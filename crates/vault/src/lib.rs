@@ -25,7 +25,6 @@ pub mod faulty;
 pub mod index;
 pub mod keys;
 pub mod message;
-pub mod owner;
 pub mod pack;
 pub mod probe;
 pub mod record;
@@ -43,6 +42,7 @@ pub fn wipe_scratch() {
 }
 
 pub use keys::{AccountKeys, Keyring, PublicKey, RootKey};
+pub use local::local_store_owner;
 pub use metrics::StoreMetrics;
 pub use remote::{Addressing, Azure, Credentials, Gcs, Patience, Refusal, S3};
 pub use sealed::{Hash, Sealed};

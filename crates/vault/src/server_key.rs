@@ -17,7 +17,7 @@ use sealpost_base::{Error, Random, Result, limits};
 use zeroize::Zeroizing;
 
 use crate::cipher::{Secret, derive, equal, hmac_sha256, sha256};
-use crate::owner;
+use sealpost_files::owner;
 
 /// Bytes of a MAC.
 pub const MAC_BYTES: usize = 32;

@@ -18,7 +18,7 @@ use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{Builder, JoinHandle};
 
-use sealpost_vault::owner;
+use sealpost_files::owner;
 
 use super::files::open_file_with;
 

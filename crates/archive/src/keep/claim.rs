@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use sealpost_base::{Error, Result};
-use sealpost_vault::owner;
+use sealpost_files::owner;
 
 use super::files::open_file;
 use crate::io_error;

@@ -11,7 +11,7 @@ use std::path::{Component, Path, PathBuf};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use sealpost_base::{Error, Result};
-use sealpost_vault::owner;
+use sealpost_files::owner;
 
 use crate::io_error;
 

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use sealpost_base::{Error, Result};
-use sealpost_vault::owner;
+use sealpost_files::owner;
 
 use super::contents::Contents;
 use super::files::open_file;

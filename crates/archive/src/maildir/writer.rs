@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
 use sealpost_base::{Error, Result, Timestamp};
-use sealpost_vault::owner;
+use sealpost_files::owner;
 
 use super::reader::{keywords, unique};
 use super::{KEYWORDS_FILE, folder, name};

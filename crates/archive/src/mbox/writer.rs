@@ -6,7 +6,7 @@ use std::io::{BufWriter, Error, Write};
 use std::path::Path;
 
 use sealpost_base::Timestamp;
-use sealpost_vault::owner;
+use sealpost_files::owner;
 
 use super::line_end;
 use super::own_fields::{OwnFields, PREFIX};

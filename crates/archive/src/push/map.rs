@@ -10,7 +10,7 @@ use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
 use sealpost_base::{Result, Uid, UidSet};
-use sealpost_vault::owner;
+use sealpost_files::owner;
 
 use super::contents::in_commands;
 use crate::io_error;

@@ -17,7 +17,7 @@ use sealpost_account::{Account, AccountState, Accounts, Message, Row};
 use sealpost_archive::lines::LineEnds;
 use sealpost_archive::maildir::folder;
 use sealpost_base::{Error, MailboxId, Timestamp, Uid};
-use sealpost_vault::owner;
+use sealpost_files::owner;
 use serde::Serialize;
 
 use super::account::unlock::{Accept, unlock};

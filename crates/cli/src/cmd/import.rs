@@ -31,7 +31,7 @@ use sealpost_account::{Account, Accounts, usage};
 use sealpost_archive::discover::{Discovery, Found, STDIN, Skipped, discover};
 use sealpost_archive::mbox::{Options, Variant};
 use sealpost_base::{AccountId, Error, Kind};
-use sealpost_vault::owner;
+use sealpost_files::owner;
 use serde::Serialize;
 
 use self::labels::LabelsAs;

@@ -10,7 +10,7 @@ use std::io::{Read, Result, Seek, Write};
 use std::path::Path;
 
 use sealpost_base::Random;
-use sealpost_vault::owner;
+use sealpost_files::owner;
 
 /// How many servers on one directory keep their ids.
 const SERVERS: usize = 16;

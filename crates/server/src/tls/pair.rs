@@ -15,8 +15,8 @@ use rustls::server::ParsedCertificate;
 use rustls::sign::CertifiedKey;
 use rustls::{CertificateError, RootCertStore};
 use sealpost_base::{Error, Result, Timestamp};
+use sealpost_files::owner;
 use sealpost_mime::header::date::civil_from_days;
-use sealpost_vault::owner;
 use zeroize::Zeroizing;
 
 /// Largest certificate or key file that is read, in bytes.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use rcgen::{CertificateParams, DnType, ExtendedKeyUsagePurpose, KeyPair, KeyUsagePurpose};
 use sealpost_base::{Error, Result};
-use sealpost_vault::owner;
+use sealpost_files::owner;
 use zeroize::Zeroizing;
 
 use super::pair::{keys_differ, read_pem};

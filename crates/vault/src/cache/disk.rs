@@ -21,7 +21,8 @@ use sealpost_base::limits::STORE_CACHE_QUEUE_BYTES;
 use sealpost_base::{Clock, Error, Result};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
-use crate::{cipher, owner};
+use crate::cipher;
+use sealpost_files::owner;
 
 /// Its name in the directory of the cache.
 const FILE: &str = "blocks.sqlite";

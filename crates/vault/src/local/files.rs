@@ -16,11 +16,12 @@ use rustix::buffer::spare_capacity;
 use rustix::io::Errno;
 use sealpost_base::{Clock, Random, SystemRandom, Timestamp};
 
+use super::store_owner::local_store_owner;
 use crate::local::schema::{self, Access};
 use crate::local::shared;
 use crate::local::sound::{self, Extent};
 use crate::local::writer::Body;
-use crate::owner::{self, Owner};
+use sealpost_files::owner::{self, Owner};
 
 /// Files without a row are left alone for this long: their row may be about to be written, by any process.
 const ORPHAN_SECONDS: i64 = 60 * 60;
@@ -58,7 +59,7 @@ impl Files {
 
     /// Those of a store that is there, of which nothing is changed.
     pub fn existing(root: &Path) -> io::Result<Self> {
-        let owner = Owner::of_store(root).map_err(|e| owner::explained(root, e))?;
+        let owner = local_store_owner(root).map_err(|e| owner::explained(root, e))?;
         let durable = std::array::from_fn(|_| AtomicBool::new(false));
         Ok(Files { root: root.to_owned(), objects: root.join("objects"), owner, durable })
     }

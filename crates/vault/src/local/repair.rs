@@ -20,7 +20,7 @@ use sealpost_base::{Error, Result, Timestamp};
 
 use super::sound::{self, Extent, Inspection};
 use super::{frozen, schema, shared};
-use crate::owner;
+use sealpost_files::owner;
 
 /// The new database until it is complete.
 const NEW: &str = "new";

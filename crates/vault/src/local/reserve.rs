@@ -13,7 +13,7 @@ use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::owner;
+use sealpost_files::owner;
 
 /// The file in the directory of the store.
 const FILE: &str = "reserve";

@@ -11,7 +11,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 use sealpost_base::{Error, Result};
 
 use crate::local::frozen::{self, Frozen};
-use crate::owner;
+use sealpost_files::owner;
 
 /// The database's name in the directory of the store.
 const FILE: &str = "objects.sqlite";

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use sealpost_base::{Error, Kind, Result, Uid, UidSet};
-use sealpost_vault::owner;
+use sealpost_files::owner;
 
 use super::aside::Aside;
 use super::disk::{Disk, TOGETHER};

@@ -5,7 +5,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use sealpost_base::{Kind, Result, Uid};
-use sealpost_vault::owner;
+use sealpost_files::owner;
 
 use super::adopt::{rebuild, take_over};
 use super::files::{MaildirFiles, OTHER, changed, open};

@@ -12,7 +12,8 @@ use anyhow::{Context, Result};
 use sealpost_archive::client::Server;
 use sealpost_archive::refetch::Refetch;
 use sealpost_base::{AccountId, Random};
-use sealpost_vault::{Store, owner};
+use sealpost_files::owner;
+use sealpost_vault::Store;
 
 use super::server::Place;
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use sealpost_base::{Error, limits};
-use sealpost_vault::owner;
+use sealpost_files::owner;
 use serde::{Deserialize, Serialize};
 
 use super::server::Place;

@@ -8,7 +8,7 @@ use anyhow::Result;
 use sealpost_archive::keep::Copy;
 use sealpost_archive::push::{MapFile, restore};
 use sealpost_archive::restored::RECORD_FILE;
-use sealpost_vault::owner;
+use sealpost_files::owner;
 
 use super::put::PutArgs;
 use super::putting::{self, Putting};

@@ -105,7 +105,7 @@ pub async fn unclaimed(place: &Place, claimed: &BTreeSet<AccountId>, report: &mu
         let mut records = place.directory.list_with_purged();
         while let Some(record) = records.next().await {
             // Whose mail it is cannot be told as long as a record may not be read, which is reported.
-            if matches!(&record, Err(e) if sealpost_vault::owner::is_denied(e)) {
+            if matches!(&record, Err(e) if sealpost_files::owner::is_denied(e)) {
                 return Ok(());
             }
             logs.retain(|id| !matches!(&record, Ok(record) if record.id == *id));

@@ -4,7 +4,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use sealpost_vault::owner::Owner;
+use sealpost_files::owner::Owner;
+use sealpost_vault::local_store_owner;
 
 use super::report::{Place as At, Report, Trouble};
 use crate::place::Place;
@@ -27,7 +28,7 @@ pub fn check(place: &Place, report: &mut Report) {
 }
 
 fn below(directory: &Path, report: &mut Report) -> io::Result<()> {
-    let owner = Owner::of_store(directory)?;
+    let owner = local_store_owner(directory)?;
     let mut foreign = Foreign::default();
     foreign.look(directory, owner)?;
     let Foreign { named, count } = foreign;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::Result;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use sealpost_base::{Clock, Error, Kind};
-use sealpost_vault::owner;
+use sealpost_files::owner;
 use serde::Serialize;
 
 use crate::output::Output;

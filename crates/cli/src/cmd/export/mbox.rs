@@ -11,8 +11,8 @@ use futures::TryStreamExt;
 use sealpost_archive::lines::LineEnds;
 use sealpost_archive::maildir::folder;
 use sealpost_archive::mbox::{Envelope, MboxWriter};
+use sealpost_files::owner;
 use sealpost_mime::header::fields;
-use sealpost_vault::owner;
 
 use super::{Item, Summary, Walk};
 use crate::exit::Usage;

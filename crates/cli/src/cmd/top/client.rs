@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use sealpost_base::Error;
+use sealpost_files::owner;
 use sealpost_server::admin::{Answer, Request, Stats, sockets};
-use sealpost_vault::owner;
 
 /// How long a server may take to answer.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -9,7 +9,8 @@ use anyhow::{Context, Result};
 use futures::{StreamExt, TryStreamExt, stream};
 use sealpost_account::directory::{AccountName, AccountRecord, NewAccount, Secret};
 use sealpost_base::{Error, Kind, Random};
-use sealpost_vault::{RootKey, owner};
+use sealpost_files::owner;
+use sealpost_vault::RootKey;
 use zeroize::Zeroizing;
 
 use crate::place::Place;

@@ -18,8 +18,6 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Access, AtFlags, Gid, Mode, OFlags, Uid};
 use rustix::io::Errno;
 
-use crate::local;
-
 /// Mode of new directories: mail is nobody else's business.
 const DIRECTORY_MODE: u32 = 0o700;
 /// Mode of new files.
@@ -44,20 +42,9 @@ impl Owner {
         std::fs::metadata(path).map(|metadata| Owner::from(&metadata))
     }
 
-    /// The owner of the local store in `directory`: that of the directory, or where that is root's (a container's volume), of the
-    /// database in it, which the server has made.
-    ///
-    /// # Errors
-    /// What the file system says.
-    pub fn of_store(directory: &Path) -> io::Result<Self> {
-        let owner = Self::of(directory)?;
-        if !Uid::from_raw(owner.uid).is_root() {
-            return Ok(owner);
-        }
-        match Self::of(&local::database(directory)) {
-            Err(e) if e.kind() == ErrorKind::NotFound => Ok(owner),
-            found => found,
-        }
+    /// Whether it is root.
+    pub fn is_root(self) -> bool {
+        Uid::from_raw(self.uid).is_root()
     }
 
     /// Whether it is the same user, in whatever group.
@@ -410,17 +397,6 @@ mod tests {
         assert_ne!(owner(&socket).0, SOMEBODY);
         somebody.adopt_socket(&socket).unwrap();
         assert_eq!(owner(&socket), (SOMEBODY, SOMEBODY));
-    }
-
-    #[test]
-    fn a_store_in_a_directory_of_roots_is_its_databases_owner() {
-        let Some(dir) = of_another() else { return };
-        chown(dir.path(), Some(0), Some(0)).unwrap();
-        assert_eq!(Owner::of_store(dir.path()).unwrap().uid, 0);
-        let database = local::database(dir.path());
-        std::fs::write(&database, "").unwrap();
-        chown(&database, Some(SOMEBODY), None).unwrap();
-        assert_eq!(Owner::of_store(dir.path()).unwrap().uid, SOMEBODY);
     }
 
     #[test]
