@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use sealpost_base::{Error, Result, limits};
+use sealpost_files::io_error;
 
 use crate::eml::{EmlReader, modified};
 use crate::input::Input;
@@ -16,7 +17,8 @@ use crate::mbox::{MboxReader, Options, Variant};
 use crate::packed::Compression;
 use crate::recognize::{Mail, recognize};
 use crate::spool::Spool;
-use crate::{Source, io_error};
+
+use crate::Source;
 
 /// What standard input is called.
 pub const STDIN: &str = "-";

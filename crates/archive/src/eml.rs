@@ -6,12 +6,14 @@ use std::path::Path;
 use std::time::UNIX_EPOCH;
 
 use sealpost_base::{Error, Result, Timestamp};
+use sealpost_files::io_error;
 
 use crate::input::Input;
 use crate::lines::{LineEnds, ToCrlf};
 use crate::packed::Behind;
 use crate::recognize::{NotMail, before_header, signature};
-use crate::{Meta, Source, io_error};
+
+use crate::{Meta, Source};
 
 const PIECE_BYTES: usize = 64 * 1024;
 

@@ -21,9 +21,9 @@ mod appending;
 pub mod bodies;
 pub(crate) mod claim;
 mod contents;
+pub(crate) mod damaged;
 pub(crate) mod digest;
 mod file_copy;
-pub(crate) mod files;
 mod folder;
 #[doc(hidden)]
 pub mod fuzzing;

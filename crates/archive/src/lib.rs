@@ -13,9 +13,7 @@
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
-use std::path::PathBuf;
-
-use sealpost_base::{Error, Result, Timestamp};
+use sealpost_base::{Result, Timestamp};
 
 pub mod client;
 pub mod date;
@@ -77,21 +75,4 @@ pub trait Source {
 
     /// Bytes of the archive read so far, for a progress bar.
     fn bytes_done(&self) -> u64;
-}
-
-/// An I/O error with the file it happened to.
-pub(crate) fn io_error(path: impl Into<PathBuf>, error: std::io::Error) -> Error {
-    let path = path.into();
-    let kind = match error.kind() {
-        std::io::ErrorKind::NotFound => sealpost_base::Kind::NotFound,
-        std::io::ErrorKind::PermissionDenied => sealpost_base::Kind::Denied,
-        // About this one path: trying again, or what else there is, changes nothing.
-        std::io::ErrorKind::InvalidFilename
-        | std::io::ErrorKind::InvalidInput
-        | std::io::ErrorKind::NotADirectory
-        | std::io::ErrorKind::IsADirectory => sealpost_base::Kind::Invalid,
-        _ => sealpost_base::Kind::Retry,
-    };
-    let error = sealpost_files::owner::explained(&path, error);
-    Error::new(kind, path.display().to_string()).with_source(error)
 }

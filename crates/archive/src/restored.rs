@@ -14,11 +14,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use sealpost_base::{Result, Timestamp, Uid, UidSet};
+use sealpost_files::{io_error, replace};
 use serde::{Deserialize, Serialize};
 
-use crate::io_error;
 use crate::keep::Source;
-use crate::keep::files::replace;
 
 /// Where a copy keeps the record, at its top.
 pub const RECORD_FILE: &str = "sealpost.restored";

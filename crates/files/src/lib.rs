@@ -1,8 +1,15 @@
-//! Files and directories on this machine's disk, for every part that has some: whom a new one belongs to, and errors that
-//! name the file, what keeps the process from it, and its owner.
+//! Files and directories on this machine's disk, for every part that has some: whom a new one belongs to, what is durable,
+//! what is not followed, and errors that name the file, what keeps the process from it, and its owner.
 //!
 //! Nothing here knows what is in a file.
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
+mod durable;
+mod error;
+mod no_follow;
 pub mod owner;
+
+pub use durable::{in_place_of, length, longer, make_directory, replace, sync_directory, sync_directory_of};
+pub use error::io_error;
+pub use no_follow::{leads_elsewhere, make_directory_in, open_file, open_file_with};

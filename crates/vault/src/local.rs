@@ -44,6 +44,7 @@ use object_store::{
 use rusqlite::OptionalExtension;
 use sealpost_base::limits::INLINE_OBJECT_BYTES;
 use sealpost_base::{Clock, Result, SystemClock, Timestamp};
+use sealpost_files::owner;
 use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 
@@ -58,7 +59,6 @@ pub use repair::{Remedy, Repaired};
 pub(crate) use reserve::Frees;
 use reserve::Reserve;
 use schema::Access;
-use sealpost_files::owner;
 pub(crate) use shared::Shared;
 pub use sound::{Extent, Inspection};
 pub use store_owner::local_store_owner;

@@ -14,10 +14,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use sealpost_base::{Error, Random, Result, limits};
+use sealpost_files::owner;
 use zeroize::Zeroizing;
 
 use crate::cipher::{Secret, derive, equal, hmac_sha256, sha256};
-use sealpost_files::owner;
 
 /// Bytes of a MAC.
 pub const MAC_BYTES: usize = 32;

@@ -10,9 +10,9 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};
 use sealpost_base::{Error, Result};
+use sealpost_files::io_error;
 
 use super::pinned::Pinned;
-use crate::io_error;
 
 /// Where systems keep the certificates that they trust.
 const SYSTEM_BUNDLES: [&str; 5] = [

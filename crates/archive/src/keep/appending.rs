@@ -18,9 +18,7 @@ use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{Builder, JoinHandle};
 
-use sealpost_files::owner;
-
-use super::files::open_file_with;
+use sealpost_files::{open_file_with, owner};
 
 /// Direct writes begin and end at multiples of this, in the file and in memory: no disk's blocks are larger.
 const BLOCK: usize = 4096;

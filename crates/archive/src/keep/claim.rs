@@ -7,10 +7,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use sealpost_base::{Error, Result};
-use sealpost_files::owner;
-
-use super::files::open_file;
-use crate::io_error;
+use sealpost_files::{io_error, open_file, owner};
 
 /// The file that is locked, at the top of a copy. It stays when nobody has it locked: the lock is the system's and ends with
 /// the process, so none is ever stale.

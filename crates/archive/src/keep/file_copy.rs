@@ -15,11 +15,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use sealpost_base::{Error, Result};
+use sealpost_files::{io_error, leads_elsewhere, make_directory, open_file, replace, sync_directory_of};
 
 use super::claim::{Claim, Claims};
 use super::contents::Contents;
 use super::digest;
-use super::files::{leads_elsewhere, make_directory, open_file, put_aside, replace, sync_directory_of};
 use super::folder::{FileFolder, Files};
 use super::journal::{Commit, Header, Journal, Peeked, Record};
 use super::reading::{Reading, Scratch};
@@ -27,7 +27,7 @@ use super::{
     Copy, Folder, FolderName, Identity, Kept, Resume, Source, can_be_kept, is_another, name_aside,
     put_aside_notice,
 };
-use crate::io_error;
+use crate::keep::damaged::put_aside;
 
 /// How a format arranges its files.
 pub(super) trait Layout: Send + Sync + 'static {

@@ -14,6 +14,7 @@ use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use sealpost_base::{Error, Result, limits};
+use sealpost_files::{in_place_of, io_error, longer, open_file, open_file_with, sync_directory_of};
 
 pub use self::again::Again;
 use self::reader::Ended;
@@ -21,9 +22,7 @@ pub use self::reader::Records;
 pub use self::record::{Commit, FlagsRecord, Header, Message, Record};
 pub use self::salvage::Salvaged;
 use super::digest::{CHECK_BYTES, Check, Checking};
-use super::files::{in_place_of, longer, open_file, open_file_with, sync_directory_of};
 use super::reading::Scratch;
-use crate::io_error;
 
 mod again;
 mod reader;

@@ -11,14 +11,12 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use sealpost_base::{Error, Result};
-use sealpost_files::owner;
+use sealpost_files::{io_error, open_file, owner};
 
 use super::contents::Contents;
-use super::files::open_file;
 use super::folder::Files;
 use super::journal::Message;
 use super::{Arrived, Flags, Resume};
-use crate::io_error;
 
 /// Where what is mended of a copy is, for as long as it is read.
 pub struct Scratch {

@@ -6,11 +6,12 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use sealpost_base::{Kind, Result, Timestamp};
+use sealpost_files::{io_error, open_file};
 
 use super::{KEYWORDS_FILE, name};
 use crate::eml::{MessageFile, modified};
-use crate::keep::files::open_file;
-use crate::{Meta, Source, io_error};
+
+use crate::{Meta, Source};
 
 /// Bytes of a keywords file that are read.
 const KEYWORDS_FILE_BYTES: u64 = 64 * 1024;

@@ -10,12 +10,10 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
 use sealpost_base::{Error, Result, Timestamp};
-use sealpost_files::owner;
+use sealpost_files::{io_error, make_directory_in, owner};
 
 use super::reader::{keywords, unique};
 use super::{KEYWORDS_FILE, folder, name};
-use crate::io_error;
-use crate::keep::files::make_directory_in;
 use crate::lines::{LineEnds, ToLf};
 
 /// What became of a message.

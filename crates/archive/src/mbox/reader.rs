@@ -5,6 +5,7 @@ use std::io::{Read, Seek};
 use std::path::Path;
 
 use sealpost_base::{Error, Result, Timestamp};
+use sealpost_files::io_error;
 
 use super::Variant;
 use super::body::{AHEAD_BYTES, Body, blank_line};
@@ -17,7 +18,8 @@ use crate::eml::left_out;
 use crate::lines::{LineEnds, ToCrlf};
 use crate::packed::Behind;
 use crate::recognize::BYTE_ORDER_MARK;
-use crate::{Meta, Source, io_error};
+
+use crate::{Meta, Source};
 
 /// How much of a file auto-detection looks at.
 const DETECT_BYTES: u64 = 4 * 1024 * 1024;

@@ -10,10 +10,9 @@ use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
 use sealpost_base::{Result, Uid, UidSet};
-use sealpost_files::owner;
+use sealpost_files::{io_error, owner};
 
 use super::contents::in_commands;
-use crate::io_error;
 use crate::keep::claim::lock;
 use crate::restored::{Line, Lines, uid_set};
 

@@ -19,10 +19,10 @@ use bytes::Bytes;
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, params};
 use sealpost_base::limits::STORE_CACHE_QUEUE_BYTES;
 use sealpost_base::{Clock, Error, Result};
+use sealpost_files::owner;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 use crate::cipher;
-use sealpost_files::owner;
 
 /// Its name in the directory of the cache.
 const FILE: &str = "blocks.sqlite";

@@ -15,13 +15,13 @@ use rusqlite::{Connection, OptionalExtension};
 use rustix::buffer::spare_capacity;
 use rustix::io::Errno;
 use sealpost_base::{Clock, Random, SystemRandom, Timestamp};
+use sealpost_files::owner::{self, Owner};
 
 use super::store_owner::local_store_owner;
 use crate::local::schema::{self, Access};
 use crate::local::shared;
 use crate::local::sound::{self, Extent};
 use crate::local::writer::Body;
-use sealpost_files::owner::{self, Owner};
 
 /// Files without a row are left alone for this long: their row may be about to be written, by any process.
 const ORPHAN_SECONDS: i64 = 60 * 60;

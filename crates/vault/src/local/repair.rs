@@ -17,10 +17,10 @@ use std::time::Duration;
 use rusqlite::{Connection, OpenFlags, OptionalExtension, Row as SqlRow, params};
 use sealpost_base::limits::REPAIR_NAMED;
 use sealpost_base::{Error, Result, Timestamp};
+use sealpost_files::owner;
 
 use super::sound::{self, Extent, Inspection};
 use super::{frozen, schema, shared};
-use sealpost_files::owner;
 
 /// The new database until it is complete.
 const NEW: &str = "new";

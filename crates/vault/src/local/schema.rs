@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use sealpost_base::{Error, Result};
+use sealpost_files::owner;
 
 use crate::local::frozen::{self, Frozen};
-use sealpost_files::owner;
 
 /// The database's name in the directory of the store.
 const FILE: &str = "objects.sqlite";

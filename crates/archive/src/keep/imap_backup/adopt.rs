@@ -10,16 +10,16 @@ use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use sealpost_base::{Error, Result};
+use sealpost_files::{io_error, length, longer, open_file, replace};
 
 use super::align::align;
 use super::files::MboxFiles;
 use super::json::{self, Entry};
 use super::quote::Unquoting;
 use super::segments::segments;
-use crate::io_error;
 use crate::keep::contents::Contents;
+use crate::keep::damaged::put_aside;
 use crate::keep::digest::Digesting;
-use crate::keep::files::{length, longer, open_file, put_aside, replace};
 use crate::keep::journal::{FlagsRecord, Header, Journal, Message, Record};
 use crate::keep::line_ends::ToOctets;
 use crate::keep::octets::Octets;

@@ -7,19 +7,18 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use sealpost_base::Result;
+use sealpost_files::{io_error, length, longer, open_file, replace, sync_directory_of};
 
 use super::adopt::Paths;
 use super::from_line;
 use super::json;
 use super::quote::{Quoter, Unquoting};
 use super::rewrite::{renumber, rewrite};
-use crate::io_error;
 use crate::keep::appending::Appending;
 use crate::keep::contents::Contents;
-use crate::keep::files::open_file;
 use crate::keep::folder::Files;
 use crate::keep::journal::Message;
-use crate::keep::{Arrived, Flags, Resume, files};
+use crate::keep::{Arrived, Flags, Resume};
 
 /// So many messages more than the JSON has, and as many again as it has, are waited for before it is written anew.
 const PUBLISH_MESSAGES: u64 = 1000;
@@ -107,7 +106,7 @@ impl MboxFiles {
         let new = !path.exists();
         let mbox = Appending::open(&path, length).map_err(|e| io_error(&path, e))?;
         if new {
-            files::sync_directory_of(&path)?;
+            sync_directory_of(&path)?;
         }
         Ok(MboxFiles {
             path,
@@ -148,7 +147,7 @@ impl MboxFiles {
     /// `Retry`, `Corrupt`: the JSON is as it was then.
     pub fn publish(&mut self, contents: &Contents) -> Result<()> {
         let mut written = (0, 0);
-        files::replace(&self.json, files::longer(&self.json, ".new"), |file| {
+        replace(&self.json, longer(&self.json, ".new"), |file| {
             written = write_json(file, self.uidvalidity, contents, |message| message)
                 .map_err(|e| io_error(&self.json, e))??;
             Ok(())
@@ -303,7 +302,7 @@ impl Files for MboxFiles {
         if self.published.is_none() {
             self.publish(contents)?;
         }
-        files::length(&self.json)
+        length(&self.json)
     }
 
     fn tidy(&mut self, contents: &Contents) -> Result<()> {

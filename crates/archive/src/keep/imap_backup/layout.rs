@@ -5,14 +5,14 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use sealpost_base::{Kind, Result, limits};
+use sealpost_files::{io_error, length, make_directory_in, open_file};
 
 use super::adopt::{Paths, adopt, adopt_to_read, is_earlier, reads_back, save_orphans, text};
 use super::files::{MboxFiles, is_published};
 use super::{json, name, rewrite};
-use crate::io_error;
 use crate::keep::contents::Contents;
+use crate::keep::damaged::put_aside;
 use crate::keep::file_copy::{Found, Layout, Purpose};
-use crate::keep::files::{length, make_directory_in, open_file, put_aside};
 use crate::keep::journal::{Commit, Header, Journal, Message};
 use crate::keep::reading::{Reading, Scratch, first_there};
 use crate::keep::{Flags, FolderName};

@@ -14,13 +14,12 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use sealpost_base::{Result, limits};
+use sealpost_files::{io_error, length, longer, open_file, replace, sync_directory_of};
 
 use super::adopt::Paths;
 use super::files::write_json;
-use crate::io_error;
 use crate::keep::appending::Appending;
 use crate::keep::contents::Contents;
-use crate::keep::files::{length, longer, open_file, replace, sync_directory_of};
 use crate::keep::journal::{Again, Commit, FlagsRecord, Header, Message, Record};
 use crate::keep::ranges::Ranges;
 

@@ -5,9 +5,9 @@ use std::io::{BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use sealpost_base::{Error, Result, limits};
+use sealpost_files::io_error;
 
 use super::{BUFFER_BYTES, Commit, Header, MAGIC, Record, TRAILER_BYTES, read_exactly, seeded_at};
-use crate::io_error;
 use crate::keep::digest::{CHECK_BYTES, Check, Checking};
 
 /// What is valid.

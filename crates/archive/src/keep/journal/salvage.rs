@@ -10,12 +10,12 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use sealpost_base::Result;
+use sealpost_files::{io_error, open_file};
 
 use super::reader::{self, Ended, next_frame, one};
 use super::{Again, Commit, MAGIC, Record, Records, TRAILER_BYTES, read_exactly};
-use crate::io_error;
+use crate::keep::damaged::link_aside;
 use crate::keep::digest::CHECK_BYTES;
-use crate::keep::files::{link_aside, open_file};
 
 /// A journal was damaged, and what can be read of it is in a new one.
 #[derive(Debug)]

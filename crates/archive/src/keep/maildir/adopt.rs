@@ -6,12 +6,11 @@ use std::path::Path;
 use std::time::UNIX_EPOCH;
 
 use sealpost_base::Result;
+use sealpost_files::{io_error, open_file};
 
 use super::names::Names;
-use crate::io_error;
 use crate::keep::contents::Contents;
 use crate::keep::digest::Digesting;
-use crate::keep::files::open_file;
 use crate::keep::journal::{FlagsRecord, Header, Journal, Message, Record};
 use crate::keep::line_ends::ToOctets;
 use crate::keep::{Flags, Resume};

@@ -5,9 +5,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use sealpost_base::{Error, Result};
+use sealpost_files::io_error;
 
 use super::aside::Aside;
-use crate::io_error;
 
 /// From so many messages on, all of the file system is put on disk at once rather than one file after the other: where that is
 /// possible.

@@ -7,15 +7,13 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use sealpost_base::{Error, Kind, Result, Uid, UidSet};
-use sealpost_files::owner;
+use sealpost_files::{io_error, make_directory_in, open_file, owner, replace, sync_directory};
 
 use super::aside::Aside;
 use super::disk::{Disk, TOGETHER};
 use super::name;
 use super::names::{Change, Names};
-use crate::io_error;
 use crate::keep::contents::Contents;
-use crate::keep::files::{make_directory_in, open_file, replace, sync_directory};
 use crate::keep::folder::Files;
 use crate::keep::journal::{FlagsRecord, Message, Record};
 use crate::keep::octets::Octets;

@@ -5,16 +5,14 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use sealpost_base::{Kind, Result, Uid};
-use sealpost_files::owner;
+use sealpost_files::{io_error, make_directory_in, owner, sync_directory};
 
 use super::adopt::{rebuild, take_over};
 use super::files::{MaildirFiles, OTHER, changed, open};
 use super::name;
 use super::names::{self, Names};
-use crate::io_error;
 use crate::keep::contents::Contents;
 use crate::keep::file_copy::{Found, Layout, Purpose};
-use crate::keep::files::{make_directory_in, sync_directory};
 use crate::keep::journal::{Commit, Header, Message, Record};
 use crate::keep::reading::{Reading, Scratch, first_there};
 use crate::keep::{Flags, FolderName, Known, Resume};

@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use sealpost_base::{Error, Result, Uid, UidSet};
+use sealpost_files::io_error;
 
 use super::name;
 use super::seen::{Changed, Looking, Seen};
-use crate::io_error;
 use crate::keep::{Flags, Known};
 
 /// How often it is looked for what is not found while another program changes names, and the first pause, which doubles: five
