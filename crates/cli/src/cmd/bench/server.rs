@@ -300,10 +300,11 @@ impl Options {
             return Ok(Trust::Anybody);
         }
         if let Some(path) = &self.ca {
-            return Ok(Trust::Those(client::Trust::file(path)?));
+            return Ok(Trust::Those(client::Trust::file(path)?.config()?));
         }
         let system = client::Trust::system();
-        Ok(Trust::Those(system.map_err(|e| Usage(format!("{e}, or give --insecure")))?))
+        let system = system.map_err(|e| Usage(format!("{e}, or give --insecure")))?;
+        Ok(Trust::Those(system.config()?))
     }
 
     fn tcp(&self, at: &str, tls: Option<TlsMode>, trust: &impl Trusts) -> Result<Endpoint> {
