@@ -4,9 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use proptest::prelude::*;
-use sealpost_archive::fuzz::{
-    fuzz_archive_folder, fuzz_archive_import, fuzz_archive_journal, fuzz_archive_json, fuzz_archive_mbox,
-};
+use sealpost_archive::fuzz::{fuzz_archive_folder, fuzz_archive_journal, fuzz_archive_json};
 
 fn corpus(target: &str) -> Vec<Vec<u8>> {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus").join(target);
@@ -27,17 +25,6 @@ fn variants(target: &str, mut run: impl FnMut(&[u8])) {
             run(&changed);
         }
     }
-}
-
-#[test]
-fn mboxes() {
-    variants("archive_mbox", fuzz_archive_mbox);
-}
-
-#[test]
-fn files_of_whatever_kind() {
-    let directory = tempfile::tempdir().unwrap();
-    variants("archive_import", |data| fuzz_archive_import(data, directory.path()));
 }
 
 #[test]
@@ -91,50 +78,6 @@ fn folder() -> impl Strategy<Value = Vec<u8>> {
         let length = u16::try_from(json.len()).unwrap().to_be_bytes();
         [&length[..], json.as_bytes(), mbox.as_bytes()].concat()
     })
-}
-
-/// What mail files are made of.
-fn mail_file() -> impl Strategy<Value = Vec<u8>> {
-    let texts = vec![
-        "From a@b Thu Jan  1 00:00:10 1970\n",
-        "From - \r\n",
-        ">From x\n",
-        "From ",
-        "Content-Length: 7\n",
-        "Content-Length: 40\n",
-        "Status: RO\n",
-        "X-Status: D\r\n",
-        "X-Keywords: a b (c)\n",
-        "X-Mozilla-Status: 0009\n",
-        "X-Gmail-Labels: Inbox,\"a, b\n",
-        "X-GM-THRID: 1\n",
-        "X-IMAP: 1 2\nSubject: FOLDER INTERNAL DATA\n",
-        "X-Sealpost-Own-",
-        "X-Sealpost-Own-:\n",
-        "A: b\n",
-        "\n",
-        "\r\n",
-        "\r",
-        " x\n",
-        "text",
-        "\u{feff}",
-        "\0",
-    ];
-    let file = prop::collection::vec(prop::sample::select(texts), 0..24).prop_map(|texts| texts.concat());
-    (any::<u8>(), file).prop_map(|(how, file)| [&[how][..], file.as_bytes()].concat())
-}
-
-proptest! {
-    #[test]
-    fn any_mbox_is_read_and_comes_back(data in mail_file()) {
-        fuzz_archive_mbox(&data);
-    }
-
-    #[test]
-    fn any_file_is_mail_or_named(data in mail_file()) {
-        let directory = tempfile::tempdir().unwrap();
-        fuzz_archive_import(&data, directory.path());
-    }
 }
 
 proptest! {

@@ -16,10 +16,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use sealpost_base::{Error, Result};
 use sealpost_files::{io_error, leads_elsewhere, make_directory, open_file, replace, sync_directory_of};
+use sealpost_mailformat::mark;
 
 use super::claim::{Claim, Claims};
 use super::contents::Contents;
-use super::digest;
 use super::folder::{FileFolder, Files};
 use super::journal::{Commit, Header, Journal, Peeked, Record};
 use super::reading::{Reading, Scratch};
@@ -335,7 +335,7 @@ impl<L: Layout> FileCopy<L> {
                 && !self::leads_elsewhere(&self.root, self.layout.directory(place))
                 && self.layout.parts(&self.root, place).iter().all(|part| fs::symlink_metadata(part).is_err())
         };
-        let mark = format!("{wanted}~{}", &digest::mark(name)[..8]);
+        let mark = format!("{wanted}~{}", &mark(name)[..8]);
         let numbered = (1u32..).map(|n| format!("{mark}-{n}"));
         let mut places = [wanted.to_owned(), mark.clone()].into_iter().chain(numbered);
         places.find(|place| is_free(place)).unwrap_or(mark)

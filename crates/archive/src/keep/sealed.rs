@@ -17,6 +17,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use minicbor::{Decode, Encode};
 use sealpost_account::{Account, AccountState, Event, Mailbox, ops, share};
 use sealpost_base::{Error, MailboxId, ObjectId, Result, Uid, UidSet};
+use sealpost_mailformat::mark;
 use tokio::runtime::Handle;
 
 use self::folder::SealedFolder;
@@ -449,7 +450,7 @@ fn mailbox_name(folder: &FolderName) -> String {
     while !name.is_char_boundary(end) {
         end -= 1;
     }
-    format!("{}~{}", name[..end].replace('/', "_"), super::digest::mark(&name))
+    format!("{}~{}", name[..end].replace('/', "_"), mark(&name))
 }
 
 /// A name that no mailbox has, made of `wanted`.

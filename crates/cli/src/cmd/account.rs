@@ -18,7 +18,7 @@ use anyhow::Result;
 use clap::Subcommand;
 use futures::StreamExt;
 use sealpost_account::directory::{AccountRecord, NewAccount, Role};
-use sealpost_archive::date::rfc3339;
+use sealpost_mailformat::date::rfc3339;
 use serde::Serialize;
 
 use super::alias;

@@ -6,7 +6,7 @@ use anyhow::Result;
 use clap::Subcommand;
 use futures::StreamExt;
 use sealpost_account::directory::{Address, Alias, AliasChange, AliasName};
-use sealpost_archive::date::rfc3339;
+use sealpost_mailformat::date::rfc3339;
 use serde::Serialize;
 
 use crate::exit::FAILED;

@@ -14,10 +14,10 @@ use anyhow::Result;
 use clap::ValueEnum;
 use sealpost_account::rights::Rights;
 use sealpost_account::{Account, AccountState, Accounts, Message, Row};
-use sealpost_archive::lines::LineEnds;
-use sealpost_archive::maildir::folder;
 use sealpost_base::{Error, MailboxId, Timestamp, Uid};
 use sealpost_files::owner;
+use sealpost_mailformat::lines::LineEnds;
+use sealpost_mailformat::maildir::folder;
 use serde::Serialize;
 
 use super::account::unlock::{Accept, unlock};

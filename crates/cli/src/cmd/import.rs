@@ -28,10 +28,10 @@ use anyhow::{Context, Result};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use sealpost_account::share::Link;
 use sealpost_account::{Account, Accounts, usage};
-use sealpost_archive::discover::{Discovery, Found, STDIN, Skipped, discover};
-use sealpost_archive::mbox::{Options, Variant};
 use sealpost_base::{AccountId, Error, Kind};
 use sealpost_files::owner;
+use sealpost_mailformat::discover::{Discovery, Found, STDIN, Skipped, discover};
+use sealpost_mailformat::mbox::{Options, Variant};
 use serde::Serialize;
 
 use self::labels::LabelsAs;

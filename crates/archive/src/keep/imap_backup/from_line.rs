@@ -1,9 +1,8 @@
 //! The line before a message: `From`, an address, and the header's own date in its own zone.
 
 use sealpost_base::Timestamp;
+use sealpost_mailformat::date::asctime;
 use sealpost_mime::header::{self, address, date};
-
-use crate::date::asctime;
 
 /// Bytes of a message in which the header fields are looked for.
 pub const HEAD_BYTES: usize = 64 * 1024;

@@ -6,8 +6,7 @@
 //! journal has the name.
 
 use sealpost_base::limits;
-
-use crate::keep::digest::mark;
+use sealpost_mailformat::mark;
 
 /// Bytes of one level: with the longest extension it fits into the 255 of file systems.
 const LEVEL_BYTES: usize = 220;

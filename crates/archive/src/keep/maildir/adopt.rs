@@ -7,6 +7,7 @@ use std::time::UNIX_EPOCH;
 
 use sealpost_base::Result;
 use sealpost_files::{io_error, open_file};
+use sealpost_mailformat::maildir::name;
 
 use super::names::Names;
 use crate::keep::contents::Contents;
@@ -14,7 +15,6 @@ use crate::keep::digest::Digesting;
 use crate::keep::journal::{FlagsRecord, Header, Journal, Message, Record};
 use crate::keep::line_ends::ToOctets;
 use crate::keep::{Flags, Resume};
-use crate::maildir::name;
 
 /// Bytes that are read at a time.
 const PIECE_BYTES: usize = 64 * 1024;

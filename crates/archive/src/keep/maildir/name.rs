@@ -2,9 +2,9 @@
 
 use sealpost_base::limits;
 use sealpost_imap::utf7;
+use sealpost_mailformat::flags::MAILDIR_LETTERS;
+use sealpost_mailformat::mark;
 
-use crate::flags::MAILDIR_LETTERS;
-use crate::keep::digest::mark;
 use crate::keep::{Flags, FolderName};
 
 /// Bytes of a directory's name; file systems have 255.

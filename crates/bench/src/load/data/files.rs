@@ -4,11 +4,11 @@ use std::io::Write;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
-use sealpost_archive::discover::discover;
-use sealpost_archive::lines::LineEnds;
-use sealpost_archive::maildir::{MaildirWriter, Placed};
-use sealpost_archive::mbox::{Envelope, MboxWriter, Options};
 use sealpost_base::Timestamp;
+use sealpost_mailformat::discover::discover;
+use sealpost_mailformat::lines::LineEnds;
+use sealpost_mailformat::maildir::{MaildirWriter, Placed};
+use sealpost_mailformat::mbox::{Envelope, MboxWriter, Options};
 
 use super::DataSet;
 

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use anyhow::{Result, bail};
 use futures::TryStreamExt;
-use sealpost_archive::lines::LineEnds;
-use sealpost_archive::maildir::{MaildirWriter, Placed};
+use sealpost_mailformat::lines::LineEnds;
+use sealpost_mailformat::maildir::{MaildirWriter, Placed};
 
 use super::{Item, Summary, Walk, entries};
 use crate::exit::Usage;

@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use futures::TryStreamExt;
-use sealpost_archive::lines::LineEnds;
-use sealpost_archive::maildir::folder;
-use sealpost_archive::mbox::{Envelope, MboxWriter};
 use sealpost_files::owner;
+use sealpost_mailformat::lines::LineEnds;
+use sealpost_mailformat::maildir::folder;
+use sealpost_mailformat::mbox::{Envelope, MboxWriter};
 use sealpost_mime::header::fields;
 
 use super::{Item, Summary, Walk};

@@ -1,9 +1,9 @@
 //! What becomes of the labels of Gmail in a file of Google Takeout.
 
 use sealpost_account::{AccountState, SpecialUse, SpecialUses, name, ops};
-use sealpost_archive::Meta;
-use sealpost_archive::takeout::Label;
 use sealpost_base::Result;
+use sealpost_mailformat::Meta;
+use sealpost_mailformat::takeout::Label;
 
 use super::Args;
 use super::target::{below, tame};

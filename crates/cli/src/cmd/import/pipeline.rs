@@ -13,8 +13,8 @@ use indicatif::ProgressBar;
 use ring::digest::{Context, SHA256};
 use sealpost_account::directory::Quotas;
 use sealpost_account::{Account, Flags, Ingest, NewMessage, Stored};
-use sealpost_archive::Meta;
 use sealpost_base::{Error, Kind, MailboxId, Timestamp, limits};
+use sealpost_mailformat::Meta;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 

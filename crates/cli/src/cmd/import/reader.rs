@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
-use sealpost_archive::discover::{Format, Found};
-use sealpost_archive::mbox::Options;
-use sealpost_archive::{Meta, Source};
+use sealpost_mailformat::discover::{Format, Found};
+use sealpost_mailformat::mbox::Options;
+use sealpost_mailformat::{Meta, Source};
 use tokio::sync::mpsc;
 
 /// Pieces that wait to be stored; each is at most about 128 KiB.

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use sealpost_account::name;
-use sealpost_archive::discover::{Format, Found};
 use sealpost_base::Result;
+use sealpost_mailformat::discover::{Format, Found};
 
 use super::Args;
 

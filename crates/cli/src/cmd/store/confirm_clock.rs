@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
-use sealpost_archive::date::rfc3339;
+use sealpost_mailformat::date::rfc3339;
 use sealpost_server::clock_watch;
 use serde::Serialize;
 

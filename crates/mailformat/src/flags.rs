@@ -77,7 +77,7 @@ pub fn status_fields(flags: &[String], line_end: &str) -> String {
 }
 
 /// The letters of a Maildir file name (after `:2,`) and what each means.
-pub(crate) const MAILDIR_LETTERS: [(char, &str); 6] = [
+pub const MAILDIR_LETTERS: [(char, &str); 6] = [
     ('D', "\\Draft"),
     ('F', "\\Flagged"),
     ('P', "$Forwarded"),

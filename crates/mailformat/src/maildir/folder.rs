@@ -2,12 +2,11 @@
 //!
 //! Levels are joined by `.`, so a `.` inside a level is written `\2e`, as Dovecot's `listescape` does, and other
 //! characters that a directory name cannot hold likewise; text beyond ASCII is modified UTF-7 (RFC 3501 §5.1.3).
-
 //! A name that is too long for a file system is cut and marked with a checksum of all of it.
 
 use sealpost_imap::utf7;
 
-use crate::keep::digest::mark;
+use crate::mark;
 
 /// Bytes of a name that a file or directory can have; file systems have 255, and something may be put behind it.
 const NAME_BYTES: usize = 239;

@@ -1,0 +1,35 @@
+//! Mail in files: mbox, Maildir and single messages, read and written as streams.
+//!
+//! Every reader is a [`Source`]: it goes from message to message and hands out each one in pieces, so that a
+//! file of any size, with lines of any length, is read in constant memory (Maildir: plus the names of one
+//! folder's files). Nothing here knows the store.
+//!
+//! **Line ends.** Mail travels with CRLF, archives on disk usually keep LF. A message whose first line ends in
+//! CRLF is taken exactly as it is; otherwise every bare LF becomes CRLF ([`lines`]). Writers turn CRLF back into
+//! LF unless told to keep the bytes exactly.
+//!
+//! **Other files.** What a file is depends on what is in it, not on its name: `recognize` tells mail from other files,
+//! `packed` unpacks what is compressed, within limits.
+
+#![cfg_attr(not(test), warn(clippy::unwrap_used))]
+
+pub mod date;
+pub mod discover;
+pub mod eml;
+pub mod flags;
+#[doc(hidden)]
+pub mod fuzz;
+mod header;
+mod input;
+pub mod lines;
+mod long_name;
+pub mod maildir;
+pub mod mbox;
+mod packed;
+mod recognize;
+mod source;
+mod spool;
+pub mod takeout;
+
+pub use long_name::mark;
+pub use source::{Meta, Source};

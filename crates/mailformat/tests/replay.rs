@@ -1,0 +1,83 @@
+//! Inputs that are kept for the fuzz targets, and some at random, on any toolchain.
+
+use std::fs;
+use std::path::Path;
+
+use proptest::prelude::*;
+use sealpost_mailformat::fuzz::{fuzz_import, fuzz_mbox};
+
+fn corpus(target: &str) -> Vec<Vec<u8>> {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus").join(target);
+    let inputs: Vec<_> =
+        fs::read_dir(directory).unwrap().map(|entry| fs::read(entry.unwrap().path()).unwrap()).collect();
+    assert!(!inputs.is_empty());
+    inputs
+}
+
+/// Every input, whole, cut at some places, and with a byte changed.
+fn variants(target: &str, mut run: impl FnMut(&[u8])) {
+    for input in corpus(target) {
+        run(&input);
+        for at in (0..input.len()).step_by(1 + input.len() / 50) {
+            run(&input[..at]);
+            let mut changed = input.clone();
+            changed[at] = changed[at].wrapping_add(1);
+            run(&changed);
+        }
+    }
+}
+
+#[test]
+fn mboxes() {
+    variants("mailformat_mbox", fuzz_mbox);
+}
+
+#[test]
+fn files_of_whatever_kind() {
+    let directory = tempfile::tempdir().unwrap();
+    variants("mailformat_import", |data| fuzz_import(data, directory.path()));
+}
+
+/// What mail files are made of.
+fn mail_file() -> impl Strategy<Value = Vec<u8>> {
+    let texts = vec![
+        "From a@b Thu Jan  1 00:00:10 1970\n",
+        "From - \r\n",
+        ">From x\n",
+        "From ",
+        "Content-Length: 7\n",
+        "Content-Length: 40\n",
+        "Status: RO\n",
+        "X-Status: D\r\n",
+        "X-Keywords: a b (c)\n",
+        "X-Mozilla-Status: 0009\n",
+        "X-Gmail-Labels: Inbox,\"a, b\n",
+        "X-GM-THRID: 1\n",
+        "X-IMAP: 1 2\nSubject: FOLDER INTERNAL DATA\n",
+        "X-Sealpost-Own-",
+        "X-Sealpost-Own-:\n",
+        "A: b\n",
+        "\n",
+        "\r\n",
+        "\r",
+        " x\n",
+        "text",
+        "\u{feff}",
+        "\0",
+    ];
+    let file = prop::collection::vec(prop::sample::select(texts), 0..24).prop_map(|texts| texts.concat());
+    (any::<u8>(), file).prop_map(|(how, file)| [&[how][..], file.as_bytes()].concat())
+}
+
+proptest! {
+    #[test]
+    fn any_mbox_is_read_and_comes_back(data in mail_file()) {
+        fuzz_mbox(&data);
+    }
+
+    #[test]
+    fn any_file_is_mail_or_named(data in mail_file()) {
+        let directory = tempfile::tempdir().unwrap();
+        fuzz_import(&data, directory.path());
+    }
+}
