@@ -24,6 +24,7 @@ use anyhow::{Context, Result, bail, ensure};
 use sealpost_base::{Clock, Random, SeededRandom, SystemClock, SystemRandom};
 use tokio::task::JoinSet;
 
+use crate::imap::login;
 use crate::server::{Sealpost, Server, Target};
 use verify::History;
 use worker::Worker;
@@ -98,7 +99,7 @@ impl Run {
     async fn rounds(&mut self, kills: u32) -> Result<()> {
         let server = self.start().await?;
         for account in ACCOUNTS {
-            let mut session = server.login(account).await?;
+            let mut session = login(&server, account).await?;
             for mailbox in MAILBOXES.iter().filter(|name| !["INBOX", "Archive"].contains(name)) {
                 session.ok(&format!("CREATE {mailbox}")).await?;
             }

@@ -25,6 +25,7 @@ use tokio::task::JoinSet;
 
 use self::attack::{ATTACKS, Attack, Pace, Ports, VICTIM};
 use self::honest::{HONEST, Honest, Visitor};
+use crate::imap::login;
 use crate::server::{self, Configured, Sealpost, Server};
 use crate::{idle, mail};
 
@@ -202,7 +203,7 @@ fn give_way(by: i32) -> Result<()> {
 /// 23 MB of mail for those who read slowly.
 async fn prepare(server: &Server) -> Result<()> {
     for account in [VICTIM, HONEST] {
-        let mut imap = server.login(account).await?;
+        let mut imap = login(server, account).await?;
         for mail in mail::mailbox_100(1).into_iter().take(if account == VICTIM { 100 } else { 5 }) {
             let reply = imap.append("INBOX", "", &mail).await?;
             ensure!(reply.is_ok(), "{}", reply.status);

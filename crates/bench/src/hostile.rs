@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail, ensure};
 use sealpost_base::{Clock, SystemClock};
 use tokio::time::timeout;
 
-use crate::imap::Imap;
+use crate::imap::{Imap, login};
 use crate::lmtp::{Lmtp, dotted};
 use crate::mail;
 use crate::server::{Server, Target};
@@ -72,7 +72,7 @@ pub async fn attacks(target: &Target, dir: &Path) -> Result<Vec<Outcome>> {
 
 /// 46 MB of mail for the stalled readers.
 async fn prepare(server: &Server) -> Result<()> {
-    let mut imap = server.login(ACCOUNT).await?;
+    let mut imap = login(server, ACCOUNT).await?;
     for seed in 0..2 {
         for mail in mail::mailbox_100(seed) {
             let reply = imap.append("INBOX", "", &mail).await?;
@@ -87,7 +87,7 @@ async fn ordinary(server: &Server) -> Result<Duration> {
     let clock = SystemClock::new();
     let start = clock.monotonic();
     let work = async {
-        let mut imap = server.login(ACCOUNT).await?;
+        let mut imap = login(server, ACCOUNT).await?;
         imap.ok("EXAMINE INBOX").await?;
         imap.ok("FETCH 1:5 (FLAGS ENVELOPE)").await?;
         imap.ok("LOGOUT").await
@@ -190,7 +190,7 @@ impl Attack {
 async fn stalled_fetch(server: &Server) -> Result<String> {
     let mut stalled = Vec::new();
     for _ in 0..40 {
-        let mut imap = server.login(ACCOUNT).await?;
+        let mut imap = login(server, ACCOUNT).await?;
         imap.ok("EXAMINE INBOX").await?;
         let mut wire = imap.into_wire();
         wire.send(b"x FETCH 1:* (BODY.PEEK[] BODYSTRUCTURE)\r\n").await?;
@@ -203,7 +203,7 @@ async fn stalled_fetch(server: &Server) -> Result<String> {
 
 /// Sends commands with large replies until the server stops reading; its output must not pile up in its memory.
 async fn stalled_pipeline(server: &Server) -> Result<String> {
-    let mut imap = server.login(ACCOUNT).await?;
+    let mut imap = login(server, ACCOUNT).await?;
     imap.ok("EXAMINE INBOX").await?;
     flood(server, imap.into_wire(), b"", "x FETCH 1:* FULL\r\n".repeat(200).as_bytes()).await
 }
@@ -271,7 +271,7 @@ async fn deliver_and_fetch(server: &Server, mail: &[u8]) -> Result<String> {
 
 /// Everything computed of the newest message, which is the hostile one.
 async fn fetch_last(server: &Server) -> Result<()> {
-    let mut imap = server.login(ACCOUNT).await?;
+    let mut imap = login(server, ACCOUNT).await?;
     imap.ok("EXAMINE INBOX").await?;
     imap.count("FETCH * (FLAGS INTERNALDATE RFC822.SIZE ENVELOPE BODY BODYSTRUCTURE BODY.PEEK[HEADER.FIELDS (Subject)] BODY.PEEK[1.1.1]<0.100>)")
         .await?;
@@ -300,7 +300,7 @@ fn many_parts() -> Vec<u8> {
 
 /// One command after login; any tagged reply or a closed connection will do, quickly.
 async fn command(server: &Server, command: &str) -> Result<String> {
-    let mut imap = server.login(ACCOUNT).await?;
+    let mut imap = login(server, ACCOUNT).await?;
     imap.ok("EXAMINE INBOX").await?;
     let answer = match timeout(Duration::from_secs(20), imap.run(command)).await {
         Ok(Ok(reply)) => reply.status.chars().take(70).collect(),
@@ -334,7 +334,7 @@ async fn idle_connections(server: &Server) -> Result<String> {
 
 /// Nothing may be stored of a message whose end never came.
 async fn half_delivery(server: &Server) -> Result<String> {
-    let mut imap = server.login(ACCOUNT).await?;
+    let mut imap = login(server, ACCOUNT).await?;
     let before = crate::imap::exists(&imap.ok("EXAMINE INBOX").await?)?;
     for _ in 0..50 {
         let mut lmtp = Lmtp::connect(server.lmtp).await?;

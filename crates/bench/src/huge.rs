@@ -11,7 +11,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use ring::digest;
 use sealpost_base::{Clock, Random, SeededRandom, SystemClock};
 
-use crate::imap::{Imap, exists};
+use crate::imap::{Imap, exists, login};
 use crate::lmtp::Lmtp;
 use crate::mail::base64;
 use crate::process::{Every, Sampler};
@@ -145,7 +145,7 @@ pub async fn measure(target: &Target, mib: u64, dir: &Path) -> Result<Vec<Done>>
     let (size, hash) = Huge::measure(mib);
     let data = dir.join("data");
     let server = target.start(&data, &[ACCOUNT.to_owned()]).await?;
-    let mut imap = server.login(ACCOUNT).await?;
+    let mut imap = login(&server, ACCOUNT).await?;
     warm_up(&server, &mut imap).await?;
     let often = Every { usage: Duration::from_millis(20), memory: Duration::from_millis(20) };
     let clock = SystemClock::new();

@@ -24,6 +24,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
+use crate::imap::login;
 use crate::lmtp::{Lmtp, dotted};
 use crate::server::{self, Configured, PASSWORD, STOP_TIMEOUT, Sealpost, Server};
 
@@ -172,7 +173,7 @@ async fn start(options: &Options, accounts: &[String]) -> Result<Server> {
 
 /// Makes INBOX have that many messages, small ones.
 async fn fill(server: &Server, account: &str, messages: u32) -> Result<()> {
-    let mut imap = server.login(account).await?;
+    let mut imap = login(server, account).await?;
     let mut have = crate::imap::exists(&imap.ok("SELECT INBOX").await?)?;
     if have == 0 && messages > 0 {
         let reply = imap.append("INBOX", "", b"Subject: one of many\r\n\r\nhello\r\n").await?;

@@ -7,12 +7,21 @@ use std::net::SocketAddr;
 
 use anyhow::{Context, Result, bail, ensure};
 
+use crate::server::{PASSWORD, Server};
 use crate::wire::Wire;
 
 /// A connection to an IMAP server.
 pub struct Imap {
     wire: Wire,
     tag: u32,
+}
+
+/// A new session of a server under test, logged in.
+///
+/// # Errors
+/// If the server does not answer, or refuses.
+pub async fn login(server: &Server, account: &str) -> Result<Imap> {
+    Imap::login(server.imap, account, PASSWORD).await.with_context(|| format!("{} login", server.name))
 }
 
 /// What came back for one command.

@@ -22,6 +22,7 @@ pub mod compare;
 pub mod crash;
 pub mod crowd;
 pub mod desktops;
+pub mod dots;
 pub mod hostile;
 pub mod huge;
 pub mod idle;

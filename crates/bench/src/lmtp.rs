@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 
 use anyhow::{Result, ensure};
 
+use crate::dots::dot;
 use crate::wire::Wire;
 
 /// A connection to an LMTP server.
@@ -33,16 +34,6 @@ pub fn dotted(message: &[u8]) -> Vec<u8> {
     dot(message, &mut out);
     out.extend_from_slice(b".\r\n");
     out
-}
-
-/// Appends `message` with the dots at the beginnings of its lines doubled.
-pub fn dot(message: &[u8], out: &mut Vec<u8>) {
-    for line in message.split_inclusive(|b| *b == b'\n') {
-        if line.starts_with(b".") {
-            out.push(b'.');
-        }
-        out.extend_from_slice(line);
-    }
 }
 
 impl Lmtp {

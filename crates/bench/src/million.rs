@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use sealpost_base::{SeededRandom, SystemClock};
 
-use crate::imap::{Imap, exists};
+use crate::imap::{Imap, exists, login};
 use crate::process::{Every, Sampler};
 use crate::server::{Configured, STOP_TIMEOUT, Sealpost, Server, start};
 use crate::words;
@@ -146,7 +146,7 @@ pub async fn main(options: Options, dir: &Path) -> Result<()> {
     println!("|---|---:|---:|---:|");
     let filling = begin().await?;
     let mut steps = Steps::of(&filling, options.limit_mib);
-    let mut imap = filling.login(ACCOUNT).await?;
+    let mut imap = login(&filling, ACCOUNT).await?;
     let there = exists(&imap.ok(&format!("EXAMINE {MAILBOX}")).await?)?;
     imap.ok("UNSELECT").await?;
     steps.run("fill by APPEND, 1,000 at a time", fill(&mut imap, there, options.messages)).await?;
@@ -155,7 +155,7 @@ pub async fn main(options: Options, dir: &Path) -> Result<()> {
 
     let again = begin().await?;
     let mut steps = Steps::of(&again, options.limit_mib);
-    let mut imap = again.login(ACCOUNT).await?;
+    let mut imap = login(&again, ACCOUNT).await?;
     look(&mut steps, &mut imap, options.messages).await?;
     synchronize(&mut steps, &again, &mut imap).await?;
     change(&mut steps, &mut imap, options.messages).await?;
@@ -223,7 +223,7 @@ fn every(messages: u32, each: u32, rest: u32) -> u32 {
 
 /// A client comes back that was away while others changed something.
 async fn synchronize(steps: &mut Steps, server: &Server, imap: &mut Imap) -> Result<()> {
-    let mut away = server.login(ACCOUNT).await?;
+    let mut away = login(server, ACCOUNT).await?;
     away.ok("ENABLE QRESYNC").await?;
     let reply = away.ok(&format!("SELECT {MAILBOX}")).await?;
     let validity = reply.code("UIDVALIDITY").context("no UIDVALIDITY")?;

@@ -15,7 +15,6 @@ use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 use tokio::process::{Child, Command};
 
-use crate::imap::Imap;
 use crate::process::Tree;
 
 pub use dovecot::Dovecot;
@@ -127,11 +126,6 @@ async fn spawn(what: &impl Start, mut command: Command, dir: &Path, accounts: &[
 }
 
 impl Server {
-    /// A new IMAP session, logged in.
-    pub async fn login(&self, account: &str) -> Result<Imap> {
-        Imap::login(self.imap, account, PASSWORD).await.with_context(|| format!("{} login", self.name))
-    }
-
     /// SIGKILL, to the server's process at once; returns when it is gone.
     pub async fn kill(mut self) -> Result<()> {
         Ok(self.child.kill().await?)

@@ -4,7 +4,7 @@ use anyhow::{Result, ensure};
 use tokio::task::JoinSet;
 
 use super::{Bench, CLIENTS, Measured, account};
-use crate::imap::Imap;
+use crate::imap::{Imap, login};
 use crate::lmtp::Lmtp;
 
 /// Connections are open before the clock starts and stay open: what is measured is delivering.
@@ -45,7 +45,7 @@ pub(super) async fn append(bench: &Bench, run: usize, at_once: bool) -> Result<M
     let mailbox = format!("Append{run}");
     let mut sessions = Vec::new();
     for nth in 0..CLIENTS {
-        let mut session = bench.server.login(&account(nth)).await?;
+        let mut session = login(&bench.server, &account(nth)).await?;
         session.ok(&format!("CREATE {mailbox}")).await?;
         sessions.push(session);
     }

@@ -6,7 +6,7 @@
 use anyhow::{Context, Result, ensure};
 
 use super::{Bench, Measured, READER};
-use crate::imap::{Imap, exists};
+use crate::imap::{Imap, exists, login};
 use crate::mail::RARE_WORD;
 use crate::small::{Contents, SOUGHT_PERSON, SOUGHT_SUBJECT};
 
@@ -98,7 +98,7 @@ pub fn mailbox(messages: usize) -> String {
 }
 
 async fn selected(bench: &Bench, contents: &Contents) -> Result<Imap> {
-    let mut session = bench.server.login(READER).await?;
+    let mut session = login(&bench.server, READER).await?;
     let reply = session.ok(&format!("SELECT {}", mailbox(contents.messages))).await?;
     let count = exists(&reply)?;
     ensure!(count as usize == contents.messages, "{} has {count} messages", mailbox(contents.messages));
@@ -116,7 +116,7 @@ async fn select(bench: &Bench, contents: &Contents) -> Result<Measured> {
 
 async fn resync(bench: &Bench, contents: &Contents) -> Result<Measured> {
     let name = mailbox(contents.messages);
-    let mut session = bench.server.login(READER).await?;
+    let mut session = login(&bench.server, READER).await?;
     session.ok("ENABLE QRESYNC").await?;
     let reply = session.ok(&format!("SELECT {name}")).await?;
     let validity = reply.code("UIDVALIDITY").context("no UIDVALIDITY")?;

@@ -3,7 +3,7 @@
 use anyhow::{Result, ensure};
 
 use super::{Bench, Measured, READER, TEN_THOUSAND, THOUSAND};
-use crate::imap::{Imap, exists};
+use crate::imap::{Imap, exists, login};
 use crate::mail;
 
 /// Messages in [`THOUSAND`].
@@ -11,7 +11,7 @@ const MESSAGES: u64 = 1000;
 
 /// Ten different mailboxes of the same shape make the thousand; ten copies of that the ten thousand.
 pub(super) async fn fill(bench: &Bench, seed: u64) -> Result<()> {
-    let mut session = bench.server.login(READER).await?;
+    let mut session = login(&bench.server, READER).await?;
     session.ok(&format!("CREATE {THOUSAND}")).await?;
     for nth in 0..10 {
         for mail in mail::mailbox_100(seed + nth) {
@@ -28,7 +28,7 @@ pub(super) async fn fill(bench: &Bench, seed: u64) -> Result<()> {
 }
 
 async fn selected(bench: &Bench) -> Result<Imap> {
-    let mut session = bench.server.login(READER).await?;
+    let mut session = login(&bench.server, READER).await?;
     let count = exists(&session.ok(&format!("SELECT {THOUSAND}")).await?)?;
     ensure!(u64::from(count) == MESSAGES, "{THOUSAND} has {count} messages");
     Ok(session)
@@ -99,7 +99,7 @@ pub(super) async fn r#move(bench: &Bench, run: usize) -> Result<Measured> {
 /// Warm: the session had the mailbox selected, then another.
 pub(super) async fn select(bench: &Bench, ten_thousand: bool, cold: bool) -> Result<Measured> {
     let (name, messages) = if ten_thousand { (TEN_THOUSAND, 10 * MESSAGES) } else { (THOUSAND, MESSAGES) };
-    let mut session = bench.server.login(READER).await?;
+    let mut session = login(&bench.server, READER).await?;
     if !cold {
         session.ok(&format!("SELECT {name}")).await?;
         session.ok("SELECT INBOX").await?;

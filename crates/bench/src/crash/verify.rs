@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail, ensure};
 use super::model::{Place, Placed, Placements, content};
 use super::worker::Worker;
 use super::{ACCOUNTS, MAILBOXES};
-use crate::imap::{Imap, Reply, set};
+use crate::imap::{Imap, Reply, login, set};
 use crate::server::Server;
 
 type MailboxKey = (usize, &'static str);
@@ -62,7 +62,7 @@ impl History {
     pub async fn observe(&mut self, server: &Server) -> Result<Placements> {
         let mut seen = Placements::new();
         for (account, name) in ACCOUNTS.iter().enumerate() {
-            let mut session = server.login(name).await?;
+            let mut session = login(server, name).await?;
             for mailbox in MAILBOXES {
                 let context = || format!("{mailbox} of {name}");
                 self.observe_mailbox(&mut session, (account, mailbox), &mut seen)
@@ -134,7 +134,7 @@ impl History {
                 }
                 let imap = match &mut session {
                     Some(imap) => imap,
-                    none => none.insert(server.login(name).await?),
+                    none => none.insert(login(server, name).await?),
                 };
                 imap.ok(&format!("EXAMINE {mailbox}")).await?;
                 for some in new.chunks(50) {

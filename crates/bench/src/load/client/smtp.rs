@@ -9,6 +9,7 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 use super::{Client, Fail, Open, count};
+use crate::dots::dot;
 use crate::load::data::Message;
 use crate::load::notice::Announced;
 use crate::load::scan::{Line, Syntax};
@@ -287,7 +288,7 @@ impl Smtp {
         let dots = message.starts_with(b".") || memchr::memmem::find(message, b"\n.").is_some();
         let small = message.len() <= 32 * 1024;
         if dots || small {
-            crate::lmtp::dot(message, &mut out);
+            dot(message, &mut out);
         } else {
             self.send(message).await?;
         }
