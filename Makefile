@@ -82,11 +82,11 @@ test-interop: test-binaries
 
 .PHONY: test-crash
 test-crash: test-binaries
-	@"$(DEBUG)/sealpost-bench" crash --sealpost "$(DEBUG)/sealpost" --kills $(KILLS_SHORT)
+	@"$(DEBUG)/sealpost-rig" crash --sealpost "$(DEBUG)/sealpost" --kills $(KILLS_SHORT)
 
 .PHONY: test-crowd
 test-crowd: test-binaries
-	@"$(DEBUG)/sealpost-bench" crowd --sealpost "$(DEBUG)/sealpost" $(CROWD_SHORT)
+	@"$(DEBUG)/sealpost-rig" crowd --sealpost "$(DEBUG)/sealpost" $(CROWD_SHORT)
 
 .PHONY: lint
 lint: ## Formatting, clippy, lock files; links and language of the documentation; walls between crates; RFC coverage and tables
@@ -131,10 +131,10 @@ stores: ## Real stores (Garage, Versity S3 Gateway) and Azurite: contract, serve
 
 .PHONY: memory
 memory: build ## A 1 GiB message in and out below 64 MiB, and clients that stall, flood and never finish
-	@cargo build --release $(LOCKED) -p sealpost-bench
-	@"$(RELEASE)/sealpost-bench" huge --sealpost "$(RELEASE)/sealpost"
-	@"$(RELEASE)/sealpost-bench" hostile --sealpost "$(RELEASE)/sealpost"
-	@"$(RELEASE)/sealpost-bench" crowd --sealpost "$(RELEASE)/sealpost"
+	@cargo build --release $(LOCKED) -p sealpost-rig
+	@"$(RELEASE)/sealpost-rig" huge --sealpost "$(RELEASE)/sealpost"
+	@"$(RELEASE)/sealpost-rig" hostile --sealpost "$(RELEASE)/sealpost"
+	@"$(RELEASE)/sealpost-rig" crowd --sealpost "$(RELEASE)/sealpost"
 
 .PHONY: bench
 bench: ## Measure beside Dovecot and write docs/benchmarks.md and docs/benchmark-runs.md (ARGS="--only LMTP --runs 3" writes nothing)

@@ -124,7 +124,7 @@ class Bench:
         self.work.chmod(0o755)
         accounts = [argument for user in users for argument in ("--account", user)]
         self.server = subprocess.Popen(
-            [f"{options.bin}/sealpost-bench", "dovecot", "--dir", str(self.work / "server"), *accounts], stdout=subprocess.PIPE)
+            [f"{options.bin}/sealpost-rig", "dovecot", "--dir", str(self.work / "server"), *accounts], stdout=subprocess.PIPE)
         self.port = json.loads(self.server.stdout.readline())["imap"]["port"]
         (self.work / "password").write_text(PASSWORD + "\n")
         (self.work / "password").chmod(0o600)
@@ -277,7 +277,7 @@ def nothing_new(options):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--bin", required=True, help="the directory of sealpost and sealpost-bench")
+    parser.add_argument("--bin", required=True, help="the directory of sealpost and sealpost-rig")
     parser.add_argument("--runs", type=int, default=4)
     parser.add_argument("--counts", default="", help="messages of the series")
     parser.add_argument("--formats", default="mbox maildir sealpost")

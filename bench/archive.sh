@@ -19,7 +19,7 @@ cd "$(dirname "$0")/.."
 if [ -z "${BIN:-}" ]; then
     CARGO_TARGET_DIR=$(.ci/target-dir)
     export CARGO_TARGET_DIR
-    cargo build --release --quiet -p sealpost -p sealpost-bench
+    cargo build --release --quiet -p sealpost -p sealpost-rig
     BIN="$CARGO_TARGET_DIR/release"
 fi
 measure() {

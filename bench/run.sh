@@ -2,7 +2,7 @@
 # Measures Sealpost beside Dovecot and writes the sections of docs/benchmarks.md and docs/benchmark-runs.md.
 #   bench/run.sh                               all but what takes an hour
 #   bench/run.sh --all                         all: with the mailboxes of 100,000 and of a million, which take many minutes to fill
-#   bench/run.sh tables --all                  only the tables; what follows goes to `sealpost-bench compare`
+#   bench/run.sh tables --all                  only the tables; what follows goes to `sealpost-rig compare`
 #   bench/run.sh connections                   only what connections cost, and thousands of hostile clients
 #   bench/run.sh million                       only a mailbox of a million messages
 #   bench/run.sh --runs 3 --only LMTP          a part of the tables; writes nothing
@@ -30,7 +30,7 @@ for argument in "$@"; do
 done
 
 cargo build --release --quiet --workspace --bins
-bench="$target/sealpost-bench"
+bench="$target/sealpost-rig"
 peers=""
 if command -v dovecot >/dev/null 2>&1; then peers="--dovecot"; else echo "bench: Dovecot is not installed" >&2; fi
 lines=$(mktemp)
@@ -39,7 +39,7 @@ began=$(date +%s)
 
 # What prints lines: they go between markers of their own, whatever came of them.
 say() {
-    printf '\n$ sealpost-bench %s\n' "$*" | tee -a "$lines"
+    printf '\n$ sealpost-rig %s\n' "$*" | tee -a "$lines"
     # How far a fill is, is for whoever waits for it.
     "$bench" "$@" --sealpost "$target/sealpost" 2>&1 | tee -a /dev/stderr | sed '/ messages are there$/d' >> "$lines"
 }

@@ -6,5 +6,5 @@ cd "$(dirname "$0")/../.."
 CARGO_TARGET_DIR=$(.ci/target-dir)
 export CARGO_TARGET_DIR
 target=$CARGO_TARGET_DIR/release
-cargo build --release --quiet -p sealpost -p sealpost-bench
-exec "$target/sealpost-bench" crash --sealpost "$target/sealpost" --kills "${KILLS:-200}" ${SEED:+--seed "$SEED"} "$@"
+cargo build --release --quiet -p sealpost -p sealpost-rig
+exec "$target/sealpost-rig" crash --sealpost "$target/sealpost" --kills "${KILLS:-200}" ${SEED:+--seed "$SEED"} "$@"

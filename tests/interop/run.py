@@ -2,7 +2,7 @@
 """Drives a running Sealpost with mail clients that are not ours, and says which of them work.
 
     tests/interop/run.py --sealpost target/release/sealpost      start that server and check it
-    tests/interop/run.py --dovecot target/release/sealpost-bench check the checks themselves, against Dovecot
+    tests/interop/run.py --dovecot target/release/sealpost-rig check the checks themselves, against Dovecot
     tests/interop/run.py --cyrus / --sealpost target/release/sealpost --only archive
                                                                  the archive against Cyrus, installed or unpacked there
     tests/interop/run.py --ready server.json                     a server that runs already
@@ -36,7 +36,7 @@ MODULES = ["imap_session", "imap_messages", "imap_mailboxes", "delivery", "curl"
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sealpost", help="the sealpost binary")
-    parser.add_argument("--dovecot", metavar="SEALPOST_BENCH", help="the sealpost-bench binary, which starts Dovecot")
+    parser.add_argument("--dovecot", metavar="SEALPOST_RIG", help="the sealpost-rig binary, which starts Dovecot")
     parser.add_argument("--cyrus", metavar="PREFIX", help="check against a Cyrus that is installed below PREFIX")
     parser.add_argument("--ready", help="a file with the line of JSON of a running server")
     parser.add_argument("--only", default="", help="only checks whose name contains this")
@@ -93,7 +93,7 @@ def main():
     work = pathlib.Path(tempfile.mkdtemp(prefix="sealpost-interop-"))
     work.chmod(0o755)
     process, ready = start(options, work)
-    # Beside sealpost-bench there is the archive that is checked against Dovecot.
+    # Beside sealpost-rig there is the archive that is checked against Dovecot.
     binary = options.sealpost or (options.dovecot and pathlib.Path(options.dovecot).with_name("sealpost"))
     context = Context(ready, work, sealpost=not (options.dovecot or options.cyrus), binary=binary)
     counts = {"ok": 0, "FAILED": 0, "skipped": 0}

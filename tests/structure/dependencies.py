@@ -31,6 +31,7 @@ MAY_USE = {
     "archive": "base files imap mailformat mime vault account",
     "server": "base files mime imap smtp vault journal account mailbox search",
     "bench": "base mailformat",
+    "rig": "base bench",
     "cli": "base files mime imap mailformat vault journal account archive bench server",
     "sim": "base vault journal account",
 }

@@ -1,9 +1,7 @@
 //! Servers under test, started as processes of our own in a directory of their own, stopped when dropped.
 //!
-//! Both kinds describe themselves the same way, in the JSON line of `sealpost try --json`, so that every check runs
-//! against either.
+//! All kinds describe themselves the same way, in the JSON line of `sealpost try --json`.
 
-mod dovecot;
 mod sealpost;
 
 use std::net::{IpAddr, SocketAddr};
@@ -17,8 +15,7 @@ use tokio::process::{Child, Command};
 
 use crate::process::Tree;
 
-pub use dovecot::Dovecot;
-pub use sealpost::{Configured, Sealpost};
+pub use sealpost::Sealpost;
 
 /// The password of every account of a server under test.
 pub const PASSWORD: &str = "correct horse battery";
@@ -167,47 +164,4 @@ fn address(endpoint: &Endpoint) -> Result<SocketAddr> {
         host => host.parse().with_context(|| format!("not an address: {host}"))?,
     };
     Ok(SocketAddr::new(ip, endpoint.port))
-}
-
-/// The one server a check runs against.
-#[derive(Debug, Clone)]
-pub enum Target {
-    /// Sealpost.
-    Sealpost(Sealpost),
-    /// Dovecot.
-    Dovecot(Dovecot),
-}
-
-impl Target {
-    /// Starts it, as [`start`] does.
-    pub async fn start(&self, dir: &Path, accounts: &[String]) -> Result<Server> {
-        match self {
-            Target::Sealpost(sealpost) => start(sealpost, dir, accounts).await,
-            Target::Dovecot(dovecot) => start(dovecot, dir, accounts).await,
-        }
-    }
-
-    /// What it is called in reports.
-    pub fn name(&self) -> &'static str {
-        match self {
-            Target::Sealpost(sealpost) => sealpost.name(),
-            Target::Dovecot(dovecot) => dovecot.name(),
-        }
-    }
-
-    /// Its version, as it states it.
-    pub fn version(&self) -> String {
-        match self {
-            Target::Sealpost(sealpost) => sealpost.version(),
-            Target::Dovecot(dovecot) => dovecot.version(),
-        }
-    }
-
-    /// Imports a Maildir, as [`Start::import`] does.
-    pub fn import(&self, dir: &Path, account: &str, mailbox: &str, maildir: &Path) -> Result<()> {
-        match self {
-            Target::Sealpost(sealpost) => sealpost.import(dir, account, mailbox, maildir),
-            Target::Dovecot(dovecot) => dovecot.import(dir, account, mailbox, maildir),
-        }
-    }
 }

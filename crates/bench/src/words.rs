@@ -24,10 +24,10 @@ yesterday tomorrow Monday Tuesday Wednesday Thursday Friday January February Mar
 Berlin London Paris Madrid Vienna Zürich Kraków café résumé naïve Grüße année señor façade";
 
 /// A word that [`sentence`] never makes; tests that search plant it.
-pub(crate) const RARE: &str = "zephyrine";
+pub const RARE: &str = "zephyrine";
 
 /// One sentence, about ten words.
-pub(crate) fn sentence(random: &SeededRandom, words: &[&str]) -> String {
+pub fn sentence(random: &SeededRandom, words: &[&str]) -> String {
     let mut text = String::new();
     for nth in 0..5 + random.below(12) {
         // The product of two uniform draws favours the front of the list, as real text does.
@@ -50,12 +50,12 @@ pub(crate) fn sentence(random: &SeededRandom, words: &[&str]) -> String {
 }
 
 /// The word list.
-pub(crate) fn list() -> Vec<&'static str> {
+pub fn list() -> Vec<&'static str> {
     WORDS.split_whitespace().collect()
 }
 
 /// A word that many generated messages hold, chosen by `draw`.
-pub(crate) fn frequent(draw: u32) -> &'static str {
+pub fn frequent(draw: u32) -> &'static str {
     const FREQUENT: [&str; 12] = [
         "meeting", "project", "report", "invoice", "schedule", "attached", "thanks", "update", "review",
         "customer", "order", "contract",

@@ -17,48 +17,6 @@ pub struct Sealpost {
     pub memory: Option<&'static str>,
 }
 
-/// Sealpost with a configuration of one's own.
-#[derive(Debug, Clone)]
-pub struct Configured {
-    /// The binary; what it says of memory does not count.
-    pub sealpost: Sealpost,
-    /// The configuration file.
-    pub lines: String,
-    /// A hard limit of the kernel's on its private writable memory, in MiB: an allocation beyond it fails, and ends the
-    /// server. A limit on address space would count what the allocator and the threads' stacks only reserve.
-    pub data_limit_mib: Option<u64>,
-}
-
-impl Start for Configured {
-    fn name(&self) -> &'static str {
-        self.sealpost.name()
-    }
-
-    fn version(&self) -> String {
-        self.sealpost.version()
-    }
-
-    fn command(&self, dir: &Path, accounts: &[String]) -> Result<Command> {
-        let config = dir.with_extension("toml");
-        let mut command = Sealpost { memory: None, ..self.sealpost.clone() }.command(dir, accounts)?;
-        std::fs::write(&config, &self.lines)?;
-        command.arg("--config").arg(config);
-        let Some(mib) = self.data_limit_mib else { return Ok(command) };
-        let mut limited = Command::new("sh");
-        limited.arg("-c").arg(format!("ulimit -d {} && exec \"$0\" \"$@\"", mib * 1024));
-        limited.arg(command.as_std().get_program()).args(command.as_std().get_args());
-        Ok(limited)
-    }
-
-    async fn ready(&self, child: &mut Child, dir: &Path) -> Result<Ready> {
-        self.sealpost.ready(child, dir).await
-    }
-
-    fn import(&self, dir: &Path, account: &str, mailbox: &str, maildir: &Path) -> Result<()> {
-        self.sealpost.import(dir, account, mailbox, maildir)
-    }
-}
-
 impl Start for Sealpost {
     fn name(&self) -> &'static str {
         "Sealpost"

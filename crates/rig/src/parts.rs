@@ -4,14 +4,16 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use sealpost_base::SystemClock;
+use sealpost_bench::process::Sampler;
+use sealpost_bench::result::ServerRun;
+use sealpost_bench::{load, seeds};
 use tokio::sync::watch;
 
 use crate::compare::Options;
-use crate::process::Sampler;
-use crate::result::ServerRun;
 use crate::server::{STOP_TIMEOUT, Target};
 use crate::table::{Section, mebibytes, milliseconds};
-use crate::{desktops, hostile, huge, load, seeds};
+
+use crate::{desktops, hostile, huge};
 
 /// Size of the large message, in MiB.
 const HUGE_MIB: u64 = 1024;

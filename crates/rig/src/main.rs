@@ -1,4 +1,4 @@
-//! The binary `sealpost-bench`: measures and checks mail servers from outside.
+//! The binary `sealpost-rig`: measures and checks mail servers from outside.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a measuring program reports on its terminal")]
 
@@ -7,13 +7,13 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
-use sealpost_bench::compare::{self, MEMORY, Options};
-use sealpost_bench::server::{self, Dovecot, Sealpost, Start, Target};
-use sealpost_bench::{crash, crowd, hostile, huge, idle, million};
+use sealpost_rig::compare::{self, MEMORY, Options};
+use sealpost_rig::server::{self, Dovecot, Sealpost, Start, Target};
+use sealpost_rig::{crash, crowd, hostile, huge, idle, million};
 
 /// Measures and checks mail servers from outside.
 #[derive(Parser)]
-#[command(name = "sealpost-bench", version)]
+#[command(name = "sealpost-rig", version)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -211,7 +211,7 @@ fn main() -> ExitCode {
     match runtime.context("start the runtime").and_then(|runtime| runtime.block_on(run(arguments.command))) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("sealpost-bench: {error:#}");
+            eprintln!("sealpost-rig: {error:#}");
             ExitCode::FAILURE
         }
     }
@@ -335,7 +335,7 @@ fn directory(dir: Option<PathBuf>) -> Result<(PathBuf, Option<tempfile::TempDir>
         std::fs::create_dir_all(&dir)?;
         return Ok((dir.canonicalize()?, None));
     }
-    let temporary = tempfile::Builder::new().prefix("sealpost-bench-").tempdir()?;
+    let temporary = tempfile::Builder::new().prefix("sealpost-rig-").tempdir()?;
     // Dovecot's mail user must be able to reach its directory below.
     std::fs::set_permissions(temporary.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
     Ok((temporary.path().to_owned(), Some(temporary)))

@@ -60,7 +60,7 @@ pub async fn main(target: Target, kills: u32, seed: Option<u64>, dir: Option<Pat
             println!("crash: FAILED after {}", run.summary());
             println!("crash: the data is kept in {}", place.display());
             println!(
-                "crash: again with: sealpost-bench crash {} --kills {kills} --seed {seed}",
+                "crash: again with: sealpost-rig crash {} --kills {kills} --seed {seed}",
                 run.argument()
             );
             Err(error)

@@ -1,10 +1,10 @@
 //! A mailbox of 1,000 messages read, searched, flagged, copied and moved; one of 10,000 selected.
 
 use anyhow::{Result, ensure};
+use sealpost_bench::mail;
 
 use super::{Bench, Measured, READER, TEN_THOUSAND, THOUSAND};
 use crate::imap::{Imap, exists, login};
-use crate::mail;
 
 /// Messages in [`THOUSAND`].
 const MESSAGES: u64 = 1000;

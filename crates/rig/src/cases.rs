@@ -13,11 +13,12 @@ use std::time::Duration;
 
 use anyhow::Result;
 use sealpost_base::{Clock, SystemClock};
+use sealpost_bench::mail;
+use sealpost_bench::process::{Mark, Sampler, Use};
 
-use crate::process::{Mark, Sampler, Use};
+use crate::lmtp;
 use crate::server::{STOP_TIMEOUT, Server, Target};
 use crate::small::Contents;
-use crate::{lmtp, mail};
 use large::Task;
 
 /// Accounts that receive and append.

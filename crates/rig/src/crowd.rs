@@ -21,13 +21,14 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use sealpost_base::{Clock, SystemClock};
+use sealpost_bench::mail;
 use tokio::task::JoinSet;
 
 use self::attack::{ATTACKS, Attack, Pace, Ports, VICTIM};
 use self::honest::{HONEST, Honest, Visitor};
+use crate::idle;
 use crate::imap::login;
 use crate::server::{self, Configured, Sealpost, Server};
-use crate::{idle, mail};
 
 /// How often it is looked whether they are gone.
 const LOOK: Duration = Duration::from_millis(20);

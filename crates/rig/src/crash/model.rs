@@ -3,8 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use sealpost_base::SeededRandom;
-
-use crate::words;
+use sealpost_bench::words;
 
 /// Where a message is: account, mailbox, message id. A worker never puts a message into a mailbox twice.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]

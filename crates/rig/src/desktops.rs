@@ -8,13 +8,15 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use sealpost_base::SystemClock;
+use sealpost_bench::load::{
+    self, Observer, Options, Progress, Scenario,
+    scenario::{Overrides, Phase as ScenarioPhase, find},
+    target::{Endpoint, Place, User},
+};
+use sealpost_bench::process::{Every, Sampler};
+use sealpost_bench::result::{Latency, Phase};
 use tokio::sync::watch;
 
-use crate::load::scenario::{Overrides, Phase as ScenarioPhase, find};
-use crate::load::target::{Endpoint, Place, User};
-use crate::load::{self, Observer, Options, Progress, Scenario};
-use crate::process::{Every, Sampler};
-use crate::result::{Latency, Phase};
 use crate::server::{PASSWORD, STOP_TIMEOUT, Server, Target};
 
 /// What `thunderbird` did to one server.
@@ -34,7 +36,7 @@ impl Done {
         (
             commands().map(|command| command.count).sum(),
             latency,
-            commands().map(crate::result::Command::errors).sum(),
+            commands().map(sealpost_bench::result::Command::errors).sum(),
         )
     }
 

@@ -5,14 +5,14 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result};
+use sealpost_bench::process::Use;
+use sealpost_bench::report::compare::median;
+use sealpost_bench::result::Machine;
 use serde::Serialize;
 
 use crate::cases::{Case, Measured};
-use crate::process::Use;
-use crate::report::compare::median;
-use crate::result::Machine;
 
-const BEGIN: &str = "<!-- begin generated: sealpost-bench compare -->";
+const BEGIN: &str = "<!-- begin generated: sealpost-rig compare -->";
 const END: &str = "<!-- end generated -->";
 
 /// All results of one comparison.

@@ -10,11 +10,11 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail, ensure};
 use ring::digest;
 use sealpost_base::{Clock, Random, SeededRandom, SystemClock};
+use sealpost_bench::mail::base64;
+use sealpost_bench::process::{Every, Sampler};
 
 use crate::imap::{Imap, exists, login};
 use crate::lmtp::Lmtp;
-use crate::mail::base64;
-use crate::process::{Every, Sampler};
 use crate::server::{STOP_TIMEOUT, Server, Target};
 
 const ACCOUNT: &str = "huge@localhost";

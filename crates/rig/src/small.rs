@@ -8,8 +8,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use sealpost_base::{Random, SeededRandom};
-
-use crate::words;
+use sealpost_bench::words;
 
 /// People who write.
 const PEOPLE: u64 = 400;
@@ -21,7 +20,7 @@ const REFERENCES: usize = 12;
 const BEGAN: u64 = 1_500_000_000;
 /// Seconds between two messages.
 const APART: u64 = 900;
-/// One in so many messages has [`crate::mail::RARE_WORD`] in its text.
+/// One in so many messages has [`sealpost_bench::mail::RARE_WORD`] in its text.
 const RARE_EVERY: usize = 1000;
 /// One in so many is flagged, one in so many is not seen.
 const FLAGGED_EVERY: usize = 50;

@@ -4,10 +4,10 @@
 //! what was written.
 
 use anyhow::{Context, Result, ensure};
+use sealpost_bench::mail::RARE_WORD;
 
 use super::{Bench, Measured, READER};
 use crate::imap::{Imap, exists, login};
-use crate::mail::RARE_WORD;
 use crate::small::{Contents, SOUGHT_PERSON, SOUGHT_SUBJECT};
 
 /// The sizes there are.

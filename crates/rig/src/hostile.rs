@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use sealpost_base::{Clock, SystemClock};
+use sealpost_bench::mail;
 use tokio::time::timeout;
 
 use crate::imap::{Imap, login};
 use crate::lmtp::{Lmtp, dotted};
-use crate::mail;
 use crate::server::{Server, Target};
 use crate::wire::Wire;
 

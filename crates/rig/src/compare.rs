@@ -10,12 +10,12 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use sealpost_base::{Clock, SystemClock};
+use sealpost_bench::process::{Every, Sampler, Tree};
+use sealpost_bench::result::Machine;
 use tokio::process::Command;
 
 use crate::cases::{self, Bench, Case, Data, READER, large};
 use crate::parts::{self, Part};
-use crate::process::{Every, Sampler, Tree};
-use crate::result::Machine;
 use crate::server::{STOP_TIMEOUT, Target, signal};
 use crate::small::{self, Contents};
 use crate::table::{CaseReport, Report, ServerReport};

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use sealpost_base::{SeededRandom, SystemClock};
+use sealpost_bench::process::{Every, Sampler};
+use sealpost_bench::words;
 
 use crate::imap::{Imap, exists, login};
-use crate::process::{Every, Sampler};
 use crate::server::{Configured, STOP_TIMEOUT, Sealpost, Server, start};
-use crate::words;
 
 const ACCOUNT: &str = "million@localhost";
 const MAILBOX: &str = "Archive";

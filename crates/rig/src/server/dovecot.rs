@@ -9,10 +9,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use sealpost_bench::server::{Endpoint, PASSWORD, Ready, Start};
 use tokio::net::TcpStream;
 use tokio::process::{Child, Command};
-
-use super::{Endpoint, PASSWORD, Ready, Start};
 
 /// Sessions it may have at once, a process each: two for each of a thousand desktop clients, and some. Its own default is 1,024.
 const SESSIONS: u32 = 4096;

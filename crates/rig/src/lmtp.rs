@@ -3,8 +3,8 @@
 use std::net::SocketAddr;
 
 use anyhow::{Result, ensure};
+use sealpost_bench::dots::dot;
 
-use crate::dots::dot;
 use crate::wire::Wire;
 
 /// A connection to an LMTP server.

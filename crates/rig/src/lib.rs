@@ -1,0 +1,34 @@
+//! Our own rig: what a mail server must bear and keep, checked from outside, over its sockets.
+//!
+//! Nothing here knows how a server works inside: it starts one as a process ([`server`]), speaks LMTP and IMAP to
+//! it ([`lmtp`], [`imap`]), watches what its process uses, and compares what the server acknowledged with what it later
+//! shows. Every run is seeded, so that chosen operations can be made again.
+//!
+//! - [`compare`](mod@compare): the benchmark cases, two servers alternately, a report.
+//! - [`crash`]: SIGKILL under load, restart, verify; thousands of times.
+//! - [`huge`]: a 1 GiB message in and out in bounded memory.
+//! - [`million`]: a mailbox of a million messages within the bound on memory.
+//! - [`hostile`]: clients that stall, flood and never finish.
+//! - [`crowd`]: the same in short, under a limit that ends a server which takes too much.
+//! - [`idle`]: thousands that do nothing, and what each costs.
+//!
+//! The load generator that users run, generated mail and reports are in `sealpost_bench`.
+
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a measuring program reports on its terminal")]
+
+pub mod cases;
+pub mod compare;
+pub mod crash;
+pub mod crowd;
+pub mod desktops;
+pub mod hostile;
+pub mod huge;
+pub mod idle;
+pub mod imap;
+pub mod lmtp;
+pub mod million;
+pub mod parts;
+pub mod server;
+pub mod small;
+pub mod table;
+mod wire;
