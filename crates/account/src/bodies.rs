@@ -11,7 +11,7 @@ use futures::stream::{self, StreamExt, TryStreamExt};
 use sealpost_base::limits::{BODIES_TOGETHER, BODIES_TOGETHER_BYTES};
 use sealpost_base::{Error, Kind, ObjectId, Result};
 use sealpost_mime::Structure;
-use sealpost_vault::message::{self, HEAD_BYTES, MessageReader, READER_BYTES, Thin, Wanted};
+use sealpost_vault::message::{self, EvictedBody, HEAD_BYTES, MessageReader, READER_BYTES, Thin, Wanted};
 use sealpost_vault::spool::Spooled;
 
 use crate::account::Account;
@@ -49,11 +49,10 @@ pub fn body_octets(message: &Message) -> u64 {
 struct OfAccount(std::sync::Weak<Account>, Arc<dyn Bodies>);
 
 impl message::Bodies for OfAccount {
-    fn body(&self, wanted: Wanted) -> BoxFuture<'static, Result<Arc<Spooled>>> {
-        match self.0.upgrade() {
-            Some(account) => self.1.body(account, wanted),
-            None => Box::pin(async { Err(Error::retry("the account was evicted from memory meanwhile")) }),
-        }
+    fn body(&self, wanted: Wanted) -> BoxFuture<'static, Result<Arc<dyn EvictedBody>>> {
+        let account = self.0.upgrade().ok_or_else(|| Error::retry("the account was evicted from memory meanwhile"));
+        let bodies = self.1.clone();
+        Box::pin(async move { Ok(bodies.body(account?, wanted).await? as Arc<dyn EvictedBody>) })
     }
 }
 
@@ -108,10 +107,10 @@ impl Account {
     ) -> Result<GivenUp> {
         if self.store().wants_packs() {
             // Packs have the messages once more.
-            return Err(Error::invalid("bodies can be evicted in a local store only, not in a bucket"));
+            return Err(Error::invalid("bodies can be given up in a local store only, not in a bucket"));
         }
         if self.is_damaged() {
-            return Err(Error::corrupt("the account is damaged: no objects are removed"));
+            return Err(Error::corrupt("the account is damaged: nothing is removed from it"));
         }
         let mut done = GivenUp::default();
         let thin = stream::iter(messages).map(|message| async move {

@@ -17,7 +17,7 @@ use sealpost_account::Account;
 use sealpost_account::bodies::Bodies;
 use sealpost_base::{AccountId, Budget, Error, Kind, ObjectId, Random, Result};
 use sealpost_vault::Store;
-use sealpost_vault::message::{self, WRITER_BYTES, Wanted};
+use sealpost_vault::message::{self, EvictedBody, WRITER_BYTES, Wanted};
 use sealpost_vault::spool::Spooled;
 use tokio::time::timeout;
 
@@ -215,9 +215,9 @@ struct Located {
 }
 
 impl message::Bodies for Located {
-    fn body(&self, wanted: Wanted) -> BoxFuture<'static, Result<Arc<Spooled>>> {
+    fn body(&self, wanted: Wanted) -> BoxFuture<'static, Result<Arc<dyn EvictedBody>>> {
         let (refetch, places) = (self.refetch.clone(), vec![self.there.clone()]);
         debug_assert_eq!(wanted.account, self.account);
-        refetch.body(wanted, places).boxed()
+        async move { Ok(refetch.body(wanted, places).await? as Arc<dyn EvictedBody>) }.boxed()
     }
 }

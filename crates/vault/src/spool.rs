@@ -12,7 +12,7 @@ use sealpost_base::{AccountId, Budget, ObjectId, Random, Result, Timestamp};
 
 use crate::Store;
 use crate::cipher::{ObjectCipher, sha256};
-use crate::message::{MessageKey, MessageReader, MessageWriter};
+use crate::message::{EvictedBody, MessageKey, MessageReader, MessageWriter};
 
 /// A message that is being spooled. Dropped before [`SpoolWriter::finish`], it leaves nothing.
 pub struct SpoolWriter {
@@ -67,14 +67,19 @@ impl Spooled {
         self.reader.raw(0..u64::MAX)
     }
 
-    /// These octets of the message, several pieces at a time ([`MessageReader::batches`]).
-    pub fn batches(&self, range: Range<u64>) -> BoxStream<'static, Result<Vec<Bytes>>> {
-        self.reader.batches(range)
-    }
-
     /// Removes it from the store.
     pub async fn remove(self) -> Result<()> {
         self.store.delete(&path(self.object)).await
+    }
+}
+
+impl EvictedBody for Spooled {
+    fn size(&self) -> u64 {
+        Spooled::size(self)
+    }
+
+    fn batches(&self, range: Range<u64>) -> BoxStream<'static, Result<Vec<Bytes>>> {
+        self.reader.batches(range)
     }
 }
 

@@ -8,9 +8,11 @@ mod append_mode;
 mod batch;
 #[cfg(test)]
 mod contract;
+mod e_tags;
 mod open;
 mod sure;
 mod transfer;
+mod types;
 mod upload;
 
 use std::error::Error as StdError;
@@ -38,8 +40,9 @@ use crate::server_key::ServerKeys;
 use crate::{Sealed, StoreMetrics};
 pub use append_mode::MODE_MARKERS;
 pub use batch::Batch;
-pub(crate) use sure::ETags;
+pub(crate) use e_tags::ETags;
 pub use transfer::{Transfer, Unreadable};
+pub use types::{Appends, Backend, Listed, Put, StoreStats};
 pub(crate) use upload::Upload;
 
 /// A handle on an object store; cloning shares it.
@@ -76,58 +79,6 @@ struct Shared {
     metrics: Arc<StoreMetrics>,
     /// For measuring, and nothing else.
     clock: SystemClock,
-}
-
-/// What became of a conditional write.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Put {
-    /// The object was created and is durable.
-    Created,
-    /// An object of that path was there already and is unchanged.
-    Exists,
-}
-
-/// How writers find out which of them was first.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Appends {
-    /// The store creates an object only if it is absent: of two writers of one path one is told [`Put::Exists`].
-    #[default]
-    Conditional,
-    /// It does not, whatever it says: [`Store::put_new`] may answer [`Put::Created`] to both, and one has overwritten the
-    /// other. Whoever must not lose to others writes to a path of its own.
-    Siblings,
-}
-
-/// What [`Store::with`] knows of a backend.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Backend {
-    /// What its conditional writes are worth.
-    pub appends: Appends,
-}
-
-/// One line of [`Store::list`].
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Listed {
-    /// The object's whole path.
-    pub path: String,
-    /// Its size in bytes.
-    pub size: u64,
-    /// When it was written, by the store's clock.
-    pub modified: Timestamp,
-}
-
-/// What a store has done since it was opened.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct StoreStats {
-    /// Transactions committed (local backend), each one wait for the disk shared by all it carries.
-    pub commits: u64,
-    /// Waits for the disk: one for each commit, two for each object that is a file. Checkpoints of the write-ahead
-    /// log are not counted; they happen after the writers have been answered.
-    pub fsyncs: u64,
-    /// Objects written.
-    pub objects: u64,
-    /// Bytes of objects written.
-    pub bytes: u64,
 }
 
 impl Store {

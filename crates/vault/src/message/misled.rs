@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::TryStreamExt;
-use sealpost_base::{Budget, SeededRandom, SystemClock};
+use sealpost_base::{AccountId, Budget, ObjectId, Random, Result, SeededRandom, SystemClock};
 
 use super::*;
 use crate::remote::lookalike::{Fault, Lookalike, Manners, Request, Tags};

@@ -17,7 +17,7 @@ use tokio::sync::{OnceCell, Semaphore, SemaphorePermit};
 use crate::Store;
 use crate::chunk::MAX_SEALED_BYTES;
 use crate::cipher::ObjectCipher;
-use crate::message::thin::Elsewhere;
+use crate::message::evicted::Elsewhere;
 use crate::message::{self, FOOTER_BYTES, Layout, MessageKey, RAW, SECTION_BYTES, STRUCTURE, TEXT, footer};
 use crate::pack::Piece;
 use source::Source;

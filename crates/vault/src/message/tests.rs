@@ -1,11 +1,15 @@
 //! Round trips, damage of every kind, and what an aborted writer leaves behind.
 
+use std::ops::Range;
+
 use bytes::Bytes;
 use futures::StreamExt;
 use proptest::prelude::*;
-use sealpost_base::{Budget, Kind, SeededRandom};
+use sealpost_base::limits::CHUNK_BYTES;
+use sealpost_base::{AccountId, Budget, Kind, ObjectId, Random, Result, SeededRandom};
 
 use super::*;
+use crate::chunk;
 use crate::server_key::ServerKeys;
 use crate::{Sealed, Store};
 

@@ -10,53 +10,22 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use futures::future::BoxFuture;
 use futures::stream::{self, BoxStream, StreamExt, TryStreamExt};
 use sealpost_base::limits::CHUNK_BYTES;
-use sealpost_base::{AccountId, Error, Kind, ObjectId, Result};
+use sealpost_base::{Error, Kind, Result};
 
+use super::evicted::{Bodies, DIGEST_BYTES, Elsewhere, Known, Wanted};
+use super::footer::{self, THIN_MAGIC};
 use crate::chunk::{self, MAX_SEALED_BYTES};
 use crate::cipher::{ObjectCipher, sha256_of};
 use crate::message::reader::again;
 use crate::message::reader::source::Source;
 use crate::message::writer::put_own;
-use crate::message::{FOOTER_BYTES, HEAD, Layout, MessageReader, SECTION_BYTES, STRUCTURE, TEXT, footer};
-use crate::spool::Spooled;
+use crate::message::{FOOTER_BYTES, HEAD, Layout, MessageReader, SECTION_BYTES, STRUCTURE, TEXT};
 use crate::{Put, Sealed, Store};
 
 /// First octets of a message that stay here when its body is given up, at most: its header, in almost all cases.
 pub const HEAD_BYTES: usize = CHUNK_BYTES - DIGEST_BYTES;
-
-const DIGEST_BYTES: usize = 32;
-/// "Sealpost thin", version 2: the last bytes of the object.
-pub(super) const MAGIC: [u8; 4] = *b"SPT\x02";
-
-/// The path of a thin object.
-pub fn thin_path(account: AccountId, object: ObjectId) -> String {
-    format!("acct/{account}/thin/{object}")
-}
-
-/// A message of which the body is asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Wanted {
-    /// Whose it is.
-    pub account: AccountId,
-    /// Its object.
-    pub object: ObjectId,
-    /// Octets of the message.
-    pub size: u64,
-    /// SHA-256 of these octets.
-    pub sha256: [u8; 32],
-}
-
-/// Where the bodies are that are not kept here.
-pub trait Bodies: Send + Sync {
-    /// The whole message, whose size and SHA-256 were compared with those that are wanted.
-    ///
-    /// # Errors
-    /// `Elsewhere` if it cannot be had as things are; `Retry` if it may be had later.
-    fn body(&self, wanted: Wanted) -> BoxFuture<'static, Result<Arc<Spooled>>>;
-}
 
 /// A message's thin object that is not stored yet.
 pub struct Thin {
@@ -64,42 +33,6 @@ pub struct Thin {
     object: Sealed,
     /// The message object, which goes.
     whole: String,
-}
-
-/// What a thin object says of the message.
-pub(super) struct Known {
-    /// SHA-256 of the message.
-    pub(super) sha256: [u8; 32],
-    /// Its first octets.
-    head: Bytes,
-}
-
-/// What a reader knows of a message besides its object.
-pub(super) struct Elsewhere {
-    pub(super) account: AccountId,
-    pub(super) object: ObjectId,
-    pub(super) bodies: Option<Arc<dyn Bodies>>,
-}
-
-impl Known {
-    fn open(cipher: &ObjectCipher, layout: &Layout, sealed: &[u8]) -> Result<Self> {
-        let mut plain = chunk::open_section(cipher, HEAD, sealed, CHUNK_BYTES)?;
-        let plain = Bytes::from(std::mem::take(&mut *plain));
-        let Some(sha256) = plain.first_chunk::<DIGEST_BYTES>() else {
-            return Err(Error::corrupt("there is no digest"));
-        };
-        let known = Known { sha256: *sha256, head: plain.slice(DIGEST_BYTES..) };
-        if known.head.len() as u64 > layout.raw_bytes {
-            return Err(Error::corrupt("more bytes than the size of the message"));
-        }
-        Ok(known)
-    }
-}
-
-impl Elsewhere {
-    fn thin_path(&self) -> String {
-        thin_path(self.account, self.object)
-    }
 }
 
 impl Thin {
@@ -138,7 +71,7 @@ impl Thin {
         object.extend_from_slice(&text);
         chunk::seal_section_raw(&source.cipher, HEAD, &kept, &mut object);
         let path = elsewhere.thin_path();
-        object.extend_from_slice(&footer::of(&source.store, &path, MAGIC, layout.raw_bytes));
+        object.extend_from_slice(&footer::of(&source.store, &path, THIN_MAGIC, layout.raw_bytes));
         Ok(Thin { path, object: Sealed::new(object), whole: source.path.clone() })
     }
 
@@ -318,7 +251,7 @@ impl MessageReader {
         let size = source.store.size(&path).await?;
         let head = thin_range(&source.layout, HEAD, size)?;
         let found = source.store.read_range(&path, head.end..size).await?;
-        if !footer::is_of(&source.store, &path, MAGIC, source.layout.raw_bytes, &found) {
+        if !footer::is_of(&source.store, &path, THIN_MAGIC, source.layout.raw_bytes, &found) {
             return Err(Error::corrupt(format!("{path} has a wrong footer")));
         }
         Ok(())

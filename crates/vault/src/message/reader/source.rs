@@ -15,7 +15,7 @@ use super::BATCH_CHUNKS;
 use crate::Store;
 use crate::chunk::{self, MAX_SEALED_BYTES};
 use crate::cipher::{ObjectCipher, Place};
-use crate::message::thin::{Elsewhere, Known};
+use crate::message::evicted::{Elsewhere, Known};
 use crate::message::{INDEX, INDEX_ENTRY_BYTES, Layout, RAW, SECTION_BYTES, STRUCTURE, TEXT};
 use crate::pack::Piece;
 

@@ -1,12 +1,13 @@
 //! What stays of a message whose body was given up, and that nothing is lost on the way there.
 
 use futures::FutureExt;
-use sealpost_base::{Budget, SeededRandom};
+use futures::future::BoxFuture;
+use sealpost_base::{AccountId, Budget, ObjectId, SeededRandom};
 
 use super::super::MessageKey;
 use super::*;
 use crate::faulty::{Faulty, Plan};
-use crate::message::{self, MessageWriter, WRITER_BYTES};
+use crate::message::{self, EvictedBody, MessageWriter, WRITER_BYTES, thin_path};
 use crate::spool::SpoolWriter;
 
 const ACCOUNT: AccountId = AccountId([1; 16]);
@@ -48,7 +49,7 @@ async fn octets(reader: &MessageReader, range: Range<u64>) -> Result<Vec<u8>> {
 struct Server(Vec<u8>, std::sync::atomic::AtomicU32);
 
 impl Bodies for Server {
-    fn body(&self, wanted: Wanted) -> BoxFuture<'static, Result<Arc<Spooled>>> {
+    fn body(&self, wanted: Wanted) -> BoxFuture<'static, Result<Arc<dyn EvictedBody>>> {
         self.1.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
         let raw = self.0.clone();
         async move {
@@ -57,7 +58,7 @@ impl Bodies for Server {
             let (budget, random) = (Budget::new(8 * WRITER_BYTES), SeededRandom::new(9));
             let mut writer = SpoolWriter::new(&Store::memory(), &budget, &random).await?;
             writer.write(&raw).await?;
-            Ok(Arc::new(writer.finish().await?))
+            Ok(Arc::new(writer.finish().await?) as Arc<dyn EvictedBody>)
         }
         .boxed()
     }
