@@ -37,13 +37,12 @@ pub mod ownership;
 mod ranges;
 mod reading;
 pub mod sealed;
-mod sent;
+pub(crate) mod sent;
 #[cfg(test)]
 pub(crate) mod testing;
 pub mod transfer;
 
 pub use known::{Known, Run};
-pub(crate) use sent::{received_or_sent, sent};
 
 /// One account's copy, in one of the formats.
 pub trait Copy: Send + Sync {

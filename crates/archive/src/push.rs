@@ -10,6 +10,7 @@
 
 mod contents;
 mod deliver;
+mod item;
 mod key;
 mod local;
 mod map;
@@ -18,6 +19,7 @@ mod origin;
 mod pairs;
 mod places;
 mod remote;
+mod report;
 mod run;
 mod target;
 mod tried;
@@ -25,116 +27,20 @@ mod tried;
 #[cfg(test)]
 pub(crate) mod tests;
 
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 
-use bytes::Bytes;
-use sealpost_base::{Random, Result};
-use sealpost_imap::types::DateTime;
-use tokio::sync::watch;
+use sealpost_base::Result;
 
 use crate::client::Server;
-use crate::keep::{Copy, Flags};
-use crate::restored::Restored;
+use crate::keep::Copy;
 use origin::Origin;
-use run::{Run, unless};
+use run::Run;
 
 pub(crate) use key::{MARK_FIELDS, Mark};
 pub(crate) use local::header;
 pub use map::{MapFile, Put, UidMap};
 pub use mirror::{Removal, mirror};
-
-/// What is wanted.
-#[derive(Clone)]
-pub struct Options {
-    /// Which folders, by their names.
-    pub wanted: Arc<dyn Fn(&str) -> bool + Send + Sync>,
-    /// Of a backup: also its superseded folders, into their original folders.
-    pub include_superseded: bool,
-    /// Put everything below this folder, in levels; empty: where it was.
-    pub below: Vec<String>,
-    /// Say what would be done, and do nothing.
-    pub dry_run: bool,
-    /// Which message got which UID: read, and added to.
-    pub map: Arc<Mutex<UidMap>>,
-    /// Of a copy: what restores put back into the account that it is of.
-    pub restored: Arc<Restored>,
-    /// Randomness, for waiting.
-    pub random: Arc<dyn Random>,
-    /// Becomes true when to stop.
-    pub stop: watch::Receiver<bool>,
-}
-
-/// Who is told how it goes.
-pub trait Observer: Send + Sync {
-    /// The folder is looked at, at both ends.
-    fn looking(&self, _folder: &str) {}
-    /// So many messages of the folder are to be put there.
-    fn begins(&self, folder: &str, messages: u64);
-    /// A message is there now.
-    fn put(&self);
-    /// Why nothing happens for a while.
-    fn waits(&self, text: &str) {
-        self.note(text);
-    }
-    /// Something that is not an error, and that a person may want to know.
-    fn note(&self, text: &str);
-    /// Nothing more is done in this folder.
-    fn ended(&self, folder: &FolderReport);
-}
-
-/// What was done.
-#[derive(Debug, Default)]
-pub struct Report {
-    /// By folder.
-    pub folders: Vec<FolderReport>,
-    /// It was told to stop before it was done.
-    pub interrupted: bool,
-    /// Connections that were lost and made again.
-    pub reconnects: u64,
-}
-
-/// What was done in one folder.
-#[derive(Debug, Default, Clone)]
-pub struct FolderReport {
-    /// Its name at the source.
-    pub name: String,
-    /// Its name at the destination, once that is known.
-    pub to: Option<String>,
-    /// Messages that were put there.
-    pub put: u64,
-    /// Messages that were there already.
-    pub there: u64,
-    /// Messages there whose flags were changed.
-    pub flags: u64,
-    /// Messages that were put there without their keywords, with which they were refused.
-    pub without_keywords: u64,
-    /// Messages that were removed there.
-    pub removed: u64,
-    /// Messages that could not be put there, and why; not more than some thousands. UID 0: it is not known which.
-    pub failed: Vec<(u32, String)>,
-    /// How many these are in all.
-    pub failures: u64,
-    /// What kept the folder from being complete.
-    pub error: Option<String>,
-}
-
-/// A message on its way: its head, its octets, its end. Without an end it did not arrive.
-enum Item {
-    Begin(Head),
-    Octets(Bytes),
-    End,
-    /// This one cannot be had.
-    Failed(u32, String),
-}
-
-/// What is known of a message before its octets.
-#[derive(Debug, Clone)]
-struct Head {
-    uid: u32,
-    flags: Flags,
-    date: Option<DateTime>,
-    size: u64,
-}
+pub use report::{FolderReport, Observer, Options, Report};
 
 /// Puts a copy's messages into the account of `server`, those that are not there.
 ///
@@ -165,30 +71,4 @@ pub async fn migrate(
     let mut run = Run::new(Origin::server(from), to, options, observer);
     run.all().await?;
     Ok(run.end().await)
-}
-
-/// Who is told of a message that is there now.
-struct Told<'a> {
-    observer: &'a dyn Observer,
-    map: &'a Mutex<UidMap>,
-    report: &'a mut FolderReport,
-    /// The source's UIDVALIDITY.
-    uidvalidity: u32,
-    /// The folder's name at the destination.
-    to: String,
-}
-
-impl Told<'_> {
-    /// A message is there now, under a UID if the server says so.
-    fn put(&mut self, put: Option<Put>) {
-        self.report.put += 1;
-        self.observer.put();
-        if let Some(put) = put {
-            locked(self.map).put(&self.report.name, &self.to, put);
-        }
-    }
-}
-
-fn locked(map: &Mutex<UidMap>) -> MutexGuard<'_, UidMap> {
-    map.lock().unwrap_or_else(|e| e.into_inner())
 }

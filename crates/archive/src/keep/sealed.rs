@@ -10,136 +10,39 @@
 //! What the owner does with the mail here stays: a flag that is set here is overwritten only when it changes on the server. A
 //! message that is deleted here, and that the server still has, is fetched again.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use minicbor::{Decode, Encode};
 use sealpost_account::{Account, AccountState, Event, Mailbox, ops, share};
-use sealpost_base::{Error, MailboxId, ObjectId, Result, Uid, UidSet};
+use sealpost_base::{Error, MailboxId, ObjectId, Result};
 use sealpost_mailformat::mark;
 use tokio::runtime::Handle;
 
 use self::folder::SealedFolder;
 use super::claim::{Claim, Claims};
 use super::{
-    BodyCounts, Copy, Folder, FolderName, GiveUp, Identity, Kept, Resume, Source, can_be_kept, is_another,
-    name_aside, put_aside_notice,
+    BodyCounts, Copy, Folder, FolderName, GiveUp, Identity, Kept, Source, can_be_kept, is_another,
+    put_aside_notice,
 };
 use crate::refetch::Refetch;
+pub(crate) use at_server::{AtServer, at_server};
 pub use keeping::KeepBodies;
 use keeping::Keeping;
+pub use records::ENTRY_MESSAGES;
+use records::{ASIDE, FolderRecord, aside_name, asides, record_name, records, records_below};
 
+mod at_server;
 mod flags;
 mod folder;
 mod keeping;
 mod read;
+mod records;
 #[cfg(test)]
 mod tests;
 mod uids;
 
-/// Messages of one log entry.
-pub const ENTRY_MESSAGES: usize = 4096;
-/// What the names of our objects begin with.
-const PREFIX: &str = "archive/";
-/// What the names of objects begin with that say what is known of a folder, or of one that was put aside.
-const FOLDER: &str = "archive/folder/";
-const ASIDE: &str = "archive/aside/";
 /// The object that says whose mail it is.
 const SOURCE: &str = "archive/source";
-
-/// What is known of a folder besides its messages: the object `archive/folder/{mailbox}`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
-struct FolderRecord {
-    #[n(0)]
-    name: String,
-    #[n(1)]
-    delimiter: Option<char>,
-    #[n(2)]
-    uidvalidity: u32,
-    #[n(3)]
-    mailboxid: Option<String>,
-    #[n(4)]
-    highestmodseq: u64,
-    #[n(5)]
-    uidnext: u32,
-    #[n(6)]
-    whole: bool,
-    /// Messages that the server has too.
-    #[n(7)]
-    present: u64,
-    /// The server's UIDs of those that it no longer has.
-    #[n(8)]
-    gone: UidSet,
-}
-
-impl FolderRecord {
-    fn new(folder: &FolderName, server: &Identity) -> Self {
-        FolderRecord {
-            name: folder.as_str().to_owned(),
-            delimiter: folder.delimiter(),
-            uidvalidity: server.uidvalidity,
-            mailboxid: server.mailboxid.clone(),
-            ..FolderRecord::default()
-        }
-    }
-
-    fn resume(&self) -> Resume {
-        Resume { highestmodseq: self.highestmodseq, uidnext: self.uidnext, whole: self.whole }
-    }
-
-    fn put(&self, mailbox: MailboxId) -> Event {
-        self.put_as(record_name(mailbox))
-    }
-
-    fn put_as(&self, name: String) -> Event {
-        Event::ObjectPut { name, value: minicbor::to_vec(self).unwrap_or_default() }
-    }
-
-    fn kept(self) -> Kept {
-        Kept {
-            resume: self.resume(),
-            name: FolderName::new(self.name, self.delimiter),
-            was: None,
-            identity: Identity { uidvalidity: self.uidvalidity, mailboxid: self.mailboxid },
-            messages: self.present,
-            gone: self.gone.len() as u64,
-            as_left: true,
-            closed: true,
-        }
-    }
-}
-
-fn record_name(mailbox: MailboxId) -> String {
-    format!("{FOLDER}{}", mailbox.0)
-}
-
-/// As [`record_name`], of what was put aside.
-fn aside_name(mailbox: MailboxId) -> String {
-    format!("{ASIDE}{}", mailbox.0)
-}
-
-/// The folders of the account that are copies.
-fn records(state: &AccountState) -> BTreeMap<MailboxId, FolderRecord> {
-    records_below(state, FOLDER)
-}
-
-/// What was put aside, by name.
-fn asides(state: &AccountState) -> BTreeMap<String, (MailboxId, FolderRecord)> {
-    let records = records(state);
-    let aside = records_below(state, ASIDE).into_iter();
-    let aside = aside.map(|(id, record)| (record.name.clone(), record.uidvalidity, (id, record)));
-    name_aside(aside, |name| records.values().any(|record| record.name == name))
-}
-
-fn records_below(state: &AccountState, prefix: &str) -> BTreeMap<MailboxId, FolderRecord> {
-    let records = state.objects(prefix).filter_map(|(name, value)| {
-        let mailbox = MailboxId(name.strip_prefix(prefix)?.parse().ok()?);
-        state.mailbox(mailbox)?;
-        Some((mailbox, minicbor::decode(value).ok()?))
-    });
-    records.collect()
-}
 
 /// A copy in an account.
 struct SealedCopy {
@@ -184,33 +87,6 @@ pub fn open_with(
     let keeping = Arc::new(Keeping::new(bodies.keep));
     let making = Mutex::new(());
     Ok(Box::new(SealedCopy { runtime, account, claims, making, keeping, refetch: bodies.refetch }))
-}
-
-/// Where the server has a message: in which folder, of which UIDVALIDITY, under which UID; as far as the copy knows. `gone`: the
-/// server said that it has it no more.
-pub(crate) struct AtServer {
-    pub(crate) folder: FolderName,
-    pub(crate) uidvalidity: u32,
-    pub(crate) uid: u32,
-    pub(crate) gone: bool,
-}
-
-/// Where the server has the message with that object. Looks through all messages of the account.
-pub(crate) fn at_server(state: &AccountState, object: ObjectId) -> Vec<AtServer> {
-    let records = records(state);
-    let places = state.places_of(object).into_iter();
-    let there = places.filter_map(|(id, local)| {
-        let (record, mailbox) = (records.get(&id)?, state.mailbox(id)?);
-        let uids = uids::Uids::read(state, mailbox);
-        let (server, _) = uids.iter().find(|(_, found)| *found == local.get())?;
-        Some(AtServer {
-            folder: FolderName::new(record.name.clone(), record.delimiter),
-            uidvalidity: record.uidvalidity,
-            uid: server,
-            gone: record.gone.contains(uid(server)),
-        })
-    });
-    there.collect()
 }
 
 impl SealedCopy {
@@ -458,9 +334,4 @@ fn free(state: &AccountState, wanted: &str) -> String {
     let numbered = (1u32..).map(|n| format!("{wanted}-{n}"));
     let mut names = std::iter::once(wanted.to_owned()).chain(numbered);
     names.find(|name| ops::find(state, name).is_none()).unwrap_or_else(|| wanted.to_owned())
-}
-
-/// A UID of a mailbox; 0, which none has, becomes the first.
-fn uid(n: u32) -> Uid {
-    Uid::new(n).unwrap_or(Uid::MIN)
 }

@@ -8,7 +8,8 @@ use std::io::Read;
 
 use sealpost_base::{Error, Result, Uid, UidSet};
 
-use super::{Arrived, Folder, Known, is_among, received_or_sent};
+use super::sent::received_or_sent;
+use super::{Arrived, Folder, Known, is_among};
 use crate::same::is_same;
 
 /// Messages of one commit.

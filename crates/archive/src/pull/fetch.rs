@@ -5,9 +5,9 @@ use sealpost_imap::client::Event;
 use sealpost_imap::types::{Response, Status};
 use tokio::sync::watch;
 
+use super::env::stopped;
 use super::incoming::{Came, Ended, Incoming};
 use super::job::Job;
-use super::stopped;
 use crate::client::{Connection, Done, is_later, lowest};
 
 /// Commands at the server at once.

@@ -8,8 +8,8 @@ use sealpost_base::{Error, Result, Uid, UidSet, limits};
 use tokio::task::JoinHandle;
 
 use super::batches::Batches;
-use super::blocking;
 use super::crew::{Crew, Progress};
+use super::env::blocking;
 use super::plan::Plan;
 use super::report::{Failure, FolderReport};
 use super::reunite::Recorded;

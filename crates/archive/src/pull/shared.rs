@@ -7,12 +7,12 @@ use std::time::Duration;
 use sealpost_base::Error;
 use tokio::sync::{Notify, watch};
 
+use super::env::{Options, Tools};
 use super::ids::Ids;
 use super::job::Job;
 use super::plan::Plan;
 use super::report::{FolderReport, Report};
 use super::reunite::Reuniting;
-use super::{Options, Tools};
 use crate::client::Server;
 use crate::keep::Copy;
 use crate::restored::Restored;

@@ -7,9 +7,9 @@ use sealpost_base::{Error, Result, Uid, UidSet, limits};
 use sealpost_imap::client::{Event, FetchData};
 use sealpost_imap::types::{Response, SearchData, SequenceSet, Status};
 
+use super::env::stopped;
 use super::incoming::{Came, Incoming};
 use super::job::{Before, Todo, range};
-use super::stopped;
 use super::writer::Work;
 use crate::client::{Connection, Done, Selected, commands, lowest};
 use crate::keep::Resume;

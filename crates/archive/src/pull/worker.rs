@@ -9,13 +9,13 @@ use sealpost_base::{Error, Kind, Result, UidSet};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use super::env::{Tools, connect, stopped};
 use super::fetch::{Fetching, still_there};
 use super::incoming::Incoming;
 use super::job::Job;
 use super::report::Failure;
 use super::shared::{LOOK, Next, Shared};
 use super::sync::{Sync, all_missing};
-use super::{Tools, connect, stopped};
 use crate::client::{Backoff, Connection, Listing, Selected, Server};
 
 /// The first connection, and what there is. A server that is busy is tried again.

@@ -9,9 +9,9 @@ use sealpost_imap::types::{Code, Flag, Response, SequenceSet, Status};
 use tokio::sync::mpsc::{self, error::TryRecvError};
 use tokio::sync::watch;
 
+use super::item::{Head, Item, Told};
 use super::map::Put;
 use super::tried::{Room, Tried};
-use super::{Head, Item, Told};
 use crate::client::{Connection, Done, is_later};
 use crate::keep::Flags;
 

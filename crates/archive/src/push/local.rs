@@ -9,9 +9,10 @@ use sealpost_imap::types::DateTime;
 use tokio::sync::mpsc;
 
 use super::contents::{Contents, Like};
+use super::item::{Head, Item};
 use super::key::{Key, by_id, ends};
-use super::{Head, Item};
-use crate::keep::{Copy, Folder, FolderName, Kept, received_or_sent, sent};
+use crate::keep::sent::{received_or_sent, sent};
+use crate::keep::{Copy, Folder, FolderName, Kept};
 
 /// Octets that are read at a time.
 const PIECE_BYTES: usize = 64 * 1024;

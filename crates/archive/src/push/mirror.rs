@@ -11,12 +11,14 @@ use sealpost_imap::types::{Flag, PermanentFlag};
 
 use super::contents::{Contents, in_commands};
 use super::deliver::settable;
+use super::item::locked;
 use super::map::Put;
 use super::origin::{From, Origin};
 use super::pairs::{Pairs, pair};
 use super::places::Places;
+use super::report::{FolderReport, Observer, Options, Report};
+use super::run::{Run, unless};
 use super::target::Place;
-use super::{FolderReport, Observer, Options, Report, Run, locked, unless};
 use crate::client::{Connection, Selected, Server, lowest};
 
 /// Keywords that are told by name when a server refuses them.

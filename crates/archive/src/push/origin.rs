@@ -6,8 +6,9 @@ use sealpost_base::{Result, UidSet};
 use tokio::sync::mpsc;
 
 use super::contents::{Contents, of_the_folder};
+use super::item::Item;
+use super::local;
 use super::remote::Remote;
-use super::{Item, local};
 use crate::client::{Found, Server};
 use crate::keep::{Copy, FolderName, Kept};
 

@@ -9,8 +9,8 @@ use sealpost_base::{Kind, Result};
 
 use super::contents::Contents;
 use super::origin::From;
+use super::run::{Run, unless};
 use super::target::{Place, Target};
-use super::{Run, unless};
 use crate::client::Listing;
 
 /// Where folders are.

@@ -8,9 +8,10 @@ use sealpost_imap::types::{DateTime, Response};
 use tokio::sync::mpsc;
 
 use super::contents::Contents;
-use super::{Head, Item};
+use super::item::{Head, Item};
 use crate::client::{Connection, Done, Found, Server};
-use crate::keep::{Flags, sent};
+use crate::keep::Flags;
+use crate::keep::sent::sent;
 
 /// Messages whose flags and dates are asked for at a time, before their octets.
 const GROUP: usize = 200;

@@ -9,12 +9,14 @@ use tokio::sync::{mpsc, watch};
 
 use super::contents::Contents;
 use super::deliver::Delivery;
-use super::map::Putting;
+
+use super::item::{Told, locked};
+use super::map::{Put, Putting};
 use super::origin::{From, Origin};
 use super::pairs::{Pairs, pair};
+use super::report::{FolderReport, Observer, Options, Report};
 use super::target::{Place, Target};
 use super::tried::{Room, Tried};
-use super::{FolderReport, Observer, Options, Put, Report, Told, locked};
 use crate::client::{Backoff, Server};
 use crate::keep::FolderName;
 

@@ -10,8 +10,9 @@ use sealpost_base::SeededRandom;
 use tokio::sync::{mpsc, watch};
 
 use super::deliver::Delivery;
+use super::item::{Head, Item, Told};
 use super::tried::{Room, Tried};
-use super::{FolderReport, Head, Item, Observer, Options, Report, Told, UidMap, migrate, restore};
+use super::{FolderReport, Observer, Options, Report, UidMap, migrate, restore};
 use crate::client::Connection;
 use crate::keep::{Copy, Flags};
 use crate::pull::tests::memory::Memory;
@@ -243,7 +244,7 @@ async fn messages_without_a_date_are_recognized_and_get_that_of_their_header() {
     // Of what is exported, the header's date is all that is known, too.
     for folder in copy.folders.lock().unwrap().values_mut() {
         folder.messages.values_mut().for_each(|message| {
-            message.arrived.internaldate = crate::keep::sent(&message.octets);
+            message.arrived.internaldate = crate::keep::sent::sent(&message.octets);
         });
     }
     let report = restore(copy, &to.server(), &options(&watched), Arc::new(Nobody)).await.unwrap();

@@ -15,11 +15,12 @@ use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
+use super::at_server::AtServer;
 use super::flags::{from_account, to_account};
 use super::keeping::Keeping;
 use super::read::Blocking;
+use super::records::{ENTRY_MESSAGES, FolderRecord, aside_name, record_name, uid};
 use super::uids::{Uids, check_room};
-use super::{AtServer, ENTRY_MESSAGES, FolderRecord, aside_name, record_name};
 use crate::keep::claim::Claim;
 use crate::keep::{Arrived, Flags, Folder, FolderName, Known, Resume, Stored, is_among, possible};
 use crate::refetch::Refetch;
@@ -124,7 +125,7 @@ impl SealedFolder {
         let uids = Uids::read(&state, found);
         let (mut known, mut names) = (Known::new(), HashMap::new());
         for (server, local) in uids.iter() {
-            let Some(row) = found.row(super::uid(local)) else { continue };
+            let Some(row) = found.row(uid(local)) else { continue };
             let flags =
                 names.entry(row.flags).or_insert_with(|| from_account(&state.flags_by_name(row.flags)));
             known.insert(server, flags);
@@ -616,7 +617,7 @@ impl Folder for SealedFolder {
     fn messages(&self) -> Result<Box<dyn Iterator<Item = Result<Stored>> + '_>> {
         Ok(Box::new(self.uids.iter().filter_map(|(server, local)| {
             let state = self.account.state();
-            let row = state.mailbox(self.mailbox)?.row(super::uid(local))?;
+            let row = state.mailbox(self.mailbox)?.row(uid(local))?;
             let message = state.message(row.message)?;
             Some(Ok(Stored {
                 uid: server,

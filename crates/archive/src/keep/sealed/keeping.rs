@@ -12,6 +12,7 @@ use sealpost_account::{Account, Message, MessageNumber};
 use sealpost_base::{Clock, MailboxId, ObjectId, Result};
 use tokio::runtime::Handle;
 
+use super::records::{records, uid};
 use super::uids::Uids;
 use crate::keep::bodies::{Candidate, WORTH_OCTETS, choose};
 use crate::keep::{BodyCounts, GiveUp};
@@ -188,13 +189,13 @@ impl Keeping {
         let mut all = Vec::new();
         {
             let state = account.state();
-            for (id, record) in super::records(&state) {
+            for (id, record) in records(&state) {
                 let Some(mailbox) = state.mailbox(id).filter(|_| in_step.contains(&id)) else { continue };
                 for (server, local) in Uids::read(&state, mailbox).iter() {
-                    if record.gone.contains(super::uid(server)) {
+                    if record.gone.contains(uid(server)) {
                         continue;
                     }
-                    let Some(row) = mailbox.row(super::uid(local)) else { continue };
+                    let Some(row) = mailbox.row(uid(local)) else { continue };
                     let Some(message) = state.message(row.message) else { continue };
                     let octets = body_octets(&message);
                     if octets >= WORTH_OCTETS {

@@ -1,11 +1,12 @@
 //! The format over a store in memory: exactly once, whatever happens between a commit and the next.
 
 use sealpost_account::Accounts;
-use sealpost_base::{AccountId, Budget, FakeClock, Random, SeededRandom};
+use sealpost_base::{AccountId, Budget, FakeClock, Random, SeededRandom, UidSet};
 use sealpost_vault::entry::LogKey;
 use sealpost_vault::{RootKey, Store};
 use tokio::runtime::Runtime;
 
+use super::records::uid;
 use super::*;
 use crate::keep::Flags;
 use crate::keep::testing::*;

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use sealpost_account::{AccountState, Event, Mailbox};
 use sealpost_base::{Error, MailboxId, Result, Uid, UidSet, limits};
 
-use super::{PREFIX, uid};
+use super::records::{PREFIX, uid};
 
 /// What follows the last UID that there can be.
 const MOST: i64 = 1 << 32;

@@ -1,0 +1,66 @@
+//! What a pull is asked to do, what it works with, and what its parts have in common.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use sealpost_base::{Clock, Error, Random, Result, UidSet};
+use tokio::sync::watch;
+
+use super::report::Observer;
+use crate::client::{Connection, Found, Server};
+use crate::restored::Restored;
+
+/// What to pull, and how.
+#[derive(Clone)]
+pub struct Options {
+    /// Connections at once, at least 1.
+    pub connections: usize,
+    /// What the server no longer has goes from the copy too.
+    pub delete: bool,
+    /// Which folders.
+    pub wanted: Arc<dyn Fn(&Found) -> bool + Send + Sync>,
+    /// Say what would be done, and do nothing.
+    pub dry_run: bool,
+    /// The same mailbox had another host or user name before: its backup goes on.
+    pub source_renamed: bool,
+    /// What restores put back into the account.
+    pub restored: Arc<Restored>,
+    /// By folder: messages that are fetched also if the copy has them, and take the place of those.
+    pub again: Arc<HashMap<String, UidSet>>,
+}
+
+/// What a pull works with.
+#[derive(Clone)]
+pub struct Tools {
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// Randomness, for waiting.
+    pub random: Arc<dyn Random>,
+    /// Who watches.
+    pub observer: Arc<dyn Observer>,
+    /// Becomes true when the pull is to stop: what is complete is committed.
+    pub stop: watch::Receiver<bool>,
+}
+
+/// Runs `work` on a thread that may block.
+pub(super) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
+    tokio::task::spawn_blocking(work)
+        .await
+        .map_err(|e| Error::internal("a task did not finish").with_source(e))?
+}
+
+/// Connects, unless told to stop.
+pub(super) async fn connect(server: &Server, tools: &Tools) -> Result<Connection> {
+    let mut stop = tools.stop.clone();
+    tokio::select! {
+        biased;
+        _ = stop.wait_for(|stop| *stop) => Err(stopped()),
+        connection = Connection::open(server) => connection,
+    }
+}
+
+pub(super) fn stopped() -> Error {
+    Error::retry("interrupted")
+}

@@ -1,0 +1,54 @@
+//! A message on its way from the source to the destination.
+
+use std::sync::{Mutex, MutexGuard};
+
+use bytes::Bytes;
+use sealpost_imap::types::DateTime;
+
+use super::map::{Put, UidMap};
+use super::report::{FolderReport, Observer};
+use crate::keep::Flags;
+
+/// A message on its way: its head, its octets, its end. Without an end it did not arrive.
+pub(super) enum Item {
+    Begin(Head),
+    Octets(Bytes),
+    End,
+    /// This one cannot be had.
+    Failed(u32, String),
+}
+
+/// What is known of a message before its octets.
+#[derive(Debug, Clone)]
+pub(super) struct Head {
+    pub(super) uid: u32,
+    pub(super) flags: Flags,
+    pub(super) date: Option<DateTime>,
+    pub(super) size: u64,
+}
+
+/// Who is told of a message that is there now.
+pub(super) struct Told<'a> {
+    pub(super) observer: &'a dyn Observer,
+    pub(super) map: &'a Mutex<UidMap>,
+    pub(super) report: &'a mut FolderReport,
+    /// The source's UIDVALIDITY.
+    pub(super) uidvalidity: u32,
+    /// The folder's name at the destination.
+    pub(super) to: String,
+}
+
+impl Told<'_> {
+    /// A message is there now, under a UID if the server says so.
+    pub(super) fn put(&mut self, put: Option<Put>) {
+        self.report.put += 1;
+        self.observer.put();
+        if let Some(put) = put {
+            locked(self.map).put(&self.report.name, &self.to, put);
+        }
+    }
+}
+
+pub(super) fn locked(map: &Mutex<UidMap>) -> MutexGuard<'_, UidMap> {
+    map.lock().unwrap_or_else(|e| e.into_inner())
+}
