@@ -4,11 +4,14 @@
 //! key, and neither has this command.
 
 mod app_password;
+mod done;
+mod name_args;
 mod passwd;
 mod purge;
 mod quota;
 mod recovery;
 mod repair;
+mod token;
 mod undelete;
 pub(super) mod unlock;
 
@@ -21,6 +24,8 @@ use sealpost_account::directory::{AccountRecord, NewAccount, Role};
 use sealpost_mailformat::date::rfc3339;
 use serde::Serialize;
 
+use self::done::Done;
+use self::name_args::NameArgs;
 use super::alias;
 use crate::exit::{FAILED, Usage};
 use crate::global::Global;
@@ -78,14 +83,6 @@ enum Command {
     AppPassword(app_password::Args),
     /// Create a recovery code, which can set a new password if the old one is forgotten
     Recovery(recovery::Args),
-}
-
-/// The account that a command is about.
-#[derive(clap::Args)]
-pub(super) struct NameArgs {
-    /// The name of the account, such as jane@example.org; without a domain, in the `domain` of the configuration
-    #[arg(value_name = "NAME")]
-    pub name: String,
 }
 
 #[derive(clap::Args)]
@@ -285,15 +282,6 @@ async fn remove(args: NameArgs, global: &Global) -> Result<ExitCode> {
         format!("removed {name}; for {days} days `sealpost account undelete {name}` brings it back")
     })?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// What was done to which account.
-#[derive(Serialize)]
-pub(super) struct Done {
-    /// The account.
-    pub account: String,
-    /// What was done, in one word.
-    pub done: &'static str,
 }
 
 /// A number of bytes: digits, and `k`, `M`, `G` or `T` (thousands) or `Ki` and so on (1024), with or without `B`.

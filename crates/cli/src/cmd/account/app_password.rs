@@ -10,7 +10,7 @@ use sealpost_mailformat::date::rfc3339;
 use sealpost_vault::slot::SlotId;
 use serde::Serialize;
 
-use super::NameArgs;
+use super::name_args::NameArgs;
 use super::unlock::{Accept, unlock};
 use crate::exit::Usage;
 use crate::global::Global;

@@ -5,8 +5,9 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 
+use super::done::Done;
+use super::name_args::NameArgs;
 use super::unlock::{Accept, unlock};
-use super::{Done, NameArgs};
 use crate::global::Global;
 use crate::place::Place;
 use crate::secret::{self, PasswordArgs};

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use serde::Serialize;
 
-use super::NameArgs;
+use super::name_args::NameArgs;
 use crate::exit::Usage;
 use crate::global::Global;
 use crate::place::Place;

@@ -7,7 +7,7 @@ use sealpost_account::directory::{Quotas, Usage};
 use sealpost_account::usage;
 use serde::Serialize;
 
-use super::NameArgs;
+use super::name_args::NameArgs;
 use crate::cmd::stats::bytes;
 use crate::exit::Usage as WrongUsage;
 use crate::global::Global;

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use serde::Serialize;
 
-use super::NameArgs;
+use super::name_args::NameArgs;
 use super::unlock::{Accept, unlock};
 use crate::global::Global;
 use crate::place::Place;

@@ -11,7 +11,7 @@ use sealpost_journal::{Break, Journal};
 use sealpost_vault::entry::LogKey;
 use serde::Serialize;
 
-use super::NameArgs;
+use super::name_args::NameArgs;
 use crate::global::Global;
 use crate::place::Place;
 

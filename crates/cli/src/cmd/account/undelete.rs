@@ -12,8 +12,9 @@ use sealpost_base::{Error, MailboxId, ObjectId, Timestamp, UidSet, limits};
 use sealpost_mime::header::date;
 use serde::Serialize;
 
+use super::done::Done;
+use super::name_args::NameArgs;
 use super::unlock::{Accept, unlock};
-use super::{Done, NameArgs};
 use crate::exit::Usage;
 use crate::global::Global;
 use crate::place::Place;
