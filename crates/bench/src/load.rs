@@ -18,6 +18,7 @@ pub mod data;
 pub mod engine;
 pub mod notice;
 pub mod null;
+pub mod protocol;
 pub mod scan;
 pub mod scenario;
 pub mod schedule;
@@ -27,5 +28,6 @@ pub mod tls;
 pub mod wire;
 
 pub use engine::{Observer, Options, Progress, run};
+pub use protocol::Protocol;
 pub use scenario::Scenario;
 pub use target::{Endpoint, Place, Target, User};

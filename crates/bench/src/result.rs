@@ -7,6 +7,7 @@
 
 mod machine;
 mod recorder;
+mod sample;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -19,6 +20,7 @@ use crate::process::{Mark, Use};
 
 pub use machine::Machine;
 pub use recorder::{LATENCY_MAX, Recorder};
+pub use sample::Sample;
 
 /// The format of the documents this version writes, and the newest it reads.
 pub const FORMAT: u32 = 1;
@@ -190,29 +192,6 @@ pub struct Latency {
     /// `[microseconds, count]`, ascending: a time was in the bucket of the highest value not below it, three digits precise.
     #[serde(default)]
     pub buckets: Vec<(u64, u64)>,
-}
-
-/// The server's processes at one moment.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Sample {
-    /// Seconds since the run against this server began.
-    pub at: f64,
-    /// CPU seconds used so far, of children that have ended too.
-    pub cpu_seconds: f64,
-    /// Resident set sizes, summed.
-    pub rss_bytes: u64,
-    /// Proportional set sizes, summed: shared pages count once. Taken less often than the rest.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub pss_bytes: Option<u64>,
-    /// Threads.
-    #[serde(default)]
-    pub threads: u32,
-    /// Open file descriptors, where we may count them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub files: Option<u32>,
-    /// Processes.
-    #[serde(default)]
-    pub processes: u32,
 }
 
 impl Run {

@@ -20,8 +20,9 @@ use tokio::sync::watch;
 
 use super::data::{DataSet, Library};
 use super::notice::Notices;
+use super::protocol::Protocol;
 use super::scenario::template::Names;
-use super::scenario::{Action, Extent, Phase, Protocol, Scenario, Step};
+use super::scenario::{Action, Extent, Phase, Scenario, Step};
 use super::target::Target;
 use crate::Wrong;
 use crate::process::{Sampler, own_cpu};

@@ -11,7 +11,7 @@ use memchr::memchr;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpListener;
 
-use super::scenario::Protocol;
+use super::protocol::Protocol;
 use super::target::{Endpoint, Place};
 use super::wire::Io;
 

@@ -15,6 +15,8 @@ mod value;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use crate::load::protocol::Protocol;
+
 pub use bar::Bar;
 pub use builtin::{BUILT_IN, BuiltIn, find};
 pub use read::{Overrides, PHASE_KEYS};
@@ -111,17 +113,6 @@ impl Phase {
     }
 }
 
-/// What is spoken.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Protocol {
-    /// RFC 3501, RFC 9051.
-    Imap,
-    /// RFC 5321.
-    Smtp,
-    /// RFC 2033.
-    Lmtp,
-}
-
 /// How long a phase goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extent {
@@ -140,17 +131,6 @@ pub enum Arrivals {
     Poisson,
     /// Evenly.
     Constant,
-}
-
-impl Protocol {
-    /// As it is written.
-    pub fn name(self) -> &'static str {
-        match self {
-            Protocol::Imap => "imap",
-            Protocol::Smtp => "smtp",
-            Protocol::Lmtp => "lmtp",
-        }
-    }
 }
 
 impl Phase {

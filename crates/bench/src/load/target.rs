@@ -11,7 +11,7 @@ use rustls::pki_types::ServerName;
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::TlsConnector;
 
-use super::scenario::Protocol;
+use super::protocol::Protocol;
 use super::wire::Io;
 
 /// A server, as far as a client must know it.

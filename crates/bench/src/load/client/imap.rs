@@ -15,8 +15,9 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 use super::{Client, Fail, Open, count};
+use crate::load::protocol::Protocol;
 use crate::load::scan::Syntax;
-use crate::load::scenario::{Expect, Protocol, Step};
+use crate::load::scenario::{Expect, Step};
 use crate::load::target::Endpoint;
 use crate::load::text::{is_quotable, quoted};
 use crate::load::wire::Wire;

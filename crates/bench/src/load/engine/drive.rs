@@ -12,8 +12,9 @@ use super::job::Job;
 use crate::load::client::imap::Imap;
 use crate::load::client::smtp::{Delivery, Smtp};
 use crate::load::client::{Client, Fail, Thread};
+use crate::load::protocol::Protocol;
 use crate::load::scenario::template::Names;
-use crate::load::scenario::{Action, Phase, Protocol, Step, uniform};
+use crate::load::scenario::{Action, Phase, Step, uniform};
 use crate::load::schedule::{Schedule, TIMER, counted_from};
 
 /// A client whose connections fail so often in a row gives up.

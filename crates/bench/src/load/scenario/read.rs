@@ -9,9 +9,10 @@ use toml::de::{DeTable, DeValue};
 
 use super::template::PLACEHOLDERS;
 use super::{
-    Action, Arrivals, Bar, CONNECTIONS, Expect, Extent, PHASES, Pause, Phase, Protocol, STEPS, Scenario,
-    Step, count, duration,
+    Action, Arrivals, Bar, CONNECTIONS, Expect, Extent, PHASES, Pause, Phase, STEPS, Scenario, Step, count,
+    duration,
 };
+use crate::load::protocol::Protocol;
 
 /// What is given from outside.
 #[derive(Debug, Clone, Default)]

@@ -5,7 +5,8 @@ use std::time::Duration;
 use sealpost_base::suggest;
 
 use super::template::{Template, closing};
-use super::{Pause, Protocol, count, duration, value};
+use super::{Pause, count, duration, value};
+use crate::load::protocol::Protocol;
 
 /// One step of a round.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,0 +1,23 @@
+//! What a client speaks.
+
+/// What is spoken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Protocol {
+    /// RFC 3501, RFC 9051.
+    Imap,
+    /// RFC 5321.
+    Smtp,
+    /// RFC 2033.
+    Lmtp,
+}
+
+impl Protocol {
+    /// As it is written.
+    pub fn name(self) -> &'static str {
+        match self {
+            Protocol::Imap => "imap",
+            Protocol::Smtp => "smtp",
+            Protocol::Lmtp => "lmtp",
+        }
+    }
+}
