@@ -21,7 +21,7 @@ pub mod report;
 pub mod result;
 pub mod seeds;
 pub mod server;
+mod usage_error;
 pub mod words;
-mod wrong;
 
-pub use wrong::Wrong;
+pub use usage_error::UsageError;

@@ -15,7 +15,7 @@ use std::path::Path;
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 
-use crate::Wrong;
+use crate::UsageError;
 use crate::process::{Mark, Use};
 
 pub use machine::Machine;
@@ -219,13 +219,14 @@ impl Run {
         struct Format {
             format: u32,
         }
-        let wrong = |what: &str, why: serde_json::Error| Wrong(format!("{what}: {why}"));
+        let wrong = |what: &str, why: serde_json::Error| UsageError(format!("{what}: {why}"));
         let Format { format } =
             serde_json::from_str(text).map_err(|why| wrong("not the result of a benchmark", why))?;
         if format > FORMAT {
-            return Err(
-                Wrong(format!("a result of format {format}; this version reads up to {FORMAT}")).into()
-            );
+            return Err(UsageError(format!(
+                "a result of format {format}; this version reads up to {FORMAT}"
+            ))
+            .into());
         }
         let mut run: Run =
             serde_json::from_str(text).map_err(|why| wrong("not a result of that format", why))?;

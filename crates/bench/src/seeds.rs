@@ -12,7 +12,7 @@ use anyhow::Result;
 use serde::Serialize;
 use tokio::sync::watch;
 
-use crate::Wrong;
+use crate::UsageError;
 use crate::load::engine::Outcome;
 use crate::load::scenario::{Overrides, Phase as ScenarioPhase};
 use crate::load::{self, Observer, Options, Progress, Scenario, Target};
@@ -148,9 +148,9 @@ pub fn scenarios() -> Result<[Scenario; 2], String> {
 ///
 /// # Errors
 /// If there are fewer than [`USERS`].
-pub fn check(accounts: usize) -> Result<(), Wrong> {
+pub fn check(accounts: usize) -> Result<(), UsageError> {
     let were = if accounts == 1 { "was" } else { "were" };
-    let wrong = || Wrong(format!("{USERS} accounts take part; {accounts} {were} given"));
+    let wrong = || UsageError(format!("{USERS} accounts take part; {accounts} {were} given"));
     if accounts < USERS { Err(wrong()) } else { Ok(()) }
 }
 

@@ -13,7 +13,7 @@ use std::process::ExitCode;
 use std::{fmt, io};
 
 use sealpost_base::{Error, Kind};
-use sealpost_bench::Wrong;
+use sealpost_bench::UsageError;
 use sealpost_files::owner;
 
 use crate::output::text;
@@ -75,7 +75,7 @@ pub fn code(error: &anyhow::Error) -> ExitCode {
 /// the error, or by [`Usage`]; of errors of the system only those are looked at that mean the same everywhere.
 fn status(error: &anyhow::Error) -> u8 {
     let causes = || error.chain();
-    if causes().any(|cause| cause.is::<Usage>() || cause.is::<Wrong>()) {
+    if causes().any(|cause| cause.is::<Usage>() || cause.is::<UsageError>()) {
         return USAGE;
     }
     // A file that may not be read is no wrong password, and will not be read later.

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use anyhow::{Context, Result};
 use sealpost_base::{Random, SeededRandom};
 
-use crate::{Wrong, mail};
+use crate::{UsageError, mail};
 
 pub use files::{Format, write};
 
@@ -88,7 +88,7 @@ impl DataSet {
                 .into_iter()
                 .map(Kept::new)
                 .collect(),
-            _ => return Err(Wrong(unknown(name)).into()),
+            _ => return Err(UsageError(unknown(name)).into()),
         };
         Ok(DataSet { seed, messages })
     }

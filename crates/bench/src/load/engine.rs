@@ -24,7 +24,7 @@ use super::protocol::Protocol;
 use super::scenario::template::Names;
 use super::scenario::{Action, Extent, Phase, Scenario, Step};
 use super::target::Target;
-use crate::Wrong;
+use crate::UsageError;
 use crate::process::{Sampler, own_cpu};
 use crate::result::{self, Recorder};
 use job::Job;
@@ -227,11 +227,11 @@ fn check(scenario: &Scenario, target: &Target) -> Result<()> {
     if let Some(protocol) = scenario.protocols().into_iter().find(|p| target.endpoint(*p).is_none()) {
         let (name, upper) = (protocol.name(), protocol.name().to_uppercase());
         let wrong = format!("{} speaks {upper}: where is the server? --{name} HOST:PORT", scenario.name);
-        return Err(Wrong(wrong).into());
+        return Err(UsageError(wrong).into());
     }
     if target.users.is_empty() {
         let wrong = "no account was given: --users-file FILE, or --user NAME with --password-file FILE";
-        return Err(Wrong(wrong.into()).into());
+        return Err(UsageError(wrong.into()).into());
     }
     Ok(())
 }

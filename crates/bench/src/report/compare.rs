@@ -8,7 +8,7 @@ use std::path::Path;
 use anyhow::Result;
 use serde::Serialize;
 
-use crate::Wrong;
+use crate::UsageError;
 use crate::result::{Latency, Phase, Run, ServerRun};
 
 use super::terminal::{Paint, Table, printable, wrapped};
@@ -122,7 +122,7 @@ impl Comparison {
 pub fn read(arguments: &[String]) -> Result<Vec<(String, Vec<Run>)>> {
     let read = |argument: &String| {
         if argument.split(',').any(str::is_empty) {
-            return Err(Wrong(format!("{argument:?}: a file without a name")).into());
+            return Err(UsageError(format!("{argument:?}: a file without a name")).into());
         }
         let runs = argument.split(',').map(|path| Run::read(Path::new(path))).collect::<Result<_>>()?;
         Ok((argument.clone(), runs))

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use anyhow::Result;
 
-use crate::Wrong;
+use crate::UsageError;
 use crate::result::Run;
 
 /// Leaves out of each side what was given twice, and says what makes the comparison doubtful. `arguments` are those that
@@ -40,7 +40,7 @@ pub fn doubts(arguments: &[String], given: &mut [(String, Vec<Run>)]) -> Result<
         let (one, other) = (&like.title, &run.title);
         let wrong =
             format!("{first} is of {one}, {name} of {other}: only runs of the same scenario can be compared");
-        return Err(Wrong(wrong).into());
+        return Err(UsageError(wrong).into());
     }
     differences(&all, &mut doubts);
     let failed = all.iter().filter(|(_, run)| run.errors() > 0);
