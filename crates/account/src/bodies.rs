@@ -50,7 +50,8 @@ struct OfAccount(std::sync::Weak<Account>, Arc<dyn Bodies>);
 
 impl message::Bodies for OfAccount {
     fn body(&self, wanted: Wanted) -> BoxFuture<'static, Result<Arc<dyn EvictedBody>>> {
-        let account = self.0.upgrade().ok_or_else(|| Error::retry("the account was evicted from memory meanwhile"));
+        let account =
+            self.0.upgrade().ok_or_else(|| Error::retry("the account was evicted from memory meanwhile"));
         let bodies = self.1.clone();
         Box::pin(async move { Ok(bodies.body(account?, wanted).await? as Arc<dyn EvictedBody>) })
     }

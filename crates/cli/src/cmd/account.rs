@@ -11,7 +11,6 @@ mod purge;
 mod quota;
 mod recovery;
 mod repair;
-mod token;
 mod undelete;
 pub(super) mod unlock;
 
