@@ -319,13 +319,13 @@ pub const TEXT_SIGNATURE_BYTES: usize = 4096;
 /// Bytes of the texts of one segment together; a segment that would be larger ends earlier.
 pub const TEXT_SEGMENT_BYTES: usize = 2 * 1024 * 1024;
 /// Messages of one APPEND (RFC 3502).
-pub const IMAP_APPEND_MESSAGES: usize = 1000;
+pub const APPEND_MESSAGES: usize = 1000;
 /// Bytes of the names of all keywords of one APPEND, all its messages together.
-pub const IMAP_APPEND_KEYWORD_BYTES: usize = 1024 * 1024;
+pub const APPEND_KEYWORD_BYTES: usize = 1024 * 1024;
 /// Memory that one APPEND keeps of messages that are stored and not placed yet without drawing it, in bytes.
-pub const IMAP_APPEND_FREE_BYTES: usize = 4 * 1024;
+pub const APPEND_FREE_BYTES: usize = 4 * 1024;
 /// What it draws for more of them at once, in bytes.
-pub const IMAP_APPEND_STEP_BYTES: usize = 16 * 1024;
+pub const APPEND_STEP_BYTES: usize = 16 * 1024;
 /// Parts that the messages of one APPEND are put together from (RFC 4469).
 pub const IMAP_CATENATE_PARTS: usize = 10_000;
 /// URLs of one GENURLAUTH or URLFETCH (RFC 4467).

@@ -1,12 +1,20 @@
-//! COPY and MOVE within a log: one entry, however many messages.
+//! COPY and MOVE within a log: one entry, however many messages, and no message is touched. Between logs see
+//! [`crate::cross_account_copy`].
 
+use sealpost_account::directory::Usage;
 use sealpost_account::event::Event;
 use sealpost_account::rights::Rights;
 use sealpost_account::state::{AccountState, Mailbox};
-use sealpost_account::{FlagAction, Flags};
-use sealpost_base::{MailboxId, Uid, UidSet};
+use sealpost_account::{Applied, Charge, FlagAction, Flags};
+use sealpost_base::{MailboxId, Position, Uid, UidSet, UidValidity};
 
 use crate::flags;
+use crate::memory::reserve;
+use crate::opened::OpenedMailbox;
+use crate::ops::entry_of;
+use crate::quota::{QuotaHeadroom, UserQuota};
+use crate::refusal::Refusal;
+use crate::resolve::ResolvedMailbox;
 
 /// Whether the messages stay where they were.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,9 +25,87 @@ pub enum Kind {
     Move,
 }
 
+/// Messages that were placed in another mailbox.
+pub struct Copied {
+    /// UIDVALIDITY of the target.
+    pub uid_validity: UidValidity,
+    /// Which messages, where they were.
+    pub from: UidSet,
+    /// Their UIDs in the target: the n-th of these is the copy of the n-th of those.
+    pub uids: UidSet,
+    /// The entry that placed them, if nothing else is in it.
+    pub entry: Option<Position>,
+    /// Memory for the sets, if they are much.
+    pub(crate) _memory: Option<Charge>,
+}
+
+/// Copies messages to another mailbox of the same log, or moves them, without the flags that the user may not
+/// set there (RFC 4314 §4); `None` if there was nothing to place. With `all_or_none`, a message that is gone
+/// refuses all (RFC 2180 §4.4.1).
+///
+/// # Errors
+/// `NoTarget`, `MessagesGone`, `OverQuota`; `Limit` if there is not enough memory; what the store says.
+pub async fn within_log(
+    quota: UserQuota<'_>,
+    source: &OpenedMailbox,
+    targets: &UidSet,
+    all_or_none: bool,
+    to: &ResolvedMailbox,
+    kind: Kind,
+) -> Result<Option<Copied>, Refusal> {
+    // The log entry has them, and the answer has both them and their new UIDs.
+    let memory = reserve(quota.user.accounts, &[targets; 6]).await?;
+    let headroom = match kind {
+        Kind::Copy => Some(quota.headroom_at(to).await?),
+        Kind::Move => None,
+    };
+    let decide = |state: &AccountState| {
+        let Ok(mailbox) = source.mailbox_in(state) else { return Ok((Vec::new(), Ok(()))) };
+        Ok(match count(state, targets, mailbox, all_or_none, to, headroom.as_ref()) {
+            Ok(0) => (Vec::new(), Ok(())),
+            Ok(count) => {
+                let rights = to.access.rights(state);
+                (events(state, targets, mailbox, to.mailbox, rights, kind, count), Ok(()))
+            }
+            Err(refusal) => (Vec::new(), Err(refusal)),
+        })
+    };
+    let committed = source.account.commit_many(targets.len(), decide).await?;
+    let entry = entry_of(&committed);
+    committed.value?;
+    let placed = committed.applied.into_iter().find_map(|applied| match applied {
+        Applied::Placed { uid_validity, from, uids, .. } => Some((uid_validity, from, uids)),
+        _ => None,
+    });
+    let copied = |(uid_validity, from, uids)| Copied { uid_validity, from, uids, entry, _memory: memory };
+    Ok(placed.map(copied))
+}
+
+/// How many messages there are to place, if they may be.
+fn count(
+    state: &AccountState,
+    targets: &UidSet,
+    source: &Mailbox,
+    all_or_none: bool,
+    to: &ResolvedMailbox,
+    headroom: Option<&QuotaHeadroom>,
+) -> Result<u32, Refusal> {
+    if state.mailbox(to.mailbox).is_none() || !to.access.rights(state).contains(Rights::INSERT) {
+        return Err(Refusal::NoTarget);
+    }
+    let (count, bytes) = measure(state, source, targets);
+    if all_or_none && count < targets.len() {
+        return Err(Refusal::MessagesGone);
+    }
+    if let Some(headroom) = headroom {
+        headroom.check(state, Usage::of_messages(count as u64, bytes))?;
+    }
+    Ok(u32::try_from(count).unwrap_or(u32::MAX))
+}
+
 /// The events that place so many messages in mailbox `to` of the same log, without the flags that these
 /// rights do not let the user set there (RFC 4314 §4).
-pub fn events(
+fn events(
     state: &AccountState,
     targets: &UidSet,
     source: &Mailbox,
@@ -49,7 +135,7 @@ pub fn events(
 }
 
 /// How many of the messages exist, and how many bytes they have together.
-pub fn measure(state: &AccountState, mailbox: &Mailbox, uids: &UidSet) -> (usize, u64) {
+fn measure(state: &AccountState, mailbox: &Mailbox, uids: &UidSet) -> (usize, u64) {
     let rows = uids.ranges().flat_map(|(first, last)| mailbox.rows(first..=last));
     rows.fold((0, 0), |(count, bytes), row| (count + 1, bytes + state.message_size(row.message)))
 }

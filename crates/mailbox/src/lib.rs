@@ -6,15 +6,23 @@
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
 mod access;
+pub mod append;
 pub mod changes;
 pub mod copy;
+pub mod cross_account_copy;
 pub mod flag_change;
 pub mod flags;
 pub mod memory;
+pub mod opened;
+pub mod ops;
 pub mod quota;
+mod refusal;
 pub mod resolve;
+pub mod rights;
 pub mod share;
 pub mod usage_tracker;
 
 pub use access::Access;
+pub use opened::{MailboxGone, OpenedMailbox};
+pub use refusal::Refusal;
 pub use resolve::{ResolvedMailbox, User};

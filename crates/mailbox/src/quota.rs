@@ -8,7 +8,9 @@ use sealpost_account::{Account, AccountState, usage};
 use sealpost_base::{AccountId, Error, Result};
 
 use crate::access::Access;
-use crate::resolve::ResolvedMailbox;
+use crate::opened::OpenedMailbox;
+use crate::refusal::Refusal;
+use crate::resolve::{ResolvedMailbox, User};
 use crate::usage_tracker::UsageTracker;
 
 /// What is said if not even that can be told of which resource there is too little.
@@ -62,41 +64,65 @@ impl QuotaHeadroom {
     }
 }
 
-/// What the log of a mailbox may hold: what is in a share counts for its owner. `own` is what the user's own
-/// log may hold, `account` the user's account.
-///
-/// # Errors
-/// What the store says.
-pub async fn headroom_at(
-    own: QuotaHeadroom,
-    account: &Account,
-    mailbox: &ResolvedMailbox,
-    directory: &Directory,
-    tracker: &UsageTracker,
-) -> Result<QuotaHeadroom> {
-    let limits = own.limits;
-    match mailbox.access {
-        Access::Own => Ok(own),
-        Access::Share { owner: true, .. } => {
-            let all = usage::of(&account.state()).with(own.other);
-            Ok(QuotaHeadroom { limits, other: all.without(usage::of_share(&mailbox.account.state())) })
+/// What bounds what a user may store.
+#[derive(Clone, Copy)]
+pub struct UserQuota<'a> {
+    /// The user.
+    pub user: User<'a>,
+    /// What the user's own log may hold.
+    pub own: QuotaHeadroom,
+    /// The limits of other accounts.
+    pub directory: &'a Directory,
+    /// How much other accounts hold.
+    pub tracker: &'a UsageTracker,
+}
+
+impl UserQuota<'_> {
+    /// What the log of a mailbox may hold: what is in a share counts for its owner.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub async fn headroom_at(self, mailbox: &ResolvedMailbox) -> Result<QuotaHeadroom> {
+        let (own, limits) = (self.own, self.own.limits);
+        match mailbox.access {
+            Access::Own => Ok(own),
+            Access::Share { owner: true, .. } => {
+                let all = usage::of(&self.user.account.state()).with(own.other);
+                Ok(QuotaHeadroom { limits, other: all.without(usage::of_share(&mailbox.account.state())) })
+            }
+            Access::Share { owner: false, .. } => {
+                let unlimited = QuotaHeadroom::default();
+                let Some(about) = mailbox.account.state().about() else { return Ok(unlimited) };
+                let Ok(name) = AccountName::parse(&about.owner_name) else { return Ok(unlimited) };
+                let owner = self.directory.find(&name).await?.filter(|owner| owner.id == about.owner);
+                let Some(owner) = owner else { return Ok(unlimited) };
+                // How much else the owner has is known from what the owner's sessions wrote down.
+                let all = self.tracker.usage(owner.id).await?;
+                let other = all.without(usage::of_share(&mailbox.account.state()));
+                Ok(QuotaHeadroom { limits: owner.quotas(), other })
+            }
         }
-        Access::Share { owner: false, .. } => {
-            let unlimited = QuotaHeadroom::default();
-            let Some(about) = mailbox.account.state().about() else { return Ok(unlimited) };
-            let Ok(name) = AccountName::parse(&about.owner_name) else { return Ok(unlimited) };
-            let owner = directory.find(&name).await?.filter(|owner| owner.id == about.owner);
-            let Some(owner) = owner else { return Ok(unlimited) };
-            // How much else the owner has is known from what the owner's sessions wrote down.
-            let all = tracker.usage(owner.id).await?;
-            let other = all.without(usage::of_share(&mailbox.account.state()));
-            Ok(QuotaHeadroom { limits: owner.quotas(), other })
-        }
+    }
+
+    /// Whether `more` may be added to a mailbox.
+    ///
+    /// # Errors
+    /// `OverQuota`; what the store says.
+    pub async fn check_at(self, mailbox: &ResolvedMailbox, more: Usage) -> Result<(), Refusal> {
+        let headroom = self.headroom_at(mailbox).await?;
+        Ok(headroom.check(&mailbox.account.state(), more)?)
+    }
+
+    /// Whether what is in one mailbox counts for the same account as what is in the other.
+    pub fn counts_together(self, one: &OpenedMailbox, other: &ResolvedMailbox) -> bool {
+        let user = self.user.account.id();
+        let source = counts_for(user, one.access, &one.account);
+        source.is_some() && source == counts_for(user, other.access, &other.account)
     }
 }
 
 /// The account that what is in that log counts for, `user` being the one that looks at it.
-pub fn counts_for(user: AccountId, access: Access, log: &Account) -> Option<AccountId> {
+fn counts_for(user: AccountId, access: Access, log: &Account) -> Option<AccountId> {
     match access {
         Access::Own | Access::Share { owner: true, .. } => Some(user),
         Access::Share { owner: false, .. } => log.state().about().map(|about| about.owner),

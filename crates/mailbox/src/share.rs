@@ -15,6 +15,7 @@ use sealpost_vault::{AccountKeys, RootKey};
 
 use crate::access::Access;
 use crate::quota::OverQuota;
+use crate::refusal::Refusal;
 use crate::resolve::{ResolvedMailbox, User, follow};
 use crate::usage_tracker::UsageTracker;
 
@@ -33,21 +34,6 @@ pub struct Sharing<'a> {
     pub usage: &'a UsageTracker,
     /// What is left of shares from before then is removed: see [`leftovers::removable_before`].
     pub before: Timestamp,
-}
-
-/// Why a mailbox could not be made below another user's.
-#[derive(Debug)]
-pub enum CreateError {
-    /// The owner may not have more.
-    OverQuota(OverQuota),
-    /// Anything else.
-    Error(Error),
-}
-
-impl From<Error> for CreateError {
-    fn from(error: Error) -> Self {
-        CreateError::Error(error)
-    }
 }
 
 impl Sharing<'_> {
@@ -181,7 +167,7 @@ impl Sharing<'_> {
 
     /// CREATE below another user's mailbox, with the `k` right there (RFC 4314 §4): the new one is that
     /// user's, with the same access control list.
-    pub async fn create_for_other(self, name: &str) -> Result<(), CreateError> {
+    pub async fn create_for_other(self, name: &str) -> Result<(), Refusal> {
         let none = || Error::denied(format!("only other users' mailboxes are below {}", share::OTHERS));
         let taken = ops::find(&self.user.account.state(), name).is_some();
         let parent_name = self.nearest(name).ok_or_else(none)?;
@@ -200,7 +186,7 @@ impl Sharing<'_> {
         let owner = owner.ok_or_else(|| Error::invalid("the owner has no account any more"))?;
         let usage = self.usage.usage(owner.id).await?;
         if let Some(resource) = owner.quotas().exceeded(usage, Usage { mailboxes: 1, ..Usage::default() }) {
-            return Err(CreateError::OverQuota(OverQuota(resource)));
+            return Err(OverQuota(resource).into());
         }
         if self.directory.shares_of(owner.id).await?.len() >= limits::SHARES {
             let text = "the owner has reached the limit on shared mailboxes";

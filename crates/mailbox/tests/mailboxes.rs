@@ -12,7 +12,7 @@ use sealpost_base::{
 };
 use sealpost_mailbox::flag_change::{FlagChange, FlagsChanged};
 use sealpost_mailbox::quota::{OverQuota, QuotaHeadroom};
-use sealpost_mailbox::{User, changes, copy};
+use sealpost_mailbox::{User, changes};
 use sealpost_vault::entry::LogKey;
 use sealpost_vault::{RootKey, Store};
 
@@ -133,28 +133,6 @@ async fn a_change_does_what_the_rights_let_it() {
     assert!(matches!(&events[..], [Event::FlagsStored { flags, .. }] if flags.system == SystemFlags::SEEN));
     let denied = w.decide(&flag(&[1], SystemFlags::DRAFT), Rights::SEEN).err().unwrap();
     assert_eq!(denied.kind(), Kind::Denied);
-}
-
-#[tokio::test]
-async fn a_copy_loses_the_flags_that_may_not_be_set_there() {
-    let w = Fixture::with(2).await;
-    let archive = w.user().resolve("Archive").await.unwrap().mailbox;
-    let (all, part) = {
-        let state = w.account.state();
-        let events = |rights| {
-            copy::events(&state, &uids(&[1, 2]), state.inbox(), archive, rights, copy::Kind::Copy, 2)
-        };
-        (events(Rights::ALL), events(Rights::INSERT.with(Rights::SEEN)))
-    };
-    assert!(matches!(&all[..], [Event::Copied { to, .. }] if *to == archive));
-    let [Event::Copied { .. }, Event::FlagsStored { uids: placed, action, flags, .. }] = &part[..] else {
-        panic!("{part:?}");
-    };
-    assert_eq!((placed, *action), (&uids(&[1, 2]), FlagAction::Remove));
-    assert!(flags.system.contains(SystemFlags::DELETED) && !flags.system.contains(SystemFlags::SEEN));
-    let state = w.account.state();
-    let (count, bytes) = copy::measure(&state, state.inbox(), &uids(&[1, 2, 7]));
-    assert_eq!((count, bytes), (2, 2 * 17));
 }
 
 #[tokio::test]

@@ -6,6 +6,7 @@ use rustls::ServerConfig;
 use sealpost_account::directory::Directory;
 use sealpost_account::{Accounts, Options, Watermarks, watermarks};
 use sealpost_base::{Budget, Clock, Random, Result, Timestamp};
+use sealpost_mailbox::append::AppendMemory;
 use sealpost_mailbox::usage_tracker::UsageTracker;
 use sealpost_search::Engine;
 use sealpost_vault::Store;
@@ -16,7 +17,7 @@ use crate::auth::Authenticator;
 use crate::clock_watch::ClockWatch;
 use crate::failed_logins::FailedLogins;
 use crate::health::Health;
-use crate::imap::{Appends, Compressions, Leftovers, LongCommands, UrlMarks};
+use crate::imap::{Compressions, Leftovers, LongCommands, UrlMarks};
 use crate::metrics::Metrics;
 use crate::net::Stream;
 use crate::sessions::Sessions;
@@ -65,7 +66,7 @@ pub struct Context {
     /// What part of the budget long values of metadata may hold while they are sent.
     pub long_values: Budget,
     /// What part of it APPEND may hold for messages that are stored and not placed yet.
-    pub appends: Appends,
+    pub appends: AppendMemory,
     /// When it was looked at what is left of accounts' shared mailboxes.
     pub(crate) leftovers: Leftovers,
     /// What is counted.
@@ -141,7 +142,7 @@ impl Context {
             compressions: Compressions::of(&budget),
             long_commands: LongCommands::of(&budget),
             long_values: crate::imap::long_values(&budget),
-            appends: Appends::of(&budget),
+            appends: AppendMemory::of(&budget),
             leftovers: Leftovers::default(),
             budget,
             metrics: Arc::default(),

@@ -17,7 +17,6 @@
 mod acl;
 mod append;
 mod append_limit;
-mod between;
 mod capability;
 mod compress;
 mod condstore;
@@ -71,7 +70,7 @@ use std::sync::Arc;
 use crate::context::Context;
 use crate::net::Stream;
 use crate::turns::{self, Seat};
-pub use append::Appends;
+
 pub use deflate::Compressions;
 pub use filters::StoredSearch;
 pub use long_commands::LongCommands;

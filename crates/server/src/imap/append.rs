@@ -1,27 +1,21 @@
 //! APPEND (RFC 3501 §6.3.11), of any number of messages (RFC 3502), each in one piece or put together from parts
-//! (RFC 4469): they go into the store as they come in, whatever their number and size.
+//! (RFC 4469), in IMAP's words: what becomes of the messages is for [`sealpost_mailbox::append`] to say.
 //!
 //! Everything that can be refused is refused before the client is asked to send it. What is refused halfway is read to
 //! its end and thrown away, so that the connection goes on. Nothing of the command is visible before all of it is there:
-//! one log entry brings all messages. Objects of messages that came before the one that was refused are removed
-//! ([`Unplaced`]).
+//! one log entry brings all messages.
 
 pub(super) mod catenate;
-mod kept;
 mod receive;
 
-use sealpost_account::Unplaced;
-use sealpost_account::account::Placed;
 use sealpost_account::directory::Usage;
 use sealpost_account::rights::Rights;
-use sealpost_base::{Error, Kind, Uid, UidValidity};
+use sealpost_base::{Uid, UidValidity};
 use sealpost_imap::types::{AppendHead, Code, SequenceSet};
-use sealpost_mailbox::quota::QuotaHeadroom;
-use sealpost_mailbox::resolve::ResolvedMailbox;
+use sealpost_mailbox::append;
 
-use super::reply::{Failure, Outcome, Reply};
+use super::reply::{Outcome, Reply};
 use super::session::Session;
-pub use kept::Appends;
 
 impl Session {
     /// APPEND and REPLACE.
@@ -42,8 +36,11 @@ impl Session {
         self.catch_up().await?;
         self.refresh_quota().await?;
         let place = self.place_for_messages(&head.mailbox).await?.require(Rights::INSERT)?;
-        let (messages, _drawn) = self.receive(&place, 0).await?.into_messages();
-        let placed = self.place_messages(&place, messages, Usage::default()).await?;
+        let (messages, _memory) = self.receive(&place, 0).await?;
+        let parts = self.quota_parts()?;
+        let placing = append::place(parts.quota(), &place, messages, Usage::default());
+        let placed = self.await_with_progress(placing).await??;
+        self.own.extend(placed.alone.map(|at| (place.account.id(), at)));
         self.log.count("appended", placed.uids.len() as u64);
         self.tell_name_if_other(&head.mailbox);
         self.warn_of_quota();
@@ -51,48 +48,6 @@ impl Session {
             Some(code) => Reply::ok_with(code, "APPEND completed"),
             None => Reply::ok("APPEND completed"),
         })
-    }
-
-    /// Places messages that are stored in a mailbox, if it is still there and may take them, and there is room for them
-    /// where its log ends. The command itself gives `freed` back.
-    pub(super) async fn place_messages(
-        &mut self,
-        place: &ResolvedMailbox,
-        messages: Unplaced,
-        freed: Usage,
-    ) -> Result<Placed, Failure> {
-        if !place.still_takes_messages() {
-            return Err(Reply::try_create().into());
-        }
-        let headroom = self.headroom_at(place).await?;
-        let octets = messages.messages().iter().map(|new| new.stored.size()).sum();
-        let more = Usage::of_messages(messages.messages().len() as u64, octets).without(freed);
-        let appending = place.account.append_noting(place.mailbox, messages, headroom.checking(freed));
-        match self.await_with_progress(appending).await? {
-            Ok(placed) => {
-                self.own.extend(placed.alone.map(|at| (place.account.id(), at)));
-                Ok(placed)
-            }
-            Err(error) => Err(not_placed(&error, place, &headroom, more)),
-        }
-    }
-}
-
-/// Why messages could not be placed, in the words of the protocol.
-pub(super) fn not_placed(
-    error: &Error,
-    place: &ResolvedMailbox,
-    headroom: &QuotaHeadroom,
-    more: Usage,
-) -> Failure {
-    match error.kind() {
-        // The mailbox was deleted while the messages came in.
-        Kind::NotFound => Reply::try_create().into(),
-        Kind::Limit => match headroom.check(&place.account.state(), more) {
-            Err(over_quota) => over_quota.into(),
-            Ok(()) => Reply::from_error(error).into(),
-        },
-        _ => Reply::from_error(error).into(),
     }
 }
 

@@ -1,19 +1,16 @@
-//! COPY and MOVE (RFC 3501 §6.4.7, RFC 6851). Within a log: one entry, however many messages, and no message is touched.
-//! Into another log, one that a mailbox is shared by: see `between.rs`.
+//! COPY and MOVE in IMAP's words (RFC 3501 §6.4.7, RFC 6851): within a log for [`sealpost_mailbox::copy`] to do, between
+//! logs, one of which a mailbox is shared by, for [`sealpost_mailbox::cross_account_copy`].
 
 use std::sync::Arc;
 
-use sealpost_account::Applied;
-use sealpost_account::directory::Usage;
 use sealpost_account::rights::Rights;
-use sealpost_account::state::{AccountState, Mailbox as State};
-use sealpost_base::{UidSet, UidValidity};
+use sealpost_base::UidSet;
 use sealpost_imap::types::{Code, Mailbox, SequenceSet, Status};
-use sealpost_mailbox::copy::{self, Kind};
-use sealpost_mailbox::memory::reserve;
-use sealpost_mailbox::quota::QuotaHeadroom;
+use sealpost_mailbox::copy::{self, Copied, Kind};
+use sealpost_mailbox::cross_account_copy::CrossAccountCopy;
 use sealpost_mailbox::resolve::ResolvedMailbox;
 
+use super::connection::End;
 use super::reply::{Failure, Outcome, Reply};
 use super::session::Session;
 use super::targets;
@@ -35,10 +32,7 @@ impl Session {
     pub(super) async fn move_messages(&mut self, uid: bool, set: &SequenceSet, to: &Mailbox) -> Outcome {
         let view = self.writable()?;
         // RFC 6851 §4.2: what STORE, COPY and EXPUNGE need together.
-        let needed = Rights::DELETE_MESSAGES.with(Rights::EXPUNGE);
-        if !view.rights(&view.account().state()).contains(needed) {
-            return Err(Reply::no(Code::NoPerm, "you do not have the right to take messages out").into());
-        }
+        view.opened().check_may_take_out()?;
         let targets = targets::resolve(view, set, uid)?;
         let placed = self.put(&targets, uid, to, Kind::Move).await?;
         let Some(code) = placed else { return Ok(Reply::ok("MOVE completed, no messages")) };
@@ -47,7 +41,8 @@ impl Session {
         Ok(Reply::ok("MOVE completed"))
     }
 
-    /// Places `targets` in `to`; COPYUID, or `None` if there was nothing to place.
+    /// Places `targets` in `to`; COPYUID, or `None` if there was nothing to place. By number, all or none: one that another
+    /// session has expunged refuses all (RFC 2180 §4.4.1).
     async fn put(
         &mut self,
         targets: &UidSet,
@@ -55,77 +50,51 @@ impl Session {
         to: &Mailbox,
         kind: Kind,
     ) -> Result<Option<Code>, Failure> {
-        let account = self.view()?.account().clone();
+        let source = self.view()?.opened();
         let to = self.place_for_messages(to).await?.require(Rights::INSERT)?;
-        if !Arc::ptr_eq(&account, &to.account) {
+        if !Arc::ptr_eq(&source.account, &to.account) {
             return self.put_between(targets, uid, &to, kind).await;
         }
-        // The log entry has them, and the answer has both them and their new UIDs.
-        let _memory = reserve(&self.ctx.accounts, &[targets; 6]).await?;
-        let headroom = match kind {
-            Kind::Copy => Some(self.headroom_at(&to).await?),
-            Kind::Move => None,
-        };
-        let committed = self
-            .change_selected(targets.len(), |view, state| {
-                let Ok(source) = view.mailbox_in(state) else { return Ok((Vec::new(), Ok(0))) };
-                let decided = may_put(state, targets, source, uid, &to, headroom.as_ref());
-                let events = match &decided {
-                    Ok(count) if *count > 0 => copy::events(
-                        state,
-                        targets,
-                        source,
-                        to.mailbox,
-                        to.access.rights(state),
-                        kind,
-                        *count,
-                    ),
-                    _ => Vec::new(),
-                };
-                Ok((events, decided))
-            })
-            .await?;
-        committed.value?;
-        Ok(committed.applied.into_iter().find_map(copy_uid))
+        let parts = self.quota_parts()?;
+        let copying = copy::within_log(parts.quota(), &source, targets, !uid, &to, kind);
+        let copied = self.await_with_progress(copying).await??;
+        let entry = copied.as_ref().and_then(|copied| copied.entry);
+        self.own.extend(entry.map(|at| (source.account.id(), at)));
+        Ok(copied.as_ref().and_then(copy_uid))
     }
-}
 
-/// How many messages there are to place, if they may be.
-fn may_put(
-    state: &AccountState,
-    targets: &UidSet,
-    source: &State,
-    uid: bool,
-    to: &ResolvedMailbox,
-    headroom: Option<&QuotaHeadroom>,
-) -> Result<u32, Reply> {
-    if state.mailbox(to.mailbox).is_none() || !to.access.rights(state).contains(Rights::INSERT) {
-        return Err(Reply::try_create());
+    /// The same between logs.
+    async fn put_between(
+        &mut self,
+        targets: &UidSet,
+        uid: bool,
+        to: &ResolvedMailbox,
+        kind: Kind,
+    ) -> Result<Option<Code>, Failure> {
+        let (source, parts) = (self.view()?.opened(), self.quota_parts()?);
+        let (from_log, to_log, accounts) = (source.account.id(), to.account.id(), self.ctx.accounts.clone());
+        let copy = CrossAccountCopy::begin(parts.quota(), source, targets, !uid, to, kind).await?;
+        let Some(mut copy) = copy else { return Ok(None) };
+        loop {
+            if self.connection.is_stopping() {
+                return Err(End::Shutdown.into());
+            }
+            self.report_progress(copy.sealed(), copy.len()).await?;
+            if !self.await_with_progress(copy.seal_next(&accounts)).await?? {
+                break;
+            }
+        }
+        let placed = self.await_with_progress(copy.place(parts.quota())).await??;
+        self.own.extend(placed.copied.entry.map(|at| (to_log, at)));
+        let expunged = self.await_with_progress(placed.expunge()).await??;
+        self.own.extend(expunged.map(|at| (from_log, at)));
+        Ok(copy_uid(&placed.copied))
     }
-    let (count, bytes) = copy::measure(state, source, targets);
-    check_all_there(targets, count, uid)?;
-    if let Some(headroom) = headroom {
-        headroom.check(state, Usage::of_messages(count as u64, bytes))?;
-    }
-    Ok(u32::try_from(count).unwrap_or(u32::MAX))
-}
-
-/// RFC 2180 §4.4.1: all or nothing, so one that another session has expunged refuses all.
-pub(super) fn check_all_there(targets: &UidSet, count: usize, uid: bool) -> Result<(), Reply> {
-    if count < targets.len() && !uid {
-        return Err(Reply::no(Code::ExpungeIssued, "some of the messages no longer exist"));
-    }
-    Ok(())
 }
 
 /// COPYUID: both sets ascending, so that the n-th of one is the n-th of the other (RFC 4315 §3).
-fn copy_uid(applied: Applied) -> Option<Code> {
-    let Applied::Placed { uid_validity, from, uids, .. } = applied else { return None };
-    copied(uid_validity, &from, &uids)
-}
-
-/// The same for messages that went into another log.
-pub(super) fn copied(uid_validity: UidValidity, from: &UidSet, uids: &UidSet) -> Option<Code> {
+fn copy_uid(copied: &Copied) -> Option<Code> {
     let set = |uids: &UidSet| SequenceSet::from_ranges(uids.ranges().map(|(a, b)| a.get()..=b.get()));
-    Some(Code::CopyUid { uid_validity: uid_validity.0.get(), from: set(from)?, to: set(uids)? })
+    let (from, to) = (set(&copied.from)?, set(&copied.uids)?);
+    Some(Code::CopyUid { uid_validity: copied.uid_validity.0.get(), from, to })
 }

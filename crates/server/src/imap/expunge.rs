@@ -1,11 +1,10 @@
 //! EXPUNGE and UID EXPUNGE (RFC 3501 §6.4.3, RFC 4315 §2.1). The responses are told with everything else at the end of
 //! the command.
 
-use sealpost_account::event::Event;
-use sealpost_account::ops;
 use sealpost_account::rights::Rights;
 use sealpost_base::Error;
 use sealpost_imap::types::SequenceSet;
+use sealpost_mailbox::opened::expunge_deleted;
 
 use super::reply::{Outcome, Reply};
 use super::session::Session;
@@ -25,16 +24,9 @@ impl Session {
                 if !view.rights(state).contains(Rights::EXPUNGE) {
                     return Err(Error::denied("you do not have the right to expunge messages"));
                 }
-                // With no message \Deleted there is nothing to look through.
-                let Some(m) = view.mailbox_in(state).ok().filter(|m| m.deleted() > 0) else {
-                    return Ok((Vec::new(), ()));
-                };
-                let uids = match &among {
-                    Some(among) => ops::deleted(state, m, among),
-                    None => ops::deleted(state, m, &m.uids()),
-                };
-                let event = Event::Expunged { mailbox: m.id(), uids: uids.clone() };
-                Ok((if uids.is_empty() { Vec::new() } else { vec![event] }, ()))
+                let mailbox = view.mailbox_in(state).ok();
+                let events = mailbox.map(|mailbox| expunge_deleted(state, mailbox, among.as_ref()));
+                Ok((events.unwrap_or_default(), ()))
             })
             .await?;
         if let (true, Some(view)) = (self.dialect.qresync() && !committed.applied.is_empty(), &mut self.view)

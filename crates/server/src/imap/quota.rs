@@ -3,19 +3,21 @@
 //! An account has one quota root, which has its name and governs all its mailboxes. An administrator may look at every
 //! account's and change it; everybody else looks at their own.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use sealpost_account::directory::{AccountName, AccountRecord, Quotas, Resource, Role, Seen, Usage};
 use sealpost_account::rights::Rights;
-use sealpost_account::{AccountState, usage};
+use sealpost_account::{Account, AccountState, usage};
 use sealpost_base::{Kind, limits};
 use sealpost_imap::types::{AString, Atom, Code, Mailbox, QuotaLimit, QuotaResource, Response, Status};
 use sealpost_mailbox::Access;
-use sealpost_mailbox::quota::{OverQuota, QuotaHeadroom, counts_for, headroom_at};
-use sealpost_mailbox::resolve::ResolvedMailbox;
+use sealpost_mailbox::quota::{OverQuota, QuotaHeadroom, UserQuota};
+use sealpost_mailbox::resolve::{ResolvedMailbox, User};
 
 use super::reply::{Failure, Outcome, Reply};
 use super::session::Session;
+use crate::context::Context;
 
 /// How long a session goes by limits that another process may have changed, where the store does not tell of changes.
 const TRUSTED: Duration = Duration::from_secs(10);
@@ -46,6 +48,22 @@ pub(super) struct Quota {
     noted: Usage,
     /// The client knows that a limit is near.
     warned: bool,
+}
+
+/// What a user's quota is decided by, for work during which the session goes on.
+pub(super) struct QuotaParts {
+    ctx: Arc<Context>,
+    account: Arc<Account>,
+    own: QuotaHeadroom,
+}
+
+impl QuotaParts {
+    /// What bounds what the user may store.
+    pub(super) fn quota(&self) -> UserQuota<'_> {
+        let QuotaParts { ctx, account, own } = self;
+        let user = User { accounts: &ctx.accounts, account };
+        UserQuota { user, own: *own, directory: &ctx.directory, tracker: &ctx.usage }
+    }
 }
 
 impl Session {
@@ -112,14 +130,6 @@ impl Session {
         Ok(())
     }
 
-    /// Whether `more` may be added to the account's own log, which has this state.
-    ///
-    /// # Errors
-    /// `NO [OVERQUOTA]` (RFC 9208 §4.3.1)
-    pub(super) fn check_quota(&self, state: &AccountState, more: Usage) -> Result<(), OverQuota> {
-        self.own_headroom().check(state, more)
-    }
-
     /// What the account's own log may hold.
     pub(super) fn own_headroom(&self) -> QuotaHeadroom {
         self.quota
@@ -127,29 +137,18 @@ impl Session {
             .map_or(QuotaHeadroom::default(), |own| QuotaHeadroom { limits: own.limits, other: own.shared })
     }
 
-    /// Whether `more` may be added to a mailbox.
+    /// What the log of a mailbox may hold.
+    pub(super) async fn headroom_at(&self, place: &ResolvedMailbox) -> Result<QuotaHeadroom, Failure> {
+        Ok(self.quota_parts()?.quota().headroom_at(place).await?)
+    }
+
+    /// What the quota of this session's user is decided by.
     ///
     /// # Errors
-    /// `NO [OVERQUOTA]` (RFC 9208 §4.3.1)
-    pub(super) async fn check_quota_at(&self, place: &ResolvedMailbox, more: Usage) -> Result<(), Failure> {
-        let headroom = self.headroom_at(place).await?;
-        Ok(headroom.check(&place.account.state(), more)?)
-    }
-
-    /// What the log of a mailbox may hold, and what else counts: what is in a share counts for its owner.
-    pub(super) async fn headroom_at(&self, place: &ResolvedMailbox) -> Result<QuotaHeadroom, Failure> {
+    /// `BAD` before login.
+    pub(super) fn quota_parts(&self) -> Result<QuotaParts, Reply> {
         self.quota()?;
-        let (directory, tracker) = (&self.ctx.directory, &self.ctx.usage);
-        let account = self.account()?;
-        Ok(headroom_at(self.own_headroom(), account, place, directory, tracker).await?)
-    }
-
-    /// Whether what is in the selected mailbox counts for the same account as what is in that one.
-    pub(super) fn has_same_owner(&self, to: &ResolvedMailbox) -> Result<bool, Reply> {
-        let view = self.view()?;
-        let Some(own) = &self.account else { return Ok(false) };
-        let source = counts_for(own.id(), view.access(), view.account());
-        Ok(source.is_some() && source == counts_for(own.id(), to.access, &to.account))
+        Ok(QuotaParts { ctx: self.ctx.clone(), account: self.account()?.clone(), own: self.own_headroom() })
     }
 
     /// `* NO [OVERQUOTA]`, once, when a limit comes near: in the selected state, or as part of a command that adds

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use sealpost_base::{Error, Kind};
 use sealpost_imap::types::{Code, Status};
+use sealpost_mailbox::Refusal;
 
 use super::connection::End;
 
@@ -104,6 +105,44 @@ impl From<End> for Failure {
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         Failure::Reply(Reply::from_error(&error))
+    }
+}
+
+impl From<Refusal> for Failure {
+    fn from(refusal: Refusal) -> Self {
+        let reply = match refusal {
+            Refusal::SourceGone => return End::MailboxGone.into(),
+            Refusal::Error(error) => return error.into(),
+            Refusal::OverQuota(over) => over.into(),
+            Refusal::NoTarget => Reply::try_create(),
+            Refusal::NonexistentParent => {
+                Reply::no(Code::HasChildren, "that is no mailbox, only a level above others")
+            }
+            Refusal::SpecialUseOfOther => {
+                Reply::no(Code::UseAttr, "special uses are for one's own mailboxes")
+            }
+            Refusal::MessagesGone => Reply::no(Code::ExpungeIssued, "some of the messages no longer exist"),
+            // RFC 4469 §4.2, RFC 7889 §4
+            Refusal::TooBig(most) => {
+                Reply::no(Code::TooBig, format!("message exceeds the limit of {most} bytes"))
+            }
+            // RFC 3502 §6.3.11: a message of no octets is an error, by which a client cancels the command.
+            Refusal::Empty => Reply::refused("empty message: nothing was appended"),
+            Refusal::NoMemory => Reply::no(
+                Code::Unavailable,
+                "not enough memory for so many messages; retry with fewer messages",
+            ),
+            Refusal::Damaged(uid) => {
+                Reply::no(Code::Corruption, format!("message UID {uid} is damaged; nothing was copied"))
+            }
+            // The client must not do it all again.
+            Refusal::NotExpunged(error) => {
+                let Reply { code, text, .. } = Reply::from_error(&error);
+                let text = format!("the messages were copied but not removed from the source: {text}");
+                Reply { code, ..Reply::refused(text) }
+            }
+        };
+        reply.into()
     }
 }
 

@@ -1,10 +1,10 @@
 //! SELECT, EXAMINE, CLOSE, UNSELECT (RFC 3501 §6.3.1, §6.3.2, §6.4.2; RFC 3691).
 
-use sealpost_account::event::Event;
+use sealpost_account::SystemFlags;
 use sealpost_account::rights::Rights;
-use sealpost_account::{SystemFlags, ops};
 use sealpost_imap::types::{Code, Mailbox, QResync, Response, SelectParameter, Status};
 use sealpost_mailbox::memory::reserve;
+use sealpost_mailbox::opened::expunge_deleted;
 use sealpost_mailbox::resolve::ResolvedMailbox;
 
 use super::flags::Listed;
@@ -120,12 +120,9 @@ impl Session {
                 .commit_many(view.rows_to_expunge(), |state| {
                     // RFC 4314 §4: without the right the mailbox is closed all the same.
                     let may = view.rights(state).contains(Rights::EXPUNGE);
-                    let Some(m) = state.mailbox(mailbox).filter(|m| may && m.deleted() > 0) else {
-                        return Ok((Vec::new(), ()));
-                    };
-                    let uids = ops::deleted(state, m, &m.uids());
-                    let event = Event::Expunged { mailbox, uids: uids.clone() };
-                    Ok((if uids.is_empty() { Vec::new() } else { vec![event] }, ()))
+                    let mailbox = state.mailbox(mailbox).filter(|_| may);
+                    let events = mailbox.map(|mailbox| expunge_deleted(state, mailbox, None));
+                    Ok((events.unwrap_or_default(), ()))
                 })
                 .await?;
             self.note_own(log, &committed);

@@ -6,12 +6,10 @@ use std::time::Duration;
 
 use lru::LruCache;
 use sealpost_account::Account;
-use sealpost_account::acl::Acl;
-use sealpost_account::directory::{AccountRecord, Usage};
+use sealpost_account::directory::Usage;
 use sealpost_base::{AccountId, Timestamp};
-use sealpost_mailbox::resolve::ResolvedMailbox;
+use sealpost_mailbox::share::Sharing;
 use sealpost_mailbox::share::leftovers::{removable_before, remove};
-use sealpost_mailbox::share::{CreateError, Sharing};
 
 use super::reply::{Failure, Reply};
 use super::session::Session;
@@ -62,55 +60,16 @@ fn before(ctx: &Context) -> Timestamp {
 }
 
 impl Session {
-    /// Makes a share of a mailbox of the session's own account: see [`Sharing::make`].
-    pub(super) async fn make_share(
-        &self,
-        place: &ResolvedMailbox,
-        acl: &Acl,
-    ) -> Result<ResolvedMailbox, Failure> {
-        Ok(self.sharing()?.make(place, acl).await?)
-    }
-
-    /// Sends the key of a share to an account: see [`Sharing::offer_to`].
-    pub(super) async fn offer_to(&self, place: &ResolvedMailbox, to: &AccountRecord) -> Result<(), Failure> {
-        Ok(self.sharing()?.offer_to(place, to).await?)
-    }
-
-    /// New mailboxes of the account's own inherit from a share that they are below: see [`Sharing::inherit`].
-    pub(super) async fn inherit(&self, made: &[String]) -> Result<(), Failure> {
-        Ok(self.sharing()?.inherit(made).await?)
-    }
-
-    /// CREATE below another user's mailbox: see [`Sharing::create_for_other`].
-    pub(super) async fn create_for_other(&self, name: &str) -> Result<(), Failure> {
-        match self.sharing()?.create_for_other(name).await {
-            Ok(()) => {}
-            Err(CreateError::OverQuota(over)) => return Err(over.into()),
-            Err(CreateError::Error(error)) => return Err(error.into()),
-        }
-        // The new mailbox is below a link of this account, too.
-        if let Err(Failure::End(end)) = self.catch_up().await {
-            return Err(end.into());
-        }
-        Ok(())
-    }
-
-    /// Deletes a share.
-    pub(super) async fn delete_share(&self, place: &ResolvedMailbox) -> Result<(), Failure> {
-        Ok(self.resolver()?.delete_share(place).await?)
-    }
-
-    /// Removes the link to another user's mailbox that this user may not delete.
-    pub(super) async fn drop_link(&self, place: &ResolvedMailbox) -> Result<(), Failure> {
-        Ok(self.resolver()?.drop_link(place).await?)
-    }
-
     /// What the shares of the session's own account hold, and those alone.
     pub(super) async fn usage_in_own_shares(&self) -> Result<Usage, Failure> {
         Ok(self.resolver()?.usage_in_own_shares().await?)
     }
 
-    fn sharing(&self) -> Result<Sharing<'_>, Reply> {
+    /// What this session's user shares with.
+    ///
+    /// # Errors
+    /// `BAD` before login.
+    pub(super) fn sharing(&self) -> Result<Sharing<'_>, Reply> {
         Ok(Sharing {
             user: self.resolver()?,
             name: &self.user,

@@ -12,9 +12,9 @@ use sealpost_account::rights::Rights;
 use sealpost_account::state::Mailbox;
 use sealpost_account::{Account, AccountState, Accounts, Charge, Ticket};
 use sealpost_base::{MailboxId, ModSeq, Position, Uid, UidSet, UidValidity};
-use sealpost_mailbox::Access;
 use sealpost_mailbox::changes::{self, Part};
 use sealpost_mailbox::memory::SMALL_SETS;
+use sealpost_mailbox::{Access, MailboxGone, OpenedMailbox, opened};
 
 use super::contexts::{Contexts, Update};
 use super::flags::Listed;
@@ -59,10 +59,6 @@ pub(super) struct View<A = Arc<Account>> {
 
 /// Rights that a client which asked to look only does not use.
 const CHANGES: Rights = Rights::SEEN.with(Rights::WRITE).with(Rights::DELETE_MESSAGES).with(Rights::EXPUNGE);
-
-/// The mailbox was deleted, its UIDs mean something else now, or it may not be read any more.
-#[derive(Debug)]
-pub(super) struct Gone;
 
 /// Flags that the client was told, or knows because it set them.
 #[derive(Debug, Default)]
@@ -250,11 +246,15 @@ impl View {
         }
     }
 
+    /// The selected mailbox, for work during which the session goes on.
+    pub(super) fn opened(&self) -> OpenedMailbox {
+        let View { mailbox, uid_validity, access, .. } = *self;
+        OpenedMailbox { account: self.account.clone(), mailbox, uid_validity, access }
+    }
+
     /// The mailbox in that state, if it is still the one that was selected and may still be read (RFC 4314 §5.1.1).
-    pub(super) fn mailbox_in<'a>(&self, state: &'a AccountState) -> Result<&'a Mailbox, Gone> {
-        let same = |mailbox: &&Mailbox| mailbox.uid_validity() == self.uid_validity;
-        let readable = self.access.rights(state).contains(Rights::READ);
-        state.mailbox(self.mailbox).filter(same).filter(|_| readable).ok_or(Gone)
+    pub(super) fn mailbox_in<'a>(&self, state: &'a AccountState) -> Result<&'a Mailbox, MailboxGone> {
+        opened::find(state, self.mailbox, self.uid_validity, self.access)
     }
 
     /// Brings the view up to date; what has changed has to be told. With `expunges` false, messages that are gone stay
@@ -265,7 +265,7 @@ impl View {
         expunges: bool,
         flags: bool,
         known: &Told,
-    ) -> Result<Changes, Gone> {
+    ) -> Result<Changes, MailboxGone> {
         let mailbox = self.mailbox_in(state)?;
         let highest = mailbox.highest_modseq();
         let mut changes = Changes::default();
@@ -312,14 +312,14 @@ impl View {
         let mut contexts = std::mem::take(&mut self.contexts);
         let gone = match self.mailbox_in(state) {
             Ok(mailbox) => contexts.gone(mailbox, |uid| self.sequence(uid)),
-            Err(Gone) => Vec::new(),
+            Err(MailboxGone) => Vec::new(),
         };
         self.contexts = contexts;
         gone
     }
 
     /// Brings the view up to date as far as messages are gone, and no further; they have to be told.
-    pub(super) fn expunges(&mut self, state: &AccountState) -> Result<Changes, Gone> {
+    pub(super) fn expunges(&mut self, state: &AccountState) -> Result<Changes, MailboxGone> {
         let expunged = self.gone(self.mailbox_in(state)?);
         self.told_expunges = state.position();
         Ok(Changes { numbers: self.take_out(&expunged), expunged, ..Changes::default() })

@@ -13,9 +13,9 @@ async fn however_many_messages_a_command_brings_it_is_one_entry() {
     let mut client = world.login().await;
     let before = account.state().position().0;
     let entries = || account.state().position().0 - before;
-    let many = " (\\Seen) {1+}\r\nx".repeat(limits::IMAP_APPEND_MESSAGES);
+    let many = " (\\Seen) {1+}\r\nx".repeat(limits::APPEND_MESSAGES);
     let lines = client.ok(&format!("APPEND Archive{many}")).await;
-    assert!(lines[0].contains(&format!(" 1:{}] ", limits::IMAP_APPEND_MESSAGES)), "{lines:?}");
+    assert!(lines[0].contains(&format!(" 1:{}] ", limits::APPEND_MESSAGES)), "{lines:?}");
     assert_eq!(entries(), 1);
     client.ok("APPEND INBOX CATENATE (URL /Archive/;UID=7 TEXT {1+}\r\ny)").await;
     assert_eq!(entries(), 2);
@@ -74,7 +74,7 @@ async fn what_a_command_may_bring_at_most() {
         let last = lines.last().unwrap();
         assert!(last.starts_with(&format!("x NO [{code}] ")), "{last}");
     };
-    let one_more = " {1+}\r\nx".repeat(limits::IMAP_APPEND_MESSAGES + 1);
+    let one_more = " {1+}\r\nx".repeat(limits::APPEND_MESSAGES + 1);
     refused(client.command(&format!("APPEND Archive{one_more}")).await, "LIMIT");
     let parts = vec!["TEXT {0+}\r\n"; limits::IMAP_CATENATE_PARTS + 1].join(" ");
     refused(client.command(&format!("APPEND Archive CATENATE ({parts})")).await, "LIMIT");
@@ -82,8 +82,7 @@ async fn what_a_command_may_bring_at_most() {
     let keyword = |n| format!("{n:0width$}", width = limits::KEYWORD_BYTES);
     let keywords: Vec<String> = (0..limits::FLAG_SET_KEYWORDS).map(keyword).collect();
     let keywords = keywords.join(" ");
-    let messages =
-        limits::IMAP_APPEND_KEYWORD_BYTES / (limits::KEYWORD_BYTES * limits::FLAG_SET_KEYWORDS) + 1;
+    let messages = limits::APPEND_KEYWORD_BYTES / (limits::KEYWORD_BYTES * limits::FLAG_SET_KEYWORDS) + 1;
     let many = format!(" ({keywords}) {{1+}}\r\nx").repeat(messages);
     refused(client.command(&format!("APPEND Archive{many}")).await, "LIMIT");
     let url = format!("/{}/;UID=1", "x".repeat(limits::IMAP_URL_BYTES));
@@ -161,7 +160,7 @@ async fn a_command_may_not_bring_more_than_its_part_of_the_memory() {
     let mut client = world.login().await;
     let lines = client.command(&format!("APPEND INBOX{}", with_keywords(400))).await;
     assert!(lines.last().unwrap().starts_with("x NO [LIMIT] too many messages"), "{lines:?}");
-    let many = " (\\Seen $one $two) {1+}\r\nx".repeat(limits::IMAP_APPEND_MESSAGES);
+    let many = " (\\Seen $one $two) {1+}\r\nx".repeat(limits::APPEND_MESSAGES);
     client.ok(&format!("APPEND INBOX{many}")).await;
     assert_eq!(world.ctx.budget.in_use(), 0);
 }

@@ -168,7 +168,7 @@ async fn from_share(
     let mailbox = account.state().mailbox_named(to).map(Mailbox::id);
     let mailbox = mailbox.ok_or_else(|| Error::not_found(format!("no mailbox {to}")))?;
     let mut restored = 0;
-    for some in found.chunks(limits::IMAP_APPEND_MESSAGES) {
+    for some in found.chunks(limits::APPEND_MESSAGES) {
         let mut new = Vec::with_capacity(some.len());
         for (message, flags) in some {
             let stored = accounts.reseal(&share, message, account.id()).await?;

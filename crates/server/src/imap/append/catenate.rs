@@ -29,12 +29,7 @@ pub(super) const READ_BYTES: usize = 4 * CHUNK_BYTES;
 
 impl Session {
     /// Adds what the URL names to the message under way.
-    pub(super) async fn catenate(
-        &mut self,
-        to: &ResolvedMailbox,
-        received: &mut Received,
-        text: &AString,
-    ) -> Result<(), Failure> {
+    pub(super) async fn catenate(&mut self, received: &mut Received, text: &AString) -> Result<(), Failure> {
         let bad = |why: &'static str| bad_url(text, why);
         received.part()?;
         let url = ImapUrl::parse(text.as_bytes()).map_err(|invalid| bad(invalid.0))?;
@@ -55,11 +50,11 @@ impl Session {
             Octets::Nowhere => Err(bad("the message has no such part")),
             Octets::At(span) => {
                 let span = Span { range: section::cut(span.range, url.partial), ..span };
-                received.expect(self, to, span.range.end - span.range.start).await?;
+                received.expect(self, span.range.end - span.range.start).await?;
                 self.copy_octets(&account, &message, span, received).await
             }
             Octets::Fields(span, filter) => {
-                self.copy_fields((&account, &message), span, filter, url.partial, to, received).await
+                self.copy_fields((&account, &message), span, filter, url.partial, received).await
             }
         }
     }
@@ -99,7 +94,6 @@ impl Session {
         header: Span,
         mut filter: HeaderFilter,
         partial: Option<Partial>,
-        to: &ResolvedMailbox,
         received: &mut Received,
     ) -> Result<(), Failure> {
         let wanted = section::cut(0..u64::MAX, partial);
@@ -108,13 +102,13 @@ impl Session {
             let mut raw = account.octets(message, Span { range, layers: header.layers.clone() }).await?;
             while let Some(piece) = raw.next().await {
                 filter.push(&piece?, &mut |octets| within(&wanted, &mut at, octets, &mut passed));
-                received.expect(self, to, passed.len() as u64).await?;
+                received.expect(self, passed.len() as u64).await?;
                 received.write(&passed).await?;
                 passed.clear();
             }
         }
         filter.finish(&mut |octets| within(&wanted, &mut at, octets, &mut passed));
-        received.expect(self, to, passed.len() as u64).await?;
+        received.expect(self, passed.len() as u64).await?;
         received.write(&passed).await
     }
 }

@@ -1,4 +1,4 @@
-//! The messages of one command, as they come in: what is held is one ingest, and a record of each message before it ([`Kept`]).
+//! The messages of one command, as they come in.
 //!
 //! Whatever waits here tells the client from time to time, so that whoever is gone is noticed though what was sent is not read yet.
 //!
@@ -7,40 +7,29 @@
 //! above 127 in its header, whether or not UTF8=ACCEPT is on (`docs/decisions/0016-imap4rev2-utf8-objects.md`).
 
 use bytes::Bytes;
-use sealpost_account::directory::Usage;
-use sealpost_account::{Flags, Ingest, NewMessage, ops};
-use sealpost_base::{Timestamp, limits};
+use sealpost_account::Unplaced;
+use sealpost_base::{Permit, limits};
 use sealpost_imap::server::Event;
 use sealpost_imap::types::{AppendLiteral, AppendMessage, Code};
-use sealpost_mailbox::flags::permitted;
+use sealpost_mailbox::Refusal;
+use sealpost_mailbox::append::Append;
 use sealpost_mailbox::resolve::ResolvedMailbox;
 use sealpost_mime::unbinary::Unbinary;
 
 use super::catenate::READ_BYTES;
-use super::kept::Kept;
 use crate::imap::connection::End;
 use crate::imap::flags;
+use crate::imap::quota::QuotaParts;
 use crate::imap::reply::{Failure, Reply};
 use crate::imap::session::Session;
 
 /// What has come in so far.
 pub(super) struct Received {
-    done: Kept,
-    current: Option<Incoming>,
-    /// Octets of all messages, the present one included.
-    octets: u64,
-    /// Octets that this command frees: those of the message that is replaced.
-    freed: u64,
-    keyword_bytes: usize,
+    append: Append,
+    quota: QuotaParts,
     parts: usize,
-}
-
-/// A message of which not everything is there.
-struct Incoming {
-    flags: Flags,
-    received: Timestamp,
+    /// The message that has begun is put together from parts.
     catenate: bool,
-    ingest: Option<Ingest>,
     /// The octets that come are those of a literal8, and may not have NUL.
     binary: bool,
     /// They are a whole message, whose binary parts are encoded on the way.
@@ -49,36 +38,38 @@ struct Incoming {
 
 impl Session {
     /// Takes the messages of the command under way, up to its end; none of them is visible yet. `freed` octets are
-    /// given back by the command itself.
+    /// given back by the command itself. The memory for their records is held until they are placed.
     pub(in crate::imap) async fn receive(
         &mut self,
         place: &ResolvedMailbox,
         freed: u64,
-    ) -> Result<Kept, Failure> {
-        let done = self.ctx.appends.begin(&place.account);
-        let mut received = Received { done, current: None, octets: 0, freed, keyword_bytes: 0, parts: 0 };
+    ) -> Result<(Unplaced, Vec<Permit>), Failure> {
+        let most = self.ctx.settings.message_size;
+        let append = Append::begin(&self.ctx.appends, place.clone(), freed, most);
+        let quota = self.quota_parts()?;
+        let mut received =
+            Received { append, quota, parts: 0, catenate: false, binary: false, unbinary: None };
         loop {
             match self.connection.next_of_message().await? {
                 Event::AppendMessage(message) => {
-                    received.complete(self, place).await?;
-                    received.begin(self, place, &message)?;
+                    received.complete(self).await?;
+                    received.begin(self, &message)?;
                 }
-                Event::AppendUrl(url) => self.catenate(place, &mut received, &url).await?,
+                Event::AppendUrl(url) => self.catenate(&mut received, &url).await?,
                 Event::AppendLiteral(literal) => {
-                    received.announce(self, place, literal).await?;
+                    received.announce(self, literal).await?;
                     if literal.sync {
                         self.connection.out().continuation("send the message");
                     }
                     self.connection.set_bulk(true);
                 }
-                Event::AppendData(octets) => received.data(self, &octets).await?,
+                Event::AppendData(octets) => received.data(&octets).await?,
                 Event::NeedContinuation => {
                     self.connection.out().continuation("go on");
                 }
                 Event::AppendEnd => {
-                    received.complete(self, place).await?;
-                    received.done.store().await?;
-                    return Ok(received.done);
+                    received.complete(self).await?;
+                    return Ok(received.append.finish().await?);
                 }
                 Event::Bad { code, reason, .. } => return Err(Reply { code, ..Reply::bad(reason) }.into()),
                 Event::Fatal { reason } => return Err(End::Fatal(reason).into()),
@@ -95,51 +86,29 @@ impl Session {
 
 impl Received {
     /// A message begins.
-    fn begin(
-        &mut self,
-        session: &Session,
-        place: &ResolvedMailbox,
-        message: &AppendMessage,
-    ) -> Result<(), Failure> {
-        if self.done.len() >= limits::IMAP_APPEND_MESSAGES {
-            let text = format!("a command has at most {} messages", limits::IMAP_APPEND_MESSAGES);
-            return Err(Reply::no(Code::Limit, text).into());
-        }
-        // RFC 4314 §4: flags that may not be set are left out, and nothing fails.
-        let flags = permitted(&flags::from_wire(&message.flags)?, place.rights);
-        self.keyword_bytes += flags.keywords.iter().map(String::len).sum::<usize>();
-        if self.keyword_bytes > limits::IMAP_APPEND_KEYWORD_BYTES {
-            return Err(Reply::no(Code::Limit, "too many keywords in one command").into());
-        }
-        ops::check_flags(&place.account.state(), &flags)?;
+    fn begin(&mut self, session: &Session, message: &AppendMessage) -> Result<(), Failure> {
+        let flags = flags::from_wire(&message.flags)?;
         let received = message.date.map_or_else(|| session.ctx.clock.now(), |date| date.timestamp());
-        let catenate = message.catenate;
-        self.current =
-            Some(Incoming { flags, received, catenate, ingest: None, binary: false, unbinary: None });
+        let beside = if message.catenate { READ_BYTES } else { 0 };
+        self.append.message(&flags, received, beside)?;
+        (self.catenate, self.binary, self.unbinary) = (message.catenate, false, None);
         Ok(())
     }
 
     /// Octets of the message will come.
-    async fn announce(
-        &mut self,
-        session: &mut Session,
-        place: &ResolvedMailbox,
-        literal: AppendLiteral,
-    ) -> Result<(), Failure> {
+    async fn announce(&mut self, session: &mut Session, literal: AppendLiteral) -> Result<(), Failure> {
         if literal.utf8 && !session.dialect.utf8_accept() {
             // RFC 6855 §4: only after ENABLE.
             return Err(Reply::bad("UTF8 is not enabled").into());
         }
-        let catenate = self.current.as_ref().is_some_and(|incoming| incoming.catenate);
+        let catenate = self.catenate && self.append.has_message();
         if literal.size == 0 && !catenate {
-            return Err(nothing());
+            return Err(Refusal::Empty.into());
         }
         self.part()?;
-        self.expect(session, place, literal.size).await?;
-        if let Some(incoming) = &mut self.current {
-            incoming.binary = literal.binary;
-            incoming.unbinary = (literal.binary && !literal.utf8 && !catenate).then(Unbinary::new);
-        }
+        self.expect(session, literal.size).await?;
+        self.binary = literal.binary;
+        self.unbinary = (literal.binary && !literal.utf8 && !catenate).then(Unbinary::new);
         Ok(())
     }
 
@@ -157,32 +126,15 @@ impl Received {
     ///
     /// # Errors
     /// `NO [TOOBIG]` for the message, `NO [OVERQUOTA]` for the command.
-    pub(super) async fn expect(
-        &mut self,
-        session: &mut Session,
-        place: &ResolvedMailbox,
-        more: u64,
-    ) -> Result<(), Failure> {
-        let Some(incoming) = &mut self.current else { return Err(Reply::bad("a message is missing").into()) };
-        let most = session.ctx.settings.message_size;
-        let size = incoming.ingest.as_ref().map_or(0, Ingest::size);
-        if size.saturating_add(more) > most {
-            return Err(too_big(most));
-        }
-        self.octets = self.octets.saturating_add(more);
-        self.check_quota(session, place).await?;
-        let Some(incoming) = &mut self.current else { return Ok(()) };
-        if incoming.ingest.is_none() {
-            let beside = if incoming.catenate { READ_BYTES } else { 0 };
-            incoming.ingest = Some(session.await_with_progress(place.account.ingest_beside(beside)).await??);
-        }
-        Ok(())
+    pub(super) async fn expect(&mut self, session: &mut Session, more: u64) -> Result<(), Failure> {
+        self.check_begun()?;
+        let expecting = self.append.expect(self.quota.quota(), more);
+        Ok(session.await_with_progress(expecting).await??)
     }
 
-    async fn data(&mut self, session: &Session, octets: &Bytes) -> Result<(), Failure> {
-        let Some(incoming) = &mut self.current else { return self.write(octets).await };
-        let Some(unbinary) = &mut incoming.unbinary else {
-            if incoming.binary && memchr::memchr(0, octets).is_some() {
+    async fn data(&mut self, octets: &Bytes) -> Result<(), Failure> {
+        let Some(unbinary) = &mut self.unbinary else {
+            if self.binary && memchr::memchr(0, octets).is_some() {
                 return Err(unknown_encoding());
             }
             return self.write(octets).await;
@@ -192,80 +144,38 @@ impl Received {
         if unbinary.has_nul() {
             return Err(unknown_encoding());
         }
-        self.write_encoded(session, &encoded).await
-    }
-
-    /// Octets that may be more than were announced.
-    async fn write_encoded(&mut self, session: &Session, octets: &[u8]) -> Result<(), Failure> {
-        let most = session.ctx.settings.message_size;
-        let size =
-            self.current.as_ref().and_then(|incoming| incoming.ingest.as_ref()).map_or(0, Ingest::size);
-        if size.saturating_add(octets.len() as u64) > most {
-            return Err(too_big(most));
-        }
-        self.write(octets).await
+        Ok(self.append.write_longer(&encoded).await?)
     }
 
     /// The next octets of the message, expected before.
     pub(super) async fn write(&mut self, octets: &[u8]) -> Result<(), Failure> {
-        let Some(incoming) = &mut self.current else { return Err(missing()) };
-        let Some(ingest) = &mut incoming.ingest else { return Err(missing()) };
-        Ok(ingest.write(octets).await?)
+        self.check_begun()?;
+        Ok(self.append.write(octets).await?)
     }
 
     /// The present message is all there.
-    async fn complete(&mut self, session: &mut Session, place: &ResolvedMailbox) -> Result<(), Failure> {
-        if let Some(mut unbinary) = self.current.as_mut().and_then(|incoming| incoming.unbinary.take()) {
+    async fn complete(&mut self, session: &mut Session) -> Result<(), Failure> {
+        if let Some(mut unbinary) = self.unbinary.take() {
             let mut encoded = Vec::new();
             unbinary.finish(&mut encoded);
             if unbinary.has_nul() {
                 return Err(unknown_encoding());
             }
-            self.write_encoded(session, &encoded).await?;
+            self.append.write_longer(&encoded).await?;
         }
-        let Some(Incoming { flags, received, ingest, .. }) = self.current.take() else { return Ok(()) };
-        let ingest = ingest.filter(|ingest| ingest.size() > 0).ok_or_else(nothing)?;
-        let stored = self.done.finish(&place.account, ingest).await?;
-        let flags = self.done.shared(flags);
-        session.await_with_progress(self.done.push(NewMessage { stored, flags, received })).await??;
-        session.report_progress(self.done.len(), 0).await?;
-        // Encoding may have made it larger than was announced.
-        let octets = self.done.octets();
-        if octets > self.octets {
-            self.octets = octets;
-            self.check_quota(session, place).await?;
+        if self.append.has_message() {
+            let completing = self.append.complete(self.quota.quota());
+            session.await_with_progress(completing).await??;
+            session.report_progress(self.append.len(), 0).await?;
         }
         Ok(())
     }
 
-    /// Whether there is room for all that came and was announced (RFC 8508 §3.4: only what the command adds counts).
-    async fn check_quota(&mut self, session: &Session, place: &ResolvedMailbox) -> Result<(), Failure> {
-        match self.octets.saturating_sub(self.freed) {
-            0 => Ok(()),
-            net => {
-                // A message that is replaced makes room for one.
-                let messages = (self.done.len() + usize::from(self.current.is_some())) as u64;
-                let messages = messages.saturating_sub(u64::from(self.freed > 0));
-                session.check_quota_at(place, Usage::of_messages(messages, net)).await
-            }
-        }
+    fn check_begun(&self) -> Result<(), Reply> {
+        if self.append.has_message() { Ok(()) } else { Err(Reply::bad("a message is missing")) }
     }
 }
 
 fn unknown_encoding() -> Failure {
     Reply::no(Code::UnknownCte, "NUL where no part is encoded as binary").into()
-}
-
-/// RFC 4469 §4.2, RFC 7889 §4
-fn too_big(most: u64) -> Failure {
-    Reply::no(Code::TooBig, format!("message exceeds the limit of {most} bytes")).into()
-}
-
-fn missing() -> Failure {
-    Reply::bad("a message is missing").into()
-}
-
-/// RFC 3502 §6.3.11: a message of no octets is an error, by which a client cancels the command.
-fn nothing() -> Failure {
-    Reply::refused("empty message: nothing was appended").into()
 }

@@ -1,0 +1,101 @@
+//! A mailbox that a client has open. Its UIDs mean what they meant when it was opened, or the mailbox is gone.
+
+use std::sync::Arc;
+
+use sealpost_account::event::Event;
+use sealpost_account::rights::Rights;
+use sealpost_account::state::Mailbox;
+use sealpost_account::{Account, AccountState, ops};
+use sealpost_base::{Error, MailboxId, Position, Result, UidSet, UidValidity};
+
+use crate::access::Access;
+use crate::ops::entry_of;
+use crate::refusal::Refusal;
+
+/// What somebody needs to take messages out of a mailbox: to mark them as deleted, and to expunge them.
+const TAKES_OUT: Rights = Rights::DELETE_MESSAGES.with(Rights::EXPUNGE);
+
+/// A mailbox that a client has open.
+#[derive(Clone)]
+pub struct OpenedMailbox {
+    /// Whose log it is.
+    pub account: Arc<Account>,
+    /// The mailbox there.
+    pub mailbox: MailboxId,
+    /// Its UIDVALIDITY when it was opened.
+    pub uid_validity: UidValidity,
+    /// As whom it was opened.
+    pub access: Access,
+}
+
+/// The mailbox was deleted, its UIDs mean something else now, or it may not be read any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MailboxGone;
+
+impl OpenedMailbox {
+    /// The mailbox in that state, if it is still the one that was opened and may still be read
+    /// (RFC 4314 §5.1.1).
+    ///
+    /// # Errors
+    /// If it is not.
+    pub fn mailbox_in<'a>(&self, state: &'a AccountState) -> Result<&'a Mailbox, MailboxGone> {
+        find(state, self.mailbox, self.uid_validity, self.access)
+    }
+
+    /// Whether the user may move messages out of it, or replace them (RFC 6851 §4.2, RFC 8508 §4.1).
+    ///
+    /// # Errors
+    /// `Denied` if not.
+    pub fn check_may_take_out(&self) -> Result<()> {
+        match self.access.rights(&self.account.state()).contains(TAKES_OUT) {
+            true => Ok(()),
+            false => Err(Error::denied("you do not have the right to take messages out")),
+        }
+    }
+
+    /// Expunges messages that are in another log by now; the entry, if any was still there.
+    ///
+    /// # Errors
+    /// `NotExpunged`: a message may be doubled, never lost.
+    pub(crate) async fn expunge_copied(&self, uids: &UidSet) -> Result<Option<Position>, Refusal> {
+        let expunging = self.account.commit(|state| {
+            if !self.access.rights(state).contains(Rights::EXPUNGE) {
+                return Err(Error::denied("EXPUNGE right revoked during MOVE"));
+            }
+            let expunged = |mailbox: &Mailbox| Event::Expunged { mailbox: mailbox.id(), uids: uids.clone() };
+            Ok((self.mailbox_in(state).ok().map(expunged).into_iter().collect(), ()))
+        });
+        match expunging.await {
+            Ok(committed) => Ok(entry_of(&committed)),
+            Err(error) => Err(Refusal::NotExpunged(error)),
+        }
+    }
+}
+
+/// As [`OpenedMailbox::mailbox_in`], where the parts are at hand.
+///
+/// # Errors
+/// As there.
+pub fn find(
+    state: &AccountState,
+    mailbox: MailboxId,
+    uid_validity: UidValidity,
+    access: Access,
+) -> Result<&Mailbox, MailboxGone> {
+    let same = |mailbox: &&Mailbox| mailbox.uid_validity() == uid_validity;
+    let readable = access.rights(state).contains(Rights::READ);
+    state.mailbox(mailbox).filter(same).filter(|_| readable).ok_or(MailboxGone)
+}
+
+/// Expunges the messages that are marked as deleted; of these with `among` only those. No events without any.
+pub fn expunge_deleted(state: &AccountState, mailbox: &Mailbox, among: Option<&UidSet>) -> Vec<Event> {
+    // With no message marked there is nothing to look through.
+    if mailbox.deleted() == 0 {
+        return Vec::new();
+    }
+    let uids = match among {
+        Some(among) => ops::deleted(state, mailbox, among),
+        None => ops::deleted(state, mailbox, &mailbox.uids()),
+    };
+    if uids.is_empty() { Vec::new() } else { vec![Event::Expunged { mailbox: mailbox.id(), uids }] }
+}

@@ -1,0 +1,164 @@
+//! Operations on the tree of a user's mailboxes: create, delete, rename, subscribe. Own mailboxes and shared
+//! ones; what each does to the tree is for `sealpost_account::ops` to say.
+
+use std::sync::Arc;
+
+use sealpost_account::account::Committed;
+use sealpost_account::directory::Usage;
+use sealpost_account::event::Event;
+use sealpost_account::rights::Rights;
+use sealpost_account::{Account, AccountState, Applied, SpecialUses, metadata, ops, share};
+use sealpost_base::{Error, MailboxId, Position, Result};
+
+use crate::access::Access;
+use crate::quota::{OverQuota, QuotaHeadroom};
+use crate::refusal::Refusal;
+use crate::resolve::User;
+use crate::share::Sharing;
+
+/// A mailbox that was made.
+#[derive(Debug)]
+pub struct Created {
+    /// The entry in the user's own log, if it is there.
+    pub entry: Option<Position>,
+    /// Why the mailbox does not have the access control list of the one above it, if it should.
+    pub not_shared: Option<Error>,
+}
+
+/// A mailbox that was deleted, or removed from the user's names.
+pub struct Deleted {
+    /// The log that its messages are in.
+    pub account: Arc<Account>,
+    /// The mailbox there.
+    pub mailbox: MailboxId,
+    /// The name that it had.
+    pub name: Option<String>,
+    /// The entry in the user's own log, if that is all that was changed.
+    pub entry: Option<Position>,
+}
+
+/// Makes a mailbox, and those above it that are missing. A trailing delimiter is ignored (RFC 3501 §6.3.3).
+/// Special uses move to it from the mailboxes that have them (RFC 6154 §3). `own` is what the user's own log may
+/// hold.
+///
+/// Below another user's mailbox the new one belongs to that user; below one that the user shares it is shared as
+/// that is (RFC 4314 §4). A mailbox that could not be shared is made all the same.
+///
+/// # Errors
+/// `SpecialUseOfOther`, `OverQuota`, and as [`ops::create_mailbox`] and [`Sharing::create_for_other`].
+pub async fn create(
+    sharing: Sharing<'_>,
+    own: QuotaHeadroom,
+    name: &str,
+    uses: SpecialUses,
+) -> Result<Created, Refusal> {
+    let account = sharing.user.account;
+    let name = name.strip_suffix('/').unwrap_or(name);
+    if share::is_of_others(name) {
+        if !uses.is_empty() {
+            return Err(Refusal::SpecialUseOfOther);
+        }
+        sharing.create_for_other(name).await?;
+        // The user has a link to it, which is in the log now. Later commands see it in any case.
+        if let Err(error) = account.catch_up().await {
+            tracing::warn!(account = %account.id(), %error, "the link to a new mailbox cannot be read yet");
+        }
+        return Ok(Created { entry: None, not_shared: None });
+    }
+    let committed = commit(account, own, |state| ops::create_mailbox(state, name, uses)).await?;
+    let entry = entry_of(&committed);
+    let made: Vec<String> = {
+        let state = account.state();
+        let made = committed.applied.into_iter().filter_map(|applied| match applied {
+            Applied::Created(id) => Some(state.mailbox(id)?.name().to_owned()),
+            _ => None,
+        });
+        made.collect()
+    };
+    Ok(Created { entry, not_shared: sharing.inherit(&made).await.err() })
+}
+
+/// Deletes a mailbox; those below it stay (RFC 3501 §6.3.4). What another user shares without the right to
+/// delete it is removed from this user's names alone (`docs/decisions/0010-sharing.md`).
+///
+/// # Errors
+/// `NonexistentParent` for a name that is only above others (RFC 9051 §6.3.5), and as [`User::resolve`],
+/// [`ops::delete_mailbox`] and [`User::delete_share`].
+pub async fn delete(user: User<'_>, name: &str) -> Result<Deleted, Refusal> {
+    let own = user.account;
+    if ops::find(&own.state(), name).is_none() && ops::is_level(&own.state(), name) {
+        return Err(Refusal::NonexistentParent);
+    }
+    let found = user.resolve(name).await?;
+    let of_other = matches!(found.access, Access::Share { owner: false, .. });
+    let had_name = own.state().any_mailbox(found.own).map(|mailbox| mailbox.name().to_owned());
+    let mut entry = None;
+    if found.access == Access::Own {
+        let committed = own.commit(|state| Ok((ops::delete_mailbox(state, name)?, ()))).await?;
+        entry = entry_of(&committed);
+    } else if of_other && !found.rights.contains(Rights::DELETE_MAILBOX) {
+        user.drop_link(&found).await?;
+    } else {
+        user.delete_share(&found).await?;
+    }
+    Ok(Deleted { account: found.account, mailbox: found.mailbox, name: had_name, entry })
+}
+
+/// Renames a mailbox and those below it. Renaming the inbox moves its messages (RFC 3501 §6.3.5). The entry in
+/// the user's own log, if there is one. `headroom` is what that log may hold.
+///
+/// # Errors
+/// `OverQuota`, and as [`ops::rename_mailbox`].
+pub async fn rename(
+    user: User<'_>,
+    headroom: QuotaHeadroom,
+    from: &str,
+    to: &str,
+) -> Result<Option<Position>, Refusal> {
+    let renaming = commit(user.account, headroom, |state| ops::rename_mailbox(state, from, to)).await?;
+    if user.account.state().links().next().is_some() {
+        // Shares learn their new names when they are opened.
+        user.links().await?;
+    }
+    Ok(entry_of(&renaming))
+}
+
+/// Subscribes to a name, or no longer. The name need not exist: it may come back (RFC 3501 §6.3.6). The entry
+/// in the user's log, if there is one.
+///
+/// # Errors
+/// As [`ops::subscribe`].
+pub async fn subscribe(account: &Account, name: &str, on: bool) -> Result<Option<Position>> {
+    let committed = account.commit(|state| Ok((ops::subscribe(state, name, on)?, ()))).await?;
+    Ok(entry_of(&committed))
+}
+
+/// Makes a change of the tree of names, unless it makes more mailboxes, or copies more metadata, than the
+/// account may have (RFC 9208 §5.3, §5.4).
+async fn commit(
+    account: &Account,
+    headroom: QuotaHeadroom,
+    decide: impl Fn(&AccountState) -> Result<Vec<Event>> + Send + Sync,
+) -> Result<Committed<Result<(), OverQuota>>, Refusal> {
+    let committed = account
+        .commit(|state| {
+            let events = decide(state)?;
+            let more = Usage {
+                mailboxes: ops::mailboxes_made(&events) as u64,
+                annotations: metadata::growth(state, &events),
+                ..Usage::default()
+            };
+            Ok(match headroom.check(state, more) {
+                Ok(()) => (events, Ok(())),
+                Err(over) => (Vec::new(), Err(over)),
+            })
+        })
+        .await?;
+    committed.value?;
+    Ok(committed)
+}
+
+/// The log entry that a change made, if there was anything to change.
+pub(crate) fn entry_of<T>(committed: &Committed<T>) -> Option<Position> {
+    (!committed.applied.is_empty()).then_some(committed.position)
+}

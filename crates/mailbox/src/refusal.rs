@@ -1,0 +1,54 @@
+//! Why an operation was refused, where a protocol may have an answer of its own. Everything else is an error
+//! of `base`, whose kind says enough.
+
+use sealpost_base::{Error, Uid};
+
+use crate::opened::MailboxGone;
+use crate::quota::OverQuota;
+
+/// Why an operation was refused. Nothing was changed, except where a variant says so.
+#[derive(Debug)]
+pub enum Refusal {
+    /// The account that the operation counts for may not have more of a resource.
+    OverQuota(OverQuota),
+    /// The mailbox that messages go into does not exist, or takes none from this user. Creating it may help.
+    NoTarget,
+    /// The mailbox that a client has open is gone, or may not be read any more.
+    SourceGone,
+    /// The name is no mailbox, only a name above others.
+    NonexistentParent,
+    /// Only a user's own mailboxes have special uses.
+    SpecialUseOfOther,
+    /// Some of the messages no longer exist.
+    MessagesGone,
+    /// A message has more than this many bytes, the most that the server takes.
+    TooBig(u64),
+    /// A message has no bytes.
+    Empty,
+    /// Others hold the memory for so many messages for too long; the client may retry.
+    NoMemory,
+    /// The message with this UID is damaged, so none was copied.
+    Damaged(Uid),
+    /// The messages are in the target, and also still where they were: they could not be expunged there.
+    NotExpunged(Error),
+    /// Anything else.
+    Error(Error),
+}
+
+impl From<Error> for Refusal {
+    fn from(error: Error) -> Self {
+        Refusal::Error(error)
+    }
+}
+
+impl From<OverQuota> for Refusal {
+    fn from(over: OverQuota) -> Self {
+        Refusal::OverQuota(over)
+    }
+}
+
+impl From<MailboxGone> for Refusal {
+    fn from(MailboxGone: MailboxGone) -> Self {
+        Refusal::SourceGone
+    }
+}

@@ -1,0 +1,234 @@
+//! Who may do what with a mailbox, and who may change that (RFC 4314, `docs/decisions/0010-sharing.md`).
+//!
+//! A mailbox that was never shared has no list: its owner has all rights. The first right for another account
+//! makes it a share. The owner's rights cannot be changed, and no right can be given to everybody: everybody
+//! includes the operator.
+
+use sealpost_account::acl::{Acl, AclEntry};
+use sealpost_account::directory::{AccountName, AccountRecord, Directory};
+use sealpost_account::rights::Rights;
+use sealpost_base::{Error, Result};
+
+use crate::access::Access;
+use crate::resolve::ResolvedMailbox;
+use crate::share::Sharing;
+
+/// Whose rights are meant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Grantee {
+    /// An account's.
+    Account {
+        /// Its name.
+        name: AccountName,
+        /// Those that are taken away from it, not those that it is given (RFC 4314 §2).
+        negative: bool,
+    },
+    /// Everybody's.
+    Anyone,
+}
+
+/// What is done to rights (RFC 4314 §3.1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RightsChange {
+    /// These and no others.
+    Replace(Rights),
+    /// These too.
+    Add(Rights),
+    /// These no more.
+    Remove(Rights),
+}
+
+/// What a change of rights did to the mailbox.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Granted {
+    /// It is where it was.
+    InPlace,
+    /// It became a share: it is in another log now, with other UIDs.
+    Shared,
+}
+
+/// Who has which rights to a mailbox.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AccessList {
+    /// The name of the owner's account, which has all rights; `None`: the user's own.
+    pub owner: Option<String>,
+    /// What others have.
+    pub entries: Vec<AclEntry>,
+}
+
+/// Rights that an account can be given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GrantableRights {
+    /// It always has these.
+    pub always: Rights,
+    /// It can be given each of these, whatever else it has.
+    pub each: Rights,
+}
+
+impl RightsChange {
+    /// The rights that somebody has after it who had these.
+    pub fn applied(self, had: Rights) -> Rights {
+        match self {
+            RightsChange::Replace(rights) => rights,
+            RightsChange::Add(rights) => had.with(rights),
+            RightsChange::Remove(rights) => had.without(rights),
+        }
+    }
+}
+
+impl Sharing<'_> {
+    /// Changes what somebody may do with a mailbox, and gives an account that has rights a link to it. `Shared`
+    /// if the mailbox was nobody else's until now.
+    ///
+    /// # Errors
+    /// `Denied` without the right to do so; `Invalid` if rights are for everybody or for no account, or are the
+    /// owner's; `Limit` if the list is full; as [`Sharing::make`].
+    pub async fn grant(
+        self,
+        mailbox: ResolvedMailbox,
+        to: &Grantee,
+        change: RightsChange,
+    ) -> Result<Granted> {
+        let mailbox = mailbox.require(Rights::ADMINISTER)?;
+        let Grantee::Account { name, negative } = to else {
+            if change.applied(Rights::NONE).is_empty() {
+                return Ok(Granted::InPlace);
+            }
+            let text = "rights for anyone would include the operator, but only the owner and named users may \
+                        read this mailbox";
+            return Err(Error::invalid(text));
+        };
+        let (record, negative) = (member(self.directory, name).await?, *negative);
+        if owns(&mailbox, &record) {
+            let kept = if negative {
+                Rights::ALL.without(change.applied(Rights::NONE))
+            } else {
+                change.applied(Rights::ALL)
+            };
+            return match kept {
+                Rights::ALL => Ok(Granted::InPlace),
+                _ => Err(owner_keeps_all()),
+            };
+        }
+        let set =
+            |acl: &mut Acl| acl.set(record.id, record.name.as_str(), negative, |had| change.applied(had));
+        if let Access::Share { .. } = mailbox.access {
+            change_list(&mailbox, set).await?;
+            self.offer_to(&mailbox, &record).await?;
+            return Ok(Granted::InPlace);
+        }
+        let mut acl = Acl::default();
+        set(&mut acl)?;
+        if acl.members().next().is_none() {
+            return Ok(Granted::InPlace);
+        }
+        let share = self.make(&mailbox, &acl).await?;
+        self.offer_to(&share, &record).await?;
+        Ok(Granted::Shared)
+    }
+
+    /// Takes an entry off the list of a mailbox. The account need not exist any more.
+    ///
+    /// # Errors
+    /// `Denied` without the right to do so; `Invalid` if it is the owner's.
+    pub async fn revoke(self, mailbox: ResolvedMailbox, from: &Grantee) -> Result<()> {
+        let mailbox = mailbox.require(Rights::ADMINISTER)?;
+        let Grantee::Account { name, negative } = from else { return Ok(()) };
+        let record = self.directory.find(name).await?;
+        if record.as_ref().is_some_and(|record| !negative && owns(&mailbox, record)) {
+            return Err(owner_keeps_all());
+        }
+        if mailbox.access == Access::Own {
+            return Ok(());
+        }
+        change_list(&mailbox, |acl| {
+            acl.remove(name.as_str(), *negative);
+            Ok(())
+        })
+        .await?;
+        // Without what was taken away there may be something left again.
+        if let (true, Some(record)) = (negative, &record) {
+            self.offer_to(&mailbox, record).await?;
+        }
+        Ok(())
+    }
+
+    /// Rights that somebody can be given to a mailbox.
+    ///
+    /// # Errors
+    /// `Denied` without the right to give any; `Invalid` if there is no such account.
+    pub async fn grantable(self, mailbox: ResolvedMailbox, to: &Grantee) -> Result<GrantableRights> {
+        let mailbox = mailbox.require(Rights::ADMINISTER)?;
+        let none = GrantableRights { always: Rights::NONE, each: Rights::NONE };
+        let Grantee::Account { name, negative } = to else { return Ok(none) };
+        let record = member(self.directory, name).await?;
+        Ok(match (owns(&mailbox, &record), negative) {
+            (true, false) => GrantableRights { always: Rights::ALL, each: Rights::NONE },
+            (true, true) => none,
+            // The inbox cannot be shared.
+            (false, _) if is_inbox(&mailbox) => none,
+            (false, _) => GrantableRights { always: Rights::NONE, each: Rights::ALL },
+        })
+    }
+}
+
+/// Who has which rights to a mailbox.
+///
+/// # Errors
+/// `Denied` without the right to know.
+pub fn access_list(mailbox: ResolvedMailbox) -> Result<AccessList> {
+    let mailbox = mailbox.require(Rights::ADMINISTER)?;
+    let state = mailbox.account.state();
+    let owner = match mailbox.access {
+        Access::Own => None,
+        // A damaged share does not say whose it is.
+        Access::Share { .. } => state.about().map(|about| about.owner_name),
+    };
+    Ok(AccessList { owner, entries: state.acl().entries().to_vec() })
+}
+
+/// Whether it is the inbox of the user's own account.
+fn is_inbox(mailbox: &ResolvedMailbox) -> bool {
+    mailbox.access == Access::Own && mailbox.account.state().inbox().id() == mailbox.mailbox
+}
+
+/// Whether the mailbox is that account's.
+fn owns(mailbox: &ResolvedMailbox, record: &AccountRecord) -> bool {
+    match mailbox.access {
+        Access::Own => mailbox.account.id() == record.id,
+        Access::Share { user, owner } => match mailbox.account.state().about() {
+            Some(about) => about.owner == record.id,
+            None => owner && user == record.id,
+        },
+    }
+}
+
+async fn member(directory: &Directory, name: &AccountName) -> Result<AccountRecord> {
+    match directory.find(name).await? {
+        Some(record) => Ok(record),
+        None => Err(Error::invalid(format!("there is no account {name}"))),
+    }
+}
+
+fn owner_keeps_all() -> Error {
+    Error::invalid("the owner always has all rights")
+}
+
+/// Changes the list of a share, as one entry in its log, if the right to do so is still there.
+async fn change_list(
+    share: &ResolvedMailbox,
+    change: impl Fn(&mut Acl) -> Result<()> + Send + Sync,
+) -> Result<()> {
+    let access = share.access;
+    let committed = share.account.commit(|state| {
+        if !access.rights(state).contains(Rights::ADMINISTER) {
+            return Err(Error::denied("you may no longer administer this mailbox"));
+        }
+        let before = state.acl();
+        let mut acl = before.clone();
+        change(&mut acl)?;
+        Ok((if acl == before { Vec::new() } else { vec![acl.event()] }, ()))
+    });
+    committed.await?;
+    Ok(())
+}

@@ -1,0 +1,13 @@
+//! What users do with mailboxes and messages, their own and others': what each operation does, and what it
+//! refuses.
+
+#[path = "operations/appending.rs"]
+mod appending;
+#[path = "operations/copies.rs"]
+mod copies;
+#[path = "operations/fixture.rs"]
+mod fixture;
+#[path = "operations/rights.rs"]
+mod rights;
+#[path = "operations/tree.rs"]
+mod tree;

@@ -1,0 +1,158 @@
+//! Two accounts in one store, and what their sessions would have.
+
+use std::sync::Arc;
+
+use sealpost_account::directory::{AccountName, AccountRecord, Directory, NewAccount, Quotas, Secret};
+use sealpost_account::rights::Rights;
+use sealpost_account::{Account, Accounts, Flags};
+use sealpost_base::{
+    AccountId, Budget, Error, FakeClock, Kind, Position, Random, SeededRandom, Timestamp, Uid, UidSet,
+};
+use sealpost_mailbox::append::{self, Append, AppendMemory};
+use sealpost_mailbox::quota::{QuotaHeadroom, UserQuota};
+use sealpost_mailbox::rights::{Granted, Grantee, RightsChange};
+use sealpost_mailbox::share::Sharing;
+use sealpost_mailbox::usage_tracker::UsageTracker;
+use sealpost_mailbox::{OpenedMailbox, Refusal, ResolvedMailbox, User};
+use sealpost_vault::Store;
+use sealpost_vault::entry::LogKey;
+use sealpost_vault::server_key::ServerKeys;
+
+/// The most bytes that a message may have in these tests.
+pub const MESSAGE_SIZE: u64 = 10_000;
+
+pub struct Fixture {
+    pub store: Store,
+    pub accounts: Accounts,
+    pub directory: Directory,
+    pub tracker: UsageTracker,
+    pub memory: AppendMemory,
+    random: Arc<SeededRandom>,
+    pub me: Member,
+    pub you: Member,
+}
+
+/// An account, and what its log may hold.
+pub struct Member {
+    pub record: AccountRecord,
+    pub account: Arc<Account>,
+    pub headroom: QuotaHeadroom,
+}
+
+impl Fixture {
+    pub async fn new() -> Self {
+        let random = Arc::new(SeededRandom::new(3));
+        let clock = Arc::new(FakeClock::new(Timestamp(1_700_000_000_000)));
+        let (store, key) = (Store::memory(), ServerKeys::generate(&*random));
+        let (shared, budget): (Arc<dyn Random>, _) = (random.clone(), Budget::new(64 << 20));
+        let log_key = LogKey::of(&key);
+        let accounts = Accounts::new(store.clone(), log_key, clock.clone(), shared, budget.clone());
+        let directory = Directory::new(store.clone(), key, clock, random.clone());
+        let tracker = UsageTracker::new(accounts.clone(), directory.clone());
+        let memory = AppendMemory::of(&budget);
+        let me = Member::new(&directory, &accounts, "me@localhost").await;
+        let you = Member::new(&directory, &accounts, "you@localhost").await;
+        Fixture { store, accounts, directory, tracker, memory, random, me, you }
+    }
+
+    pub fn user<'a>(&'a self, of: &'a Member) -> User<'a> {
+        User { accounts: &self.accounts, account: &of.account }
+    }
+
+    pub fn quota<'a>(&'a self, of: &'a Member) -> UserQuota<'a> {
+        let (directory, tracker) = (&self.directory, &self.tracker);
+        UserQuota { user: self.user(of), own: of.headroom, directory, tracker }
+    }
+
+    pub fn sharing<'a>(&'a self, of: &'a Member) -> Sharing<'a> {
+        Sharing {
+            user: self.user(of),
+            name: of.record.name.as_str(),
+            directory: &self.directory,
+            random: &*self.random,
+            usage: &self.tracker,
+            before: Timestamp(0),
+        }
+    }
+
+    /// Gives the other account these rights to one of my mailboxes, and no others.
+    pub async fn grant(&self, mailbox: &str, rights: &str) -> Granted {
+        let place = self.resolve(&self.me, mailbox).await;
+        let change = RightsChange::Replace(Rights::parse(rights).unwrap());
+        let granted = self.sharing(&self.me).grant(place, &account("you@localhost"), change).await.unwrap();
+        self.you.account.catch_up().await.unwrap();
+        granted
+    }
+
+    pub async fn resolve(&self, of: &Member, name: &str) -> ResolvedMailbox {
+        self.user(of).resolve(name).await.unwrap()
+    }
+
+    /// The name is no mailbox of that user's.
+    pub async fn is_missing(&self, of: &Member, name: &str) -> bool {
+        self.user(of).resolve(name).await.is_err_and(|error| error.kind() == Kind::NotFound)
+    }
+
+    pub async fn open(&self, of: &Member, name: &str) -> OpenedMailbox {
+        let ResolvedMailbox { account, mailbox, access, .. } = self.resolve(of, name).await;
+        let uid_validity = account.state().mailbox(mailbox).unwrap().uid_validity();
+        OpenedMailbox { account, mailbox, uid_validity, access }
+    }
+
+    /// Puts a message into a mailbox; the entry that placed it.
+    pub async fn append(&self, of: &Member, name: &str, flags: Flags) -> Result<Option<Position>, Refusal> {
+        let to = self.resolve(of, name).await.require(Rights::INSERT)?;
+        let mut append = Append::begin(&self.memory, to.clone(), 0, MESSAGE_SIZE);
+        append.message(&flags, Timestamp(0), 0)?;
+        append.expect(self.quota(of), MESSAGE.len() as u64).await?;
+        append.write(MESSAGE).await?;
+        append.complete(self.quota(of)).await?;
+        let (messages, _memory) = append.finish().await?;
+        Ok(append::place(self.quota(of), &to, messages, Default::default()).await?.alone)
+    }
+
+    /// The UIDs in a mailbox.
+    pub async fn uids(&self, of: &Member, name: &str) -> Vec<u32> {
+        let found = self.resolve(of, name).await;
+        let state = found.account.state();
+        found.mailbox_in(&state).unwrap().uids().iter().map(Uid::get).collect()
+    }
+}
+
+/// 18 bytes.
+pub const MESSAGE: &[u8] = b"Subject: x\r\n\r\nxy\r\n";
+
+impl Member {
+    async fn new(directory: &Directory, accounts: &Accounts, name: &str) -> Self {
+        let new = NewAccount::with_password(Secret::new(b"secret").unwrap());
+        let name = AccountName::parse(name).unwrap();
+        let (record, root) = directory.create(&name, new).await.unwrap();
+        let account = accounts.open(record.id, &root).await.unwrap();
+        Member { record, account, headroom: QuotaHeadroom::default() }
+    }
+
+    pub fn id(&self) -> AccountId {
+        self.record.id
+    }
+
+    /// Limits what its own log may hold.
+    pub fn limit(&mut self, limits: Quotas) {
+        self.headroom.limits = limits;
+    }
+}
+
+pub fn account(name: &str) -> Grantee {
+    Grantee::Account { name: AccountName::parse(name).unwrap(), negative: false }
+}
+
+pub fn uids(numbers: &[u32]) -> UidSet {
+    numbers.iter().filter_map(|n| Uid::new(*n)).collect()
+}
+
+/// The kind of a refusal that has no variant of its own.
+pub fn kind<T>(result: Result<T, impl Into<Refusal>>) -> Option<Kind> {
+    match result.map_err(Into::into) {
+        Err(Refusal::Error(error)) => Some(Error::kind(&error)),
+        _ => None,
+    }
+}

@@ -1,0 +1,116 @@
+//! Who may do what, and who may change that.
+
+use sealpost_account::SpecialUses;
+use sealpost_account::rights::Rights;
+use sealpost_base::Kind;
+use sealpost_mailbox::ops;
+use sealpost_mailbox::rights::{Granted, Grantee, RightsChange, access_list};
+
+use crate::fixture::{Fixture, account};
+
+const THEIRS: &str = "Other Users/me@localhost/Projects";
+
+async fn with_projects() -> Fixture {
+    let w = Fixture::new().await;
+    ops::create(w.sharing(&w.me), w.me.headroom, "Projects", SpecialUses::default()).await.unwrap();
+    w
+}
+
+#[tokio::test]
+async fn the_first_right_for_another_makes_a_share() {
+    let w = with_projects().await;
+    let place = w.resolve(&w.me, "Projects").await;
+    let nothing = RightsChange::Remove(Rights::READ);
+    let granted = w.sharing(&w.me).grant(place.clone(), &account("you@localhost"), nothing).await.unwrap();
+    assert_eq!(granted, Granted::InPlace, "a list without rights is none");
+    assert!(w.is_missing(&w.you, THEIRS).await);
+    assert_eq!(w.grant("Projects", "lr").await, Granted::Shared);
+    assert_eq!(w.resolve(&w.you, THEIRS).await.rights.to_string(), "lr");
+    assert_ne!(w.resolve(&w.me, "Projects").await.account.id(), place.account.id());
+    let add = RightsChange::Add(Rights::INSERT);
+    let place = w.resolve(&w.me, "Projects").await;
+    let granted = w.sharing(&w.me).grant(place, &account("you@localhost"), add).await.unwrap();
+    assert_eq!(granted, Granted::InPlace);
+    assert_eq!(w.resolve(&w.you, THEIRS).await.rights.to_string(), "lri");
+}
+
+#[tokio::test]
+async fn rights_of_owner_and_of_everybody_cannot_change() {
+    let w = with_projects().await;
+    w.grant("Projects", "lra").await;
+    // By the owner, and by another who may administer the mailbox.
+    for (who, name) in [(&w.me, "Projects"), (&w.you, THEIRS)] {
+        let grant = async |to: Grantee, change| {
+            let place = w.resolve(who, name).await;
+            w.sharing(who).grant(place, &to, change).await.map_err(|error| error.kind())
+        };
+        let (add, remove) = (RightsChange::Add(Rights::READ), RightsChange::Remove(Rights::READ));
+        assert_eq!(grant(account("me@localhost"), add).await, Ok(Granted::InPlace));
+        assert_eq!(grant(account("me@localhost"), remove).await, Err(Kind::Invalid));
+        assert_eq!(grant(Grantee::Anyone, add).await, Err(Kind::Invalid));
+        assert_eq!(grant(Grantee::Anyone, remove).await, Ok(Granted::InPlace));
+        assert_eq!(grant(account("nobody@localhost"), add).await, Err(Kind::Invalid));
+        let revoked = w.sharing(who).revoke(w.resolve(who, name).await, &account("me@localhost")).await;
+        assert_eq!(revoked.err().map(|error| error.kind()), Some(Kind::Invalid));
+    }
+}
+
+#[tokio::test]
+async fn who_may_not_administer_changes_no_rights_and_sees_none() {
+    let w = with_projects().await;
+    w.grant("Projects", "lr").await;
+    let place = w.resolve(&w.you, THEIRS).await;
+    let (sharing, to) = (w.sharing(&w.you), account("you@localhost"));
+    let add = RightsChange::Add(Rights::ALL);
+    assert_eq!(sharing.grant(place.clone(), &to, add).await.err().unwrap().kind(), Kind::Denied);
+    assert_eq!(sharing.revoke(place.clone(), &to).await.err().unwrap().kind(), Kind::Denied);
+    assert_eq!(sharing.grantable(place.clone(), &to).await.err().unwrap().kind(), Kind::Denied);
+    assert_eq!(access_list(place).err().unwrap().kind(), Kind::Denied);
+    let place = w.resolve(&w.you, "INBOX").await;
+    assert_eq!(access_list(place).unwrap().owner, None, "a mailbox of one's own");
+}
+
+#[tokio::test]
+async fn a_right_revoked_meanwhile_refuses_the_change() {
+    let w = with_projects().await;
+    w.grant("Projects", "lra").await;
+    let place = w.resolve(&w.you, THEIRS).await;
+    w.grant("Projects", "lr").await;
+    let add = RightsChange::Add(Rights::ALL);
+    let refused = w.sharing(&w.you).grant(place, &account("you@localhost"), add).await;
+    assert_eq!(refused.err().unwrap().kind(), Kind::Denied);
+}
+
+#[tokio::test]
+async fn what_is_revoked_is_gone_with_its_link() {
+    let w = with_projects().await;
+    w.grant("Projects", "lr").await;
+    let taken = Grantee::Account { name: w.you.record.name.clone(), negative: true };
+    let read = RightsChange::Replace(Rights::READ);
+    let place = w.resolve(&w.me, "Projects").await;
+    w.sharing(&w.me).grant(place.clone(), &taken, read).await.unwrap();
+    assert_eq!(w.resolve(&w.you, THEIRS).await.rights.to_string(), "l");
+    let list = access_list(place.clone()).unwrap();
+    assert_eq!(list.owner.as_deref(), Some("me@localhost"));
+    let entries: Vec<_> = list.entries.iter().map(|e| (e.negative, e.rights.to_string())).collect();
+    assert_eq!(entries, [(false, "lr".to_owned()), (true, "r".to_owned())]);
+    w.sharing(&w.me).revoke(place.clone(), &taken).await.unwrap();
+    assert_eq!(w.resolve(&w.you, THEIRS).await.rights.to_string(), "lr");
+    w.sharing(&w.me).revoke(place, &account("you@localhost")).await.unwrap();
+    assert!(w.is_missing(&w.you, THEIRS).await);
+    assert_eq!(w.you.account.state().links().count(), 0);
+}
+
+#[tokio::test]
+async fn grantable_are_all_rights_but_to_the_inbox() {
+    let w = with_projects().await;
+    let grantable = async |name: &str, to: Grantee| {
+        let found = w.sharing(&w.me).grantable(w.resolve(&w.me, name).await, &to).await.unwrap();
+        (found.always, found.each)
+    };
+    let (none, all) = (Rights::NONE, Rights::ALL);
+    assert_eq!(grantable("Projects", account("you@localhost")).await, (none, all));
+    assert_eq!(grantable("Projects", account("me@localhost")).await, (all, none));
+    assert_eq!(grantable("Projects", Grantee::Anyone).await, (none, none));
+    assert_eq!(grantable("inbox", account("you@localhost")).await, (none, none));
+}
