@@ -12,6 +12,7 @@ pub mod copy;
 pub mod cross_account_copy;
 pub mod flag_change;
 pub mod flags;
+pub mod lease;
 pub mod memory;
 pub mod opened;
 pub mod ops;
@@ -23,6 +24,7 @@ pub mod share;
 pub mod usage_tracker;
 
 pub use access::Access;
+pub use lease::Lease;
 pub use opened::{MailboxGone, OpenedMailbox};
 pub use refusal::Refusal;
 pub use resolve::{ResolvedMailbox, User};

@@ -7,6 +7,8 @@ mod appending;
 mod copies;
 #[path = "operations/fixture.rs"]
 mod fixture;
+#[path = "operations/leases.rs"]
+mod leases;
 #[path = "operations/rights.rs"]
 mod rights;
 #[path = "operations/tree.rs"]

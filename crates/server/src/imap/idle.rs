@@ -17,12 +17,12 @@ impl Session {
         let deadline = self.connection.idle_deadline();
         let mut keep_alive = KeepAlive::new(self.ctx.settings.timeouts.imap_keep_alive);
         loop {
-            let bells = self.bells();
+            let watchers = self.watchers();
             self.tell(&Telling::everything()).await?;
             if !self.connection.out().is_empty() {
                 keep_alive.said();
             }
-            let event = self.next_or_rung(deadline, bells, Some(&mut keep_alive)).await?;
+            let event = self.next_or_rung(deadline, watchers, Some(&mut keep_alive)).await?;
             let Some(event) = event else { continue };
             // Whoever cannot be told now is told with the next command.
             if let Err(error) = Box::pin(self.wake()).await {

@@ -129,12 +129,12 @@ impl Session {
         }
         let deadline = self.connection.idle_deadline();
         loop {
-            let bells = self.bells();
+            let watchers = self.watchers();
             // RFC 5465 §6.1.2: whoever counts messages is told of expunges when a command allows for it.
             let delayed = self.watch.as_ref().is_some_and(|watch| watch.selected.delayed);
             Box::pin(self.tell(&Telling { expunges: !delayed, ..Telling::default() })).await?;
             self.tell_modseq_alone();
-            if let Some(event) = self.next_or_rung(deadline, bells, None).await? {
+            if let Some(event) = self.next_or_rung(deadline, watchers, None).await? {
                 return Ok(event);
             }
         }

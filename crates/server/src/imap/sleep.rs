@@ -1,5 +1,6 @@
 //! Waiting for a client without holding its account: a session that waits keeps what opens the account again, and what
-//! its client knows of the selected mailbox; the account itself may be unloaded meanwhile.
+//! its client knows of the selected mailbox; the account itself may be unloaded meanwhile. What is kept is a lease
+//! ([`sealpost_mailbox::lease`]).
 //!
 //! Asleep, a session has neither [`Session::account`] nor [`Session::view`], so nothing can use them by mistake. It wakes when
 //! the client sends something, or when the log of an account that it listens to has grown; then it opens the accounts
@@ -9,12 +10,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::{BoxFuture, select_all};
-use sealpost_account::{Account, Bell, Ticket};
+use futures::future::BoxFuture;
+use sealpost_account::{Account, Ticket};
 use sealpost_base::Error;
 use sealpost_imap::server::Event;
 use sealpost_imap::types::{Command, CommandBody, Status};
-use tokio::time::{Instant, sleep, sleep_until};
+use sealpost_mailbox::lease::{Lease, LogWatchers};
+use tokio::time::{Instant, sleep_until};
 
 use super::connection::End;
 use super::reply::Failure;
@@ -24,27 +26,10 @@ use super::view::View;
 /// How long a session that could not be woken waits before it is tried again.
 const RETRY: Duration = Duration::from_secs(2);
 
-/// How long a session that waits keeps its accounts while many are loaded: a client that sends several commands in a row finds them
-/// loaded.
-const BRIEFLY: Duration = Duration::from_millis(50);
-
 /// What a session keeps of its accounts.
 pub(super) struct Asleep {
-    account: Ticket,
-    view: Option<View<Ticket>>,
-}
-
-/// The bells of the accounts that a session looks at, as they were before it looked.
-pub(super) struct Bells(Vec<Bell>);
-
-impl Bells {
-    /// Ends when one of them rings.
-    async fn rung(&self) {
-        if self.0.is_empty() {
-            std::future::pending::<()>().await;
-        }
-        select_all(self.0.iter().map(|bell| Box::pin(bell.rung()))).await;
-    }
+    accounts: Lease<Ticket>,
+    view: Option<View<()>>,
 }
 
 /// When a client that hears nothing is told that the server is still there.
@@ -81,12 +66,12 @@ enum Why {
 }
 
 impl Session {
-    /// The bells of all accounts that this session looks at. To be made before it looks, so that a change meanwhile rings.
-    pub(super) fn bells(&self) -> Bells {
-        let own = self.account.as_ref().map(|account| account.bell());
-        let viewed = self.view.as_ref().map(|view| view.account().bell());
+    /// What tells of changes in all logs that this session looks at. To be made before it looks, so that a change meanwhile
+    /// is told.
+    pub(super) fn watchers(&self) -> LogWatchers {
+        let lease = lease_on(self.account.as_ref(), self.view.as_ref());
         let shared = self.watch.iter().flat_map(|watch| watch.shared_bells().cloned());
-        Bells(own.into_iter().chain(viewed).chain(shared).collect())
+        LogWatchers::new(lease.iter().flat_map(Lease::watchers).chain(shared))
     }
 
     /// The next input of somebody who is not told of anything meanwhile. The session may be asleep then.
@@ -94,8 +79,8 @@ impl Session {
         if self.account.is_some() && !self.connection.has_input() {
             self.connection.check_standing()?;
             let deadline = self.connection.idle_deadline();
-            let let_go = let_go(self);
-            if let Some(event) = self.connection.next_unless(deadline, let_go).await? {
+            let release = self.release_due();
+            if let Some(event) = self.connection.next_unless(deadline, release).await? {
                 return Ok(event);
             }
             self.fall_asleep();
@@ -108,19 +93,19 @@ impl Session {
     pub(super) async fn next_or_rung(
         &mut self,
         deadline: Instant,
-        bells: Bells,
+        watchers: LogWatchers,
         mut keep_alive: Option<&mut KeepAlive>,
     ) -> Result<Option<Event>, End> {
         let mut retry = None;
         loop {
             let mut why = Why::Rung;
-            let let_go = self.account.is_some().then(|| let_go(self));
+            let release = self.release_due();
             // Boxed, as what it waits for: each would be in the session's task several times over.
             let interrupt = Box::pin(async {
                 // After a failure the bell has rung already.
                 let rung = async {
                     match retry {
-                        None => bells.rung().await,
+                        None => watchers.notified().await,
                         Some(at) => sleep_until(at).await,
                     }
                 };
@@ -130,17 +115,11 @@ impl Session {
                         None => std::future::pending().await,
                     }
                 };
-                let let_go = async {
-                    match let_go {
-                        Some(let_go) => let_go.await,
-                        None => std::future::pending().await,
-                    }
-                };
                 why = tokio::select! {
                     biased;
                     () = rung => Why::Rung,
                     () = silent => Why::Silent,
-                    () = let_go => Why::LetGo,
+                    () = release => Why::LetGo,
                 };
             });
             if let Some(event) = self.connection.next_unless(deadline, interrupt).await? {
@@ -169,8 +148,8 @@ impl Session {
 
     /// Between two commands: lets go of the accounts if others wait for the room of one of them.
     pub(super) fn give_way(&mut self) {
-        let viewed = self.view.as_ref().map(|view| view.account());
-        if self.account.iter().chain(viewed).any(|account| account.is_leaving()) {
+        let lease = lease_on(self.account.as_ref(), self.view.as_ref());
+        if lease.is_some_and(|lease| lease.is_wanted()) {
             self.fall_asleep();
         }
     }
@@ -178,44 +157,46 @@ impl Session {
     /// Lets go of the accounts.
     fn fall_asleep(&mut self) {
         self.note_usage();
-        let Some(account) = self.account.take() else { return };
+        let lease = lease_on(self.account.as_ref(), self.view.as_ref());
+        let Some(accounts) = lease.map(Lease::release) else { return };
+        self.account = None;
         let view = self.view.take().map(View::let_go);
-        self.asleep = Some(Box::new(Asleep { account: account.ticket(), view }));
+        self.asleep = Some(Box::new(Asleep { accounts, view }));
     }
 
     /// Holds the accounts again, with everything that this process knows to be in their logs.
     ///
     /// # Errors
-    /// As [`sealpost_account::Accounts::reopen`]; the session is asleep still, or was awake and is.
+    /// As [`Lease::reopen`]; the session is asleep still, or was awake and is.
     pub(super) async fn wake(&mut self) -> Result<(), Error> {
-        let Some(asleep) = &self.asleep else { return self.read_on().await };
-        let accounts = &self.ctx.accounts;
-        let account = accounts.reopen_in_turn(&asleep.account).await?;
-        let viewed = match &asleep.view {
-            Some(view) => Some(accounts.reopen(view.ticket()).await?),
-            None => None,
+        let Some(asleep) = &self.asleep else {
+            return match lease_on(self.account.as_ref(), self.view.as_ref()) {
+                Some(lease) => lease.catch_up().await,
+                None => Ok(()),
+            };
         };
+        let Lease { own, others } = asleep.accounts.reopen(&self.ctx.accounts).await?;
         if let Some(asleep) = self.asleep.take() {
-            self.account = Some(account);
-            self.view = asleep.view.zip(viewed).map(|(view, account)| view.hold(account));
+            self.account = Some(own);
+            self.view = asleep.view.zip(others.into_iter().next()).map(|(view, account)| view.hold(account));
         }
         Ok(())
+    }
+
+    /// Ends when a session that waits is to let go of its accounts; never if it has none.
+    fn release_due(&self) -> BoxFuture<'static, ()> {
+        let lease = lease_on(self.account.as_ref(), self.view.as_ref());
+        let (accounts, keep) = (self.ctx.accounts.clone(), self.ctx.settings.timeouts.imap_hibernate);
+        match lease {
+            Some(lease) => Box::pin(lease.release_due(accounts, keep)),
+            None => Box::pin(std::future::pending()),
+        }
     }
 
     /// Counts what is kept of the selected mailbox, if that is much.
     pub(super) fn weigh_view(&mut self) -> Result<(), End> {
         let Some(view) = &mut self.view else { return Ok(()) };
         if view.weigh(&self.ctx.accounts) { Ok(()) } else { Err(End::Crowded) }
-    }
-
-    async fn read_on(&self) -> Result<(), Error> {
-        if let Some(account) = &self.account {
-            account.catch_up().await?;
-        }
-        if let Some(view) = &self.view {
-            view.account().catch_up().await?;
-        }
-        Ok(())
     }
 
     /// What came while the session was asleep, which it still is: the account cannot be opened. `None`: it was answered.
@@ -236,31 +217,7 @@ impl Session {
     }
 }
 
-/// Ends when a session that waits is to let go of its accounts: after a moment in which nothing happened, a shorter one if many
-/// are loaded, at once if they take more than half of the room, and as soon as others need it.
-fn let_go(session: &Session) -> BoxFuture<'static, ()> {
-    let ctx = session.ctx.clone();
-    let account = session.account.clone();
-    let viewed = session.view.as_ref().map(|view| view.account().clone());
-    Box::pin(async move {
-        let mut moment = ctx.settings.timeouts.imap_hibernate;
-        let accounts = &ctx.accounts;
-        if moment.is_zero() || accounts.are_short() || accounts.have_little_room() {
-            return;
-        }
-        if !accounts.have_ample_room() {
-            moment = moment.min(BRIEFLY);
-        }
-        let wanted = |account: Option<Arc<Account>>| async move {
-            match account {
-                Some(account) => account.wanted().await,
-                None => std::future::pending().await,
-            }
-        };
-        tokio::select! {
-            () = sleep(moment) => {}
-            () = wanted(account) => {}
-            () = wanted(viewed) => {}
-        }
-    })
+/// The accounts that a session holds: its user's own, and that of the selected mailbox.
+fn lease_on(account: Option<&Arc<Account>>, view: Option<&View>) -> Option<Lease> {
+    Some(Lease::new(account?.clone(), view.map(|view| view.account().clone())))
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use sealpost_account::rights::Rights;
 use sealpost_account::state::Mailbox;
-use sealpost_account::{Account, AccountState, Accounts, Charge, Ticket};
+use sealpost_account::{Account, AccountState, Accounts, Charge};
 use sealpost_base::{MailboxId, ModSeq, Position, Uid, UidSet, UidValidity};
 use sealpost_mailbox::changes::{self, Part};
 use sealpost_mailbox::memory::SMALL_SETS;
@@ -21,7 +21,7 @@ use super::flags::Listed;
 
 /// The selected mailbox as the client knows it.
 ///
-/// While its session is asleep it has a [`Ticket`] instead of the account.
+/// While its session is asleep it has no account.
 pub(super) struct View<A = Arc<Account>> {
     account: A,
     access: Access,
@@ -394,18 +394,12 @@ impl View {
 
 impl View {
     /// Lets go of the account.
-    pub(super) fn let_go(self) -> View<Ticket> {
-        let ticket = self.account.ticket();
-        self.with(ticket)
+    pub(super) fn let_go(self) -> View<()> {
+        self.with(())
     }
 }
 
-impl View<Ticket> {
-    /// What opens the account again.
-    pub(super) fn ticket(&self) -> &Ticket {
-        &self.account
-    }
-
+impl View<()> {
     /// The same, holding the account again.
     pub(super) fn hold(self, account: Arc<Account>) -> View {
         self.with(account)

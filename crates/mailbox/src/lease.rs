@@ -1,0 +1,114 @@
+//! Leases on loaded accounts: whoever waits for a client, or for news, gives the memory of its accounts back and
+//! keeps what opens them again (`docs/decisions/0022-memory.md`).
+//!
+//! A lease is of all accounts that a user looks at: the user's own, and the logs of shared mailboxes. They are
+//! released together, and opened again together or not at all. What waits meanwhile hears of new entries in the
+//! logs from [`LogWatchers`], whether or not the accounts are loaded.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::select_all;
+use sealpost_account::{Account, Accounts, Bell, Ticket};
+use sealpost_base::Result;
+use tokio::time::sleep;
+
+/// How long accounts are kept that only wait while many are loaded: a client that sends several commands in a
+/// row finds them loaded.
+const BRIEFLY: Duration = Duration::from_millis(50);
+
+/// Accounts that are held, or with [`Ticket`] released.
+pub struct Lease<A = Arc<Account>> {
+    /// The user's own.
+    pub own: A,
+    /// Others that the user looks at. Each of them may be the user's own too.
+    pub others: Vec<A>,
+}
+
+/// What tells of new entries in several logs: those after the states that their accounts had.
+pub struct LogWatchers(Vec<Bell>);
+
+impl LogWatchers {
+    /// All of these.
+    pub fn new(watchers: impl IntoIterator<Item = Bell>) -> Self {
+        LogWatchers(watchers.into_iter().collect())
+    }
+
+    /// Ends when one of the logs has such an entry; never if there are no logs.
+    pub async fn notified(&self) {
+        if self.0.is_empty() {
+            std::future::pending::<()>().await;
+        }
+        select_all(self.0.iter().map(|watcher| Box::pin(watcher.rung()))).await;
+    }
+}
+
+impl Lease {
+    /// On a user's own account, and on another one that the user looks at.
+    pub fn new(own: Arc<Account>, other: Option<Arc<Account>>) -> Self {
+        Lease { own, others: other.into_iter().collect() }
+    }
+
+    /// What tells of entries after the states of the accounts as they are now. To be made before the states are
+    /// looked at, so that nothing is missed.
+    pub fn watchers(&self) -> impl Iterator<Item = Bell> {
+        self.all().map(|account| account.bell())
+    }
+
+    /// Whether others wait for the memory of one of the accounts: who is between two commands releases them.
+    pub fn is_wanted(&self) -> bool {
+        self.all().any(|account| account.is_leaving())
+    }
+
+    /// Ends when who only waits has to release the accounts: after `keep`, sooner if many accounts are loaded, at
+    /// once if loaded accounts take more than half of their memory, and as soon as others need it. It holds the
+    /// accounts until then.
+    pub async fn release_due(self, accounts: Accounts, keep: Duration) {
+        if keep.is_zero() || accounts.are_short() || accounts.have_little_room() {
+            return;
+        }
+        let keep = if accounts.have_ample_room() { keep } else { keep.min(BRIEFLY) };
+        let wanted = select_all(self.all().map(|account| Box::pin(account.wanted())));
+        tokio::select! {
+            () = sleep(keep) => {}
+            _ = wanted => {}
+        }
+    }
+
+    /// Gives the accounts back.
+    pub fn release(self) -> Lease<Ticket> {
+        let ticket = |account: &Arc<Account>| account.ticket();
+        Lease { own: ticket(&self.own), others: self.others.iter().map(ticket).collect() }
+    }
+
+    /// Reads what this process knows to be in the logs and the states do not have yet.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub async fn catch_up(&self) -> Result<()> {
+        for account in self.all() {
+            account.catch_up().await?;
+        }
+        Ok(())
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Arc<Account>> {
+        [&self.own].into_iter().chain(&self.others)
+    }
+}
+
+impl Lease<Ticket> {
+    /// Opens the accounts again, with everything that this process knows to be in their logs. If others wait for
+    /// the memory of the user's own account, it is their turn first.
+    ///
+    /// # Errors
+    /// As [`Accounts::reopen`]; none of them is held then.
+    pub async fn reopen(&self, accounts: &Accounts) -> Result<Lease> {
+        let own = accounts.reopen_in_turn(&self.own).await?;
+        let mut others = Vec::with_capacity(self.others.len());
+        for ticket in &self.others {
+            others.push(accounts.reopen(ticket).await?);
+        }
+        Ok(Lease { own, others })
+    }
+}
