@@ -1,5 +1,4 @@
-//! What changed in a mailbox since a client knew it: messages that went, and messages that changed, some at a
-//! time.
+//! What changed in a mailbox since a client knew it: messages that came, changed and went, some at a time.
 //!
 //! Every second message of a large mailbox may have changed, which is a set of as many ranges, and a client
 //! takes as long as it likes to hear of them. So a session never holds more than a part of such a set: the
@@ -13,6 +12,29 @@ const RANGES: usize = 512;
 /// Rows that changed which are looked at for one part, whether or not they are kept: others have their turn
 /// then.
 const ROWS: usize = 4096;
+
+/// Up to where a client knows a mailbox. The two positions differ while expunges are held back from it
+/// (RFC 3501 §7.4.1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KnownUpTo {
+    /// It knows the flags of its messages up to this change.
+    pub flags: ModSeq,
+    /// It knows which messages are gone up to this change.
+    pub expunges: ModSeq,
+    /// It knows of messages below this UID.
+    pub uid_next: Uid,
+}
+
+/// What changed in a mailbox.
+#[derive(Debug, Default)]
+pub struct MailboxChanges {
+    /// Messages that are new.
+    pub created: UidSet,
+    /// The first part of the messages that changed. The next ones are [`updated`].
+    pub updated: Part,
+    /// Messages that are gone, among those that the client has.
+    pub destroyed: UidSet,
+}
 
 /// Some of the messages that changed.
 #[derive(Debug, Default)]
@@ -30,10 +52,40 @@ impl Part {
     }
 }
 
-/// The first of the rows that changed which are to be kept.
-pub fn part(changed: impl Iterator<Item = Row>, keep: impl Fn(&Row) -> bool) -> Part {
+/// What changed in a mailbox of which a client has the messages `has`. Of those that changed, `keep` says which
+/// are news to it.
+pub fn since(
+    mailbox: &Mailbox,
+    known: KnownUpTo,
+    has: &UidSet,
+    keep: impl Fn(&Row) -> bool,
+) -> MailboxChanges {
+    let mut changes = MailboxChanges::default();
+    let highest = mailbox.highest_modseq();
+    if highest > known.expunges {
+        changes.destroyed = vanished_since(mailbox, known.expunges, has);
+    }
+    if highest > known.flags {
+        changes.updated = updated(mailbox, known.flags, Uid::MIN, Some(known.uid_next), keep);
+    }
+    if mailbox.uid_next() > known.uid_next {
+        changes.created = mailbox.uids_from(known.uid_next);
+    }
+    changes
+}
+
+/// A part of the messages that changed after `since`: from one UID on, and below another if there is one. `keep`
+/// says which are news.
+pub fn updated(
+    mailbox: &Mailbox,
+    since: ModSeq,
+    from: Uid,
+    below: Option<Uid>,
+    keep: impl Fn(&Row) -> bool,
+) -> Part {
+    let changed = mailbox.changed_since_from(since, from);
     let mut part = Part::default();
-    for (looked, row) in changed.enumerate() {
+    for (looked, row) in changed.take_while(|row| below.is_none_or(|below| row.uid < below)).enumerate() {
         if looked == ROWS || part.uids.range_count() == RANGES {
             part.next = Some(row.uid);
             break;

@@ -22,6 +22,7 @@ pub mod resolve;
 pub mod rights;
 pub mod share;
 pub mod usage_tracker;
+pub mod watch;
 
 pub use access::Access;
 pub use lease::Lease;

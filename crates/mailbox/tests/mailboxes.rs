@@ -1,4 +1,4 @@
-//! What protocols decide with: names, rights, changes of flags, copies, quota, and what went.
+//! What protocols decide with: names, rights, changes of flags, quota.
 
 use std::sync::Arc;
 
@@ -10,9 +10,9 @@ use sealpost_base::{
     AccountId, Budget, FakeClock, Kind, MemoryDivision, ModSeq, Position, Random, SeededRandom, Timestamp,
     Uid, UidSet,
 };
+use sealpost_mailbox::User;
 use sealpost_mailbox::flag_change::{FlagChange, FlagsChanged};
 use sealpost_mailbox::quota::{OverQuota, QuotaHeadroom};
-use sealpost_mailbox::{User, changes};
 use sealpost_vault::entry::LogKey;
 use sealpost_vault::{RootKey, Store};
 
@@ -133,19 +133,6 @@ async fn a_change_does_what_the_rights_let_it() {
     assert!(matches!(&events[..], [Event::FlagsStored { flags, .. }] if flags.system == SystemFlags::SEEN));
     let denied = w.decide(&flag(&[1], SystemFlags::DRAFT), Rights::SEEN).err().unwrap();
     assert_eq!(denied.kind(), Kind::Denied);
-}
-
-#[tokio::test]
-async fn what_went_since_a_position_is_known() {
-    let w = Fixture::with(5).await;
-    let (inbox, since) = (w.account.state().inbox().id(), w.account.state().position());
-    w.commit(vec![Event::Expunged { mailbox: inbox, uids: uids(&[2, 4]) }]).await;
-    let state = w.account.state();
-    let gone = |since, among: &[u32]| changes::vanished_since(state.inbox(), since, &uids(among));
-    assert_eq!(gone(since, &[1, 2, 3]), uids(&[2]));
-    assert_eq!(gone(state.position(), &[1, 2, 3, 4]), uids(&[]));
-    let changed = state.inbox().changed_since(since);
-    assert!(changes::part(changed, |_| true).is_empty(), "those that stay did not change");
 }
 
 #[tokio::test]

@@ -3,6 +3,8 @@
 
 #[path = "operations/appending.rs"]
 mod appending;
+#[path = "operations/changes.rs"]
+mod changes;
 #[path = "operations/copies.rs"]
 mod copies;
 #[path = "operations/fixture.rs"]
@@ -13,3 +15,5 @@ mod leases;
 mod rights;
 #[path = "operations/tree.rs"]
 mod tree;
+#[path = "operations/watching.rs"]
+mod watching;

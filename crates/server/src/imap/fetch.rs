@@ -208,7 +208,7 @@ impl Session {
         let view = self.view()?;
         let state = view.account().state();
         let mailbox = view.mailbox_in(&state).map_err(|_| End::MailboxGone)?;
-        Ok(changes::part(mailbox.changed_since_from(since, from), |row| targets.contains(row.uid)))
+        Ok(changes::updated(mailbox, since, from, None, |row| targets.contains(row.uid)))
     }
 
     /// How many of the messages are gone.

@@ -148,7 +148,7 @@ impl Session {
         if !watch.groups.any() {
             return Ok(());
         }
-        let changed = account.state().position() != watch.known.position;
+        let changed = account.state().position() != watch.known.position();
         if changed && self.watch_shares().await.is_err() {
             return self.overflow();
         }
@@ -157,7 +157,7 @@ impl Session {
         let events = {
             let state = account.state();
             // One entry since the client was told last: that of its own command.
-            let own = is_own(&self.own, account.id(), watch.known.position, state.position());
+            let own = is_own(&self.own, account.id(), watch.known.position(), state.position());
             let Watch { groups, known, .. } = &mut **watch;
             let metadata = known.metadata(&state, groups);
             let events = known.update(&state, groups, selected);

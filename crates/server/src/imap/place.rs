@@ -3,12 +3,9 @@
 use std::sync::Arc;
 
 use sealpost_account::Account;
-use sealpost_account::rights::Rights;
-use sealpost_account::share::Link;
-use sealpost_base::{MailboxId, Result};
+use sealpost_base::Result;
 use sealpost_imap::types::Mailbox;
-use sealpost_mailbox::Access;
-use sealpost_mailbox::resolve::{self, LinkRights, ResolvedMailbox, User, is_missing};
+use sealpost_mailbox::resolve::{LinkRights, ResolvedMailbox, User, is_missing};
 
 use super::reply::{Failure, Reply};
 use super::session::Session;
@@ -43,16 +40,6 @@ impl Session {
     /// What the store says. A share that is damaged is listed, and says so when it is opened.
     pub(super) async fn links(&self) -> Result<LinkRights, Failure> {
         Ok(self.resolver()?.links().await?)
-    }
-
-    /// Opens a share and says what may be done there: see [`resolve::follow`].
-    pub(super) async fn follow(
-        &self,
-        own: &Account,
-        mailbox: MailboxId,
-        link: &Link,
-    ) -> Result<(Arc<Account>, Access, Rights)> {
-        resolve::follow(&self.ctx.accounts, own, mailbox, link).await
     }
 
     /// This session's user.

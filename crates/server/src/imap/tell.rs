@@ -294,7 +294,7 @@ impl Session {
             let part = {
                 let state = view.account().state();
                 let mailbox = view.mailbox_in(&state).map_err(|_| End::MailboxGone)?;
-                changes::part(mailbox.changed_since_from(since, from), |row| among.contains(row.uid))
+                changes::updated(mailbox, since, from, None, |row| among.contains(row.uid))
             };
             next = part.next;
             self.tell_rows(&part.uids, Items::Flags, true).await?;

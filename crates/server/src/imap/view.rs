@@ -9,10 +9,10 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use sealpost_account::rights::Rights;
-use sealpost_account::state::Mailbox;
+use sealpost_account::state::{Mailbox, Row};
 use sealpost_account::{Account, AccountState, Accounts, Charge};
 use sealpost_base::{MailboxId, ModSeq, Position, Uid, UidSet, UidValidity};
-use sealpost_mailbox::changes::{self, Part};
+use sealpost_mailbox::changes::{self, KnownUpTo, MailboxChanges, Part};
 use sealpost_mailbox::memory::SMALL_SETS;
 use sealpost_mailbox::{Access, MailboxGone, OpenedMailbox, opened};
 
@@ -268,27 +268,27 @@ impl View {
     ) -> Result<Changes, MailboxGone> {
         let mailbox = self.mailbox_in(state)?;
         let highest = mailbox.highest_modseq();
-        let mut changes = Changes::default();
-        let mut delayed = false;
-        if highest > self.told_expunges {
-            let gone = self.gone(mailbox);
-            delayed = !expunges && !gone.is_empty();
-            if expunges {
-                changes.numbers = self.take_out(&gone);
-                changes.expunged = gone;
-            }
+        let up_to = KnownUpTo { flags: self.told, expunges: self.told_expunges, uid_next: self.uid_next };
+        let MailboxChanges { created, updated, destroyed } =
+            changes::since(mailbox, up_to, &self.uids, |row| self.is_news(row, known));
+        let delayed = !expunges && !destroyed.is_empty();
+        let mut changes = Changes {
+            arrived: created,
+            flags: updated,
+            since: self.told,
+            below: Some(self.uid_next),
+            ..Changes::default()
+        };
+        if expunges {
+            changes.numbers = self.take_out(&destroyed);
+            changes.expunged = destroyed;
         }
-        if highest > self.told {
-            (changes.since, changes.below) = (self.told, Some(self.uid_next));
-            changes.flags = self.flags_changed(mailbox, self.told, Uid::MIN, changes.below, known);
-            // Of very many it is not looked whether all are known: to be frozen is never wrong.
-            if !flags && !changes.flags.is_empty() {
-                self.frozen = true;
-                changes.flags = Part::default();
-            }
+        // Of very many it is not looked whether all are known: to be frozen is never wrong.
+        if !flags && !changes.flags.is_empty() {
+            self.frozen = true;
+            changes.flags = Part::default();
         }
         if mailbox.uid_next() > self.uid_next {
-            changes.arrived = mailbox.uids_from(self.uid_next);
             self.uids = self.uids.union(&changes.arrived);
             self.uid_next = mailbox.uid_next();
         }
@@ -355,13 +355,13 @@ impl View {
         below: Option<Uid>,
         known: &Told,
     ) -> Part {
-        let changed = mailbox
-            .changed_since_from(since, from)
-            .take_while(|row| below.is_none_or(|below| row.uid < below));
-        changes::part(changed, |row| {
-            let is_new = row.modseq > known.position || !known.uids.contains(row.uid);
-            is_new && self.uids.contains(row.uid)
-        })
+        changes::updated(mailbox, since, from, below, |row| self.is_news(row, known))
+    }
+
+    /// Whether a change of that message has to be told.
+    fn is_news(&self, row: &Row, known: &Told) -> bool {
+        let is_new = row.modseq > known.position || !known.uids.contains(row.uid);
+        is_new && self.uids.contains(row.uid)
     }
 
     /// The HIGHESTMODSEQ up to which the client was told everything: flags, expunges and arrivals. At least 1, which

@@ -5,34 +5,14 @@ use std::collections::BTreeMap;
 use sealpost_account::AccountState;
 use sealpost_account::metadata::Holder;
 use sealpost_account::state::Mailbox;
-use sealpost_base::{MailboxId, ModSeq, Position, Uid, UidValidity, limits};
+use sealpost_base::{MailboxId, Position, limits};
+use sealpost_mailbox::watch::{KnownMailboxes, MessagesChange, Observed, TooMany, TreeChange};
 
-use super::groups::{Groups, Wanted, name_bytes};
+use super::groups::{Groups, Wanted};
 
 /// The mailboxes of one account as the client knows them.
 #[derive(Debug, Default)]
-pub(super) struct Known {
-    /// The state that was looked at last.
-    pub(super) position: Position,
-    mailboxes: BTreeMap<MailboxId, Entry>,
-    /// The names among those asked about that are subscribed to, sorted; such a mailbox need not exist
-    /// (RFC 3501 §6.3.6).
-    subscribed: Vec<String>,
-}
-
-/// A mailbox as the client knows it.
-#[derive(Debug, Clone)]
-pub(super) struct Entry {
-    pub(super) name: String,
-    pub(super) subscribed: bool,
-    uid_validity: UidValidity,
-    uid_next: Uid,
-    messages: usize,
-    unseen: usize,
-    highest_modseq: ModSeq,
-    /// Its messages are in another log.
-    link: bool,
-}
+pub(super) struct Known(KnownMailboxes);
 
 /// Something to be told.
 #[derive(Debug, PartialEq, Eq)]
@@ -65,69 +45,56 @@ pub(super) enum Event {
 #[derive(Debug)]
 pub(super) struct Overflow;
 
-impl Entry {
-    pub(super) fn new(state: &AccountState, mailbox: &Mailbox) -> Self {
-        Entry {
-            name: mailbox.name().to_owned(),
-            subscribed: state.is_subscribed(mailbox.name()),
-            uid_validity: mailbox.uid_validity(),
-            uid_next: mailbox.uid_next(),
-            messages: mailbox.len(),
-            unseen: mailbox.unseen(),
-            highest_modseq: mailbox.highest_modseq(),
-            link: mailbox.link().is_some(),
-        }
+impl From<TooMany> for Overflow {
+    fn from(TooMany: TooMany) -> Self {
+        Overflow
+    }
+}
+
+impl Observed for Groups {
+    fn mailbox(&self, name: &str, subscribed: bool) -> bool {
+        self.wanted(name, subscribed).any()
     }
 
-    /// The mailbox of a share as it is, under the name it has for this client.
-    pub(super) fn of_share(share: &AccountState, name: String, subscribed: bool) -> Self {
-        Entry { name, subscribed, ..Entry::new(share, share.inbox()) }
+    fn subscription(&self, name: &str) -> bool {
+        self.wanted(name, true).subscriptions
     }
 
-    /// The same under another name.
-    pub(super) fn named(self, name: String) -> Self {
-        Entry { name, ..self }
+    fn most(&self) -> usize {
+        limits::NOTIFY_MAILBOXES
     }
 }
 
 impl Known {
     /// The mailboxes as they are, all known.
     pub(super) fn new(state: &AccountState, groups: &Groups) -> Result<Self, Overflow> {
-        let mut known = Known { position: state.position(), ..Known::default() };
-        for mailbox in state.mailboxes() {
-            if groups.wanted_in(state, mailbox.name()).any() {
-                known.watch(Entry::new(state, mailbox), mailbox.id())?;
-            }
-        }
-        known.subscribed = subscribed(state, groups)?;
-        Ok(known)
+        Ok(Known(KnownMailboxes::new(state, groups)?))
+    }
+
+    /// The state that was looked at last.
+    pub(super) fn position(&self) -> Position {
+        self.0.position()
     }
 
     /// What is kept of them, in bytes.
     pub(super) fn bytes(&self) -> usize {
-        let entries = self.mailboxes.values().map(|entry| size_of::<Entry>() + name_bytes(&entry.name));
-        entries.sum::<usize>() + self.subscribed.iter().map(|name| name_bytes(name)).sum::<usize>()
-    }
-
-    fn watch(&mut self, entry: Entry, id: MailboxId) -> Result<(), Overflow> {
-        self.mailboxes.insert(id, entry);
-        if self.mailboxes.len() > limits::NOTIFY_MAILBOXES { Err(Overflow) } else { Ok(()) }
+        self.0.bytes()
     }
 
     /// The names of the mailboxes that are known, and what is wanted of each; without that of `selected`.
     pub(super) fn mailboxes(&self, groups: &Groups, selected: Option<MailboxId>) -> Vec<(String, Wanted)> {
-        let others = self.mailboxes.iter().filter(|(id, e)| selected != Some(**id) && !e.link);
-        others.map(|(_, e)| (e.name.clone(), groups.wanted(&e.name, e.subscribed))).collect()
+        let others = self.0.mailboxes().filter(|(id, known)| selected != Some(*id) && !known.link);
+        others.map(|(_, known)| (known.name.clone(), groups.wanted(&known.name, known.subscribed))).collect()
     }
 
     /// What has to be told of metadata. To be asked before [`Known::update`].
     pub(super) fn metadata(&self, state: &AccountState, groups: &Groups) -> Result<Vec<Event>, Overflow> {
-        if state.position() == self.position {
+        if state.position() == self.position() {
             return Ok(Vec::new());
         }
         let mut changed: BTreeMap<Option<String>, Vec<String>> = BTreeMap::new();
         // What is forgotten cannot be told, and what was removed must be (RFC 5465 §5.6).
-        for change in state.metadata_changes(self.position).ok_or(Overflow)? {
+        for change in state.metadata_changes(self.position()).ok_or(Overflow)? {
             let mailbox = match change.holder {
                 Holder::Server if groups.server_metadata => None,
                 Holder::Server => continue,
@@ -152,73 +119,53 @@ impl Known {
         groups: &Groups,
         selected: Option<MailboxId>,
     ) -> Result<Vec<Event>, Overflow> {
-        let mut events = Vec::new();
-        if state.position() == self.position {
-            return Ok(events);
-        }
-        self.position = state.position();
-        let mut before = std::mem::take(&mut self.mailboxes);
-        let mut renamed: Vec<(String, String)> = Vec::new();
-        for mailbox in state.mailboxes() {
-            let now = Entry::new(state, mailbox);
-            let was = before.remove(&mailbox.id());
-            // What is no longer subscribed was so when that changed.
-            let subscribed = now.subscribed || was.as_ref().is_some_and(|was| was.subscribed);
-            let wanted = groups.wanted(&now.name, subscribed);
-            // Renamed out of what is watched, it is gone from there.
-            if !wanted.any() && was.is_none() {
-                continue;
-            }
-            match was {
-                None => {
-                    // Made, or renamed into what is watched.
-                    if wanted.names {
+        let (mut events, mut renamed, mut subscriptions) = (Vec::new(), Vec::new(), Vec::new());
+        for change in self.0.update(state, groups)? {
+            match change {
+                // Made, or renamed into what is watched.
+                TreeChange::Created(now) => {
+                    if groups.wanted(&now.name, now.subscribed).names {
                         affected(&mut events, groups, state, &now.name);
                     }
                 }
-                Some(was) if was.name != now.name => {
+                TreeChange::Renamed { was, now } => {
+                    let wanted = groups.wanted(&now.name, now.subscribed || was.subscribed);
                     if wanted.names || groups.wanted(&was.name, was.subscribed).names {
-                        renamed.push((was.name, now.name.clone()));
+                        renamed.push((was.name, now.name));
                     }
                 }
-                Some(was) => {
-                    // The messages of a link are in another log.
-                    if selected != Some(mailbox.id()) && mailbox.link().is_none() {
-                        events.extend(of_messages(&was, &now, wanted));
+                // The messages of a link are in another log.
+                TreeChange::Messages { mailbox, was, now, change } => {
+                    if selected != Some(mailbox) && !now.link {
+                        // What is no longer subscribed was so when that changed.
+                        let wanted = groups.wanted(&now.name, now.subscribed || was.subscribed);
+                        events.extend(of_messages(&now.name, change, wanted));
                     }
                 }
-            }
-            if groups.wanted(&now.name, now.subscribed).any() {
-                self.watch(now, mailbox.id())?;
-            }
-        }
-        for was in before.into_values() {
-            if groups.wanted(&was.name, was.subscribed).names {
-                affected(&mut events, groups, state, &was.name);
+                // Renamed out of what is watched, it is gone from there.
+                TreeChange::Destroyed(was) => {
+                    if groups.wanted(&was.name, was.subscribed).names {
+                        affected(&mut events, groups, state, &was.name);
+                    }
+                }
+                TreeChange::Subscription(name) => subscriptions.push(name),
             }
         }
         events.extend(topmost(renamed));
-        let subscribed = subscribed(state, groups)?;
-        for changed in
-            difference(&self.subscribed, &subscribed).chain(difference(&subscribed, &self.subscribed))
-        {
-            name(&mut events, changed);
-        }
-        self.subscribed = subscribed;
+        subscriptions.iter().for_each(|subscription| name(&mut events, subscription));
         Ok(events)
     }
 }
 
 /// What has to be told of the messages of a mailbox.
-pub(super) fn of_messages(was: &Entry, now: &Entry, wanted: Wanted) -> Option<Event> {
-    let validity = was.uid_validity != now.uid_validity;
-    let unseen = was.unseen != now.unseen;
-    if wanted.messages && !validity && (was.uid_next, was.messages) != (now.uid_next, now.messages) {
-        return Some(Event::Messages { mailbox: now.name.clone(), unseen: unseen && wanted.flags });
+pub(super) fn of_messages(mailbox: &str, change: MessagesChange, wanted: Wanted) -> Option<Event> {
+    let MessagesChange { validity, counts, unseen, any } = change;
+    let mailbox = mailbox.to_owned();
+    if wanted.messages && !validity && counts {
+        return Some(Event::Messages { mailbox, unseen: unseen && wanted.flags });
     }
-    let changed = validity || was.highest_modseq != now.highest_modseq;
-    let told = changed && (wanted.flags || wanted.messages && validity);
-    told.then(|| Event::Flags { mailbox: now.name.clone(), unseen, validity })
+    let told = (validity || any) && (wanted.flags || wanted.messages && validity);
+    told.then_some(Event::Flags { mailbox, unseen, validity })
 }
 
 /// "the mailbox itself and its direct parent (whether it is an existing mailbox or not) are considered to be affected"
@@ -249,16 +196,4 @@ fn topmost(renamed: Vec<(String, String)>) -> Vec<Event> {
     let top: Vec<bool> = renamed.iter().map(|pair| !follows(pair)).collect();
     let pairs = renamed.into_iter().zip(top);
     pairs.filter(|(_, top)| *top).map(|((from, to), _)| Event::Renamed { from, to }).collect()
-}
-
-/// The subscribed names that are asked about.
-fn subscribed(state: &AccountState, groups: &Groups) -> Result<Vec<String>, Overflow> {
-    let names = state.subscriptions().filter(|name| groups.wanted(name, true).subscriptions);
-    let names: Vec<String> = names.map(str::to_owned).collect();
-    if names.len() > limits::NOTIFY_MAILBOXES { Err(Overflow) } else { Ok(names) }
-}
-
-/// What of `these`, which are sorted, is not among `those`.
-fn difference<'a>(these: &'a [String], those: &'a [String]) -> impl Iterator<Item = &'a str> {
-    these.iter().filter(|name| those.binary_search(name).is_err()).map(String::as_str)
 }

@@ -3,15 +3,14 @@
 
 use std::collections::BTreeMap;
 
-use sealpost_account::metadata::Holder;
 use sealpost_account::rights::Rights;
 use sealpost_account::share::Link;
-use sealpost_account::{Account, AccountState, Accounts, Bell, Ticket};
+use sealpost_account::{AccountState, Accounts, Bell};
 use sealpost_base::{AccountId, MailboxId, Position, limits};
-use sealpost_mailbox::Access;
+use sealpost_mailbox::watch::WatchedShare;
 
 use super::groups::{Groups, Wanted};
-use super::known::{Entry, Event, Overflow, of_messages};
+use super::known::{Event, Overflow, of_messages};
 use crate::imap::session::Session;
 use crate::imap::tell::is_own;
 
@@ -22,35 +21,28 @@ const NEEDED: Rights = Rights::LOOKUP.with(Rights::READ);
 #[derive(Default)]
 pub(super) struct Shares(BTreeMap<MailboxId, Share>);
 
-/// Its log is not held: it is opened when its bell rings.
 struct Share {
-    ticket: Ticket,
-    access: Access,
+    share: WatchedShare,
     wanted: Wanted,
-    known: Entry,
-    /// The state that was looked at last.
-    position: Position,
-    /// The rights that count as access (RFC 5465 §5.9).
-    rights: Rights,
 }
 
 impl Shares {
     /// The bells of their logs.
     pub(super) fn bells(&self) -> impl Iterator<Item = &Bell> {
-        self.0.values().map(|share| share.ticket.bell())
+        self.0.values().map(|watched| watched.share.watcher())
     }
 
     /// The names of those that can be looked at, and what is wanted of each.
     pub(super) fn readable(&self, selected: Option<AccountId>) -> Vec<(String, Wanted)> {
-        let others = self.0.values().filter(|share| selected != Some(share.ticket.id()));
-        let readable = others.filter(|share| share.rights.contains(NEEDED));
-        readable.map(|share| (share.known.name.clone(), share.wanted)).collect()
+        let others = self.0.values().filter(|watched| selected != Some(watched.share.id()));
+        let readable = others.filter(|watched| watched.share.rights().contains(NEEDED));
+        readable.map(|watched| (watched.share.known().name.clone(), watched.wanted)).collect()
     }
 
     /// The names of those that may be listed and not looked at (RFC 5465 §3.1).
     pub(super) fn no_access(&self) -> Vec<String> {
-        let listed = self.0.values().filter(|share| share.rights == Rights::LOOKUP);
-        listed.map(|share| share.known.name.clone()).collect()
+        let listed = self.0.values().filter(|watched| access_of(watched.share.rights()) == Rights::LOOKUP);
+        listed.map(|watched| watched.share.known().name.clone()).collect()
     }
 
     /// Brings what is known up to date; what has to be told for it.
@@ -61,41 +53,31 @@ impl Shares {
         own: &[(AccountId, Position)],
     ) -> Result<Vec<Event>, Overflow> {
         let mut events = Vec::new();
-        for share in self.0.values_mut().filter(|share| share.ticket.bell().has_rung()) {
-            let account = match accounts.reopen(&share.ticket).await {
-                Ok(account) => account,
+        for Share { share, wanted } in self.0.values_mut() {
+            let change = match share.update(accounts).await {
+                Ok(Some(change)) => change,
+                Ok(None) => continue,
                 Err(error) => {
                     tracing::warn!(%error, "a shared mailbox cannot be looked at");
-                    // The next change is a reason to try again.
-                    share.ticket.bell_mut().hush();
                     continue;
                 }
             };
-            share.ticket = account.ticket();
-            let state = account.state();
-            if state.position() == share.position {
-                continue;
-            }
-            let own = is_own(own, account.id(), share.position, state.position());
-            let told = access_of(share.access.rights(&state));
-            let now = Entry::of_share(&state, share.known.name.clone(), share.known.subscribed);
-            if told != share.rights {
-                events.push(Event::Access {
-                    mailbox: now.name.clone(),
-                    listed: told.contains(Rights::LOOKUP),
-                    readable: told == NEEDED,
-                });
+            let own = is_own(own, share.id(), change.since, change.position);
+            let (before, told) = (access_of(change.rights_before), access_of(change.rights));
+            let name = &share.known().name;
+            if told != before {
+                let (listed, readable) = (told.contains(Rights::LOOKUP), told == NEEDED);
+                events.push(Event::Access { mailbox: name.clone(), listed, readable });
             } else if told == NEEDED && !own {
-                if selected != Some(account.id()) {
-                    events.extend(of_messages(&share.known, &now, share.wanted));
+                if selected != Some(share.id()) {
+                    events.extend(of_messages(name, change.messages, *wanted));
                 }
-                if share.wanted.metadata {
-                    events.extend(of_metadata(&state, share.position, &now.name)?);
+                if wanted.metadata {
+                    let entries = change.metadata.ok_or(Overflow)?;
+                    let mailbox = Some(name.clone());
+                    events.extend((!entries.is_empty()).then_some(Event::Metadata { mailbox, entries }));
                 }
             }
-            share.rights = told;
-            share.known = now;
-            share.position = state.position();
         }
         Ok(events)
     }
@@ -110,18 +92,6 @@ fn access_of(rights: Rights) -> Rights {
     } else {
         Rights::NONE
     }
-}
-
-/// What has to be told of the metadata that all who see the mailbox see.
-fn of_metadata(state: &AccountState, since: Position, name: &str) -> Result<Option<Event>, Overflow> {
-    let mut entries: Vec<String> = Vec::new();
-    for change in state.metadata_changes(since).ok_or(Overflow)? {
-        if change.holder == Holder::Mailbox(state.inbox().id()) && !entries.contains(&change.entry) {
-            entries.push(change.entry.clone());
-        }
-    }
-    let mailbox = Some(name.to_owned());
-    Ok((!entries.is_empty()).then_some(Event::Metadata { mailbox, entries }))
 }
 
 impl Session {
@@ -140,11 +110,11 @@ impl Session {
         let mut shares = BTreeMap::new();
         for (id, name, link, wanted) in links {
             let share = match known.remove(&id) {
-                Some(share) => Some(Share { wanted, known: share.known.named(name), ..share }),
-                None => self.open_share(&account, id, name, &link, wanted).await,
+                Some(Share { share, .. }) => Some(share.named(name)),
+                None => self.open_share(id, name, &link).await,
             };
             if let Some(share) = share {
-                shares.insert(id, share);
+                shares.insert(id, Share { share, wanted });
             }
         }
         if let Some(watch) = &mut self.watch {
@@ -153,27 +123,14 @@ impl Session {
         Ok(())
     }
 
-    async fn open_share(
-        &self,
-        own: &Account,
-        id: MailboxId,
-        name: String,
-        link: &Link,
-        wanted: Wanted,
-    ) -> Option<Share> {
-        let (account, access, rights) = match self.follow(own, id, link).await {
-            Ok(found) => found,
+    async fn open_share(&self, id: MailboxId, name: String, link: &Link) -> Option<WatchedShare> {
+        match WatchedShare::open(self.resolver().ok()?, id, name, link).await {
+            Ok(share) => Some(share),
             Err(error) => {
                 tracing::warn!(%error, "a shared mailbox cannot be watched");
-                return None;
+                None
             }
-        };
-        let subscribed = own.state().is_subscribed(&name);
-        let (known, position) = {
-            let state = account.state();
-            (Entry::of_share(&state, name, subscribed), state.position())
-        };
-        Some(Share { ticket: account.ticket(), access, wanted, known, position, rights: access_of(rights) })
+        }
     }
 }
 

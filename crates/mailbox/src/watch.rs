@@ -1,0 +1,230 @@
+//! What an observer of mailboxes knows of them, and how they differ by now: which were made, renamed and
+//! deleted, and in which messages came, went or changed.
+//!
+//! Nothing is queued for an observer that is slow: what it knows is compared with the state when it looks. What
+//! happened several times in between is one change.
+
+mod share;
+
+use std::collections::BTreeMap;
+
+use sealpost_account::AccountState;
+use sealpost_account::state::Mailbox;
+use sealpost_base::{MailboxId, ModSeq, Position, Uid, UidValidity};
+
+pub use share::{ShareChange, WatchedShare};
+
+/// A mailbox as an observer knows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MailboxDigest {
+    /// Its name.
+    pub name: String,
+    /// Whether the user is subscribed to the name.
+    pub subscribed: bool,
+    /// Whether its messages are in another log.
+    pub link: bool,
+    uid_validity: UidValidity,
+    uid_next: Uid,
+    messages: usize,
+    unseen: usize,
+    highest_modseq: ModSeq,
+}
+
+/// How the messages of a mailbox differ from what an observer knows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct MessagesChange {
+    /// UIDs mean something else now.
+    pub validity: bool,
+    /// Messages came or went.
+    pub counts: bool,
+    /// The number of messages that are not `\Seen` is another one.
+    pub unseen: bool,
+    /// Any message came, went or changed.
+    pub any: bool,
+}
+
+/// One difference between an account's mailboxes and what an observer knows of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TreeChange {
+    /// A mailbox is new, or new among those that are observed.
+    Created(MailboxDigest),
+    /// A mailbox has another name.
+    Renamed {
+        /// As it was.
+        was: MailboxDigest,
+        /// As it is.
+        now: MailboxDigest,
+    },
+    /// Messages of a mailbox changed.
+    Messages {
+        /// Which mailbox.
+        mailbox: MailboxId,
+        /// As it was.
+        was: MailboxDigest,
+        /// As it is.
+        now: MailboxDigest,
+        /// How its messages differ.
+        change: MessagesChange,
+    },
+    /// A mailbox is gone.
+    Destroyed(MailboxDigest),
+    /// A name is subscribed to now, or no longer.
+    Subscription(String),
+}
+
+/// The mailboxes of one account as an observer knows them.
+#[derive(Debug, Default)]
+pub struct KnownMailboxes {
+    position: Position,
+    mailboxes: BTreeMap<MailboxId, MailboxDigest>,
+    /// Names that are subscribed to, sorted. Such a mailbox need not exist (RFC 3501 §6.3.6).
+    subscribed: Vec<String>,
+}
+
+/// Which mailboxes are observed.
+pub trait Observed {
+    /// Whether the mailbox of that name is.
+    fn mailbox(&self, name: &str, subscribed: bool) -> bool;
+
+    /// Whether a subscription to that name is.
+    fn subscription(&self, name: &str) -> bool;
+
+    /// The most mailboxes, and the most subscriptions, that are remembered.
+    fn most(&self) -> usize;
+}
+
+/// More is observed than is remembered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TooMany;
+
+impl MailboxDigest {
+    /// The mailbox as it is.
+    pub fn new(state: &AccountState, mailbox: &Mailbox) -> Self {
+        MailboxDigest {
+            name: mailbox.name().to_owned(),
+            subscribed: state.is_subscribed(mailbox.name()),
+            link: mailbox.link().is_some(),
+            uid_validity: mailbox.uid_validity(),
+            uid_next: mailbox.uid_next(),
+            messages: mailbox.len(),
+            unseen: mailbox.unseen(),
+            highest_modseq: mailbox.highest_modseq(),
+        }
+    }
+
+    /// The mailbox of a share as it is, under the name that it has for this user.
+    pub fn of_share(share: &AccountState, name: String, subscribed: bool) -> Self {
+        MailboxDigest { name, subscribed, ..MailboxDigest::new(share, share.inbox()) }
+    }
+
+    /// How the messages differ in what the mailbox is now.
+    pub fn compare(&self, now: &MailboxDigest) -> MessagesChange {
+        MessagesChange {
+            validity: self.uid_validity != now.uid_validity,
+            counts: (self.uid_next, self.messages) != (now.uid_next, now.messages),
+            unseen: self.unseen != now.unseen,
+            any: self.highest_modseq != now.highest_modseq,
+        }
+    }
+}
+
+impl KnownMailboxes {
+    /// The mailboxes that are observed, as they are.
+    ///
+    /// # Errors
+    /// `TooMany`
+    pub fn new(state: &AccountState, observed: &impl Observed) -> Result<Self, TooMany> {
+        let mut known = KnownMailboxes { position: state.position(), ..KnownMailboxes::default() };
+        for mailbox in state.mailboxes() {
+            let now = MailboxDigest::new(state, mailbox);
+            known.remember(mailbox.id(), now, observed)?;
+        }
+        known.subscribed = subscribed(state, observed)?;
+        Ok(known)
+    }
+
+    /// The state that was looked at last.
+    pub fn position(&self) -> Position {
+        self.position
+    }
+
+    /// The mailboxes that are known.
+    pub fn mailboxes(&self) -> impl Iterator<Item = (MailboxId, &MailboxDigest)> {
+        self.mailboxes.iter().map(|(id, digest)| (*id, digest))
+    }
+
+    /// What is remembered, in bytes.
+    pub fn bytes(&self) -> usize {
+        let name = |name: &String| 2 * size_of::<String>() + name.len();
+        let mailboxes = self.mailboxes.values().map(|known| size_of::<MailboxDigest>() + name(&known.name));
+        mailboxes.sum::<usize>() + self.subscribed.iter().map(name).sum::<usize>()
+    }
+
+    /// Brings what is known up to date; how it differed.
+    ///
+    /// # Errors
+    /// `TooMany`: what is known is not all then.
+    pub fn update(
+        &mut self,
+        state: &AccountState,
+        observed: &impl Observed,
+    ) -> Result<Vec<TreeChange>, TooMany> {
+        let mut changes = Vec::new();
+        if state.position() == self.position {
+            return Ok(changes);
+        }
+        self.position = state.position();
+        let mut before = std::mem::take(&mut self.mailboxes);
+        for mailbox in state.mailboxes() {
+            let (id, now) = (mailbox.id(), MailboxDigest::new(state, mailbox));
+            match before.remove(&id) {
+                None if observed.mailbox(&now.name, now.subscribed) => {
+                    changes.push(TreeChange::Created(now.clone()));
+                }
+                None => {}
+                Some(was) if was.name != now.name => {
+                    changes.push(TreeChange::Renamed { was, now: now.clone() });
+                }
+                Some(was) => {
+                    let change = was.compare(&now);
+                    if change != MessagesChange::default() {
+                        changes.push(TreeChange::Messages { mailbox: id, was, now: now.clone(), change });
+                    }
+                }
+            }
+            self.remember(id, now, observed)?;
+        }
+        changes.extend(before.into_values().map(TreeChange::Destroyed));
+        let subscribed = subscribed(state, observed)?;
+        let gone = difference(&self.subscribed, &subscribed);
+        let new = difference(&subscribed, &self.subscribed);
+        changes.extend(gone.chain(new).map(|name| TreeChange::Subscription(name.to_owned())));
+        self.subscribed = subscribed;
+        Ok(changes)
+    }
+
+    fn remember(
+        &mut self,
+        id: MailboxId,
+        digest: MailboxDigest,
+        observed: &impl Observed,
+    ) -> Result<(), TooMany> {
+        if !observed.mailbox(&digest.name, digest.subscribed) {
+            return Ok(());
+        }
+        self.mailboxes.insert(id, digest);
+        if self.mailboxes.len() > observed.most() { Err(TooMany) } else { Ok(()) }
+    }
+}
+
+/// The subscriptions that are observed, sorted.
+fn subscribed(state: &AccountState, observed: &impl Observed) -> Result<Vec<String>, TooMany> {
+    let names = state.subscriptions().filter(|name| observed.subscription(name));
+    let names: Vec<String> = names.map(str::to_owned).collect();
+    if names.len() > observed.most() { Err(TooMany) } else { Ok(names) }
+}
+
+/// What of `these`, which are sorted, is not among `those`.
+fn difference<'a>(these: &'a [String], those: &'a [String]) -> impl Iterator<Item = &'a str> {
+    these.iter().filter(|name| those.binary_search(name).is_err()).map(String::as_str)
+}

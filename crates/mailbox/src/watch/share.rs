@@ -1,0 +1,126 @@
+//! A shared mailbox that is observed: its messages are in a log of its own, which is opened when it has grown and
+//! not held (`docs/decisions/0010-sharing.md`).
+
+use sealpost_account::metadata::Holder;
+use sealpost_account::rights::Rights;
+use sealpost_account::share::Link;
+use sealpost_account::{AccountState, Accounts, Bell, Ticket};
+use sealpost_base::{AccountId, MailboxId, Position, Result};
+
+use super::{MailboxDigest, MessagesChange};
+use crate::access::Access;
+use crate::resolve::{User, follow};
+
+/// A shared mailbox as an observer knows it.
+pub struct WatchedShare {
+    ticket: Ticket,
+    access: Access,
+    known: MailboxDigest,
+    position: Position,
+    rights: Rights,
+}
+
+/// How a shared mailbox differs from what an observer knows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ShareChange {
+    /// The state that was looked at before.
+    pub since: Position,
+    /// The state that was looked at now.
+    pub position: Position,
+    /// The rights that the observer had.
+    pub rights_before: Rights,
+    /// The rights that it has.
+    pub rights: Rights,
+    /// How its messages differ.
+    pub messages: MessagesChange,
+    /// Names of metadata entries that changed, among those that all users of the mailbox see; `None` if the log
+    /// does not remember that far back.
+    pub metadata: Option<Vec<String>>,
+}
+
+impl WatchedShare {
+    /// Looks at the share that a user has a link to, under the user's name for it.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub async fn open(user: User<'_>, mailbox: MailboxId, name: String, link: &Link) -> Result<Self> {
+        let (account, access, rights) = follow(user.accounts, user.account, mailbox, link).await?;
+        let subscribed = user.account.state().is_subscribed(&name);
+        let (known, position) = {
+            let state = account.state();
+            (MailboxDigest::of_share(&state, name, subscribed), state.position())
+        };
+        Ok(WatchedShare { ticket: account.ticket(), access, known, position, rights })
+    }
+
+    /// The same under another name.
+    #[must_use]
+    pub fn named(mut self, name: String) -> Self {
+        self.known.name = name;
+        self
+    }
+
+    /// The log that it is in.
+    pub fn id(&self) -> AccountId {
+        self.ticket.id()
+    }
+
+    /// The mailbox as it is known.
+    pub fn known(&self) -> &MailboxDigest {
+        &self.known
+    }
+
+    /// The rights that the observer had when it looked last.
+    pub fn rights(&self) -> Rights {
+        self.rights
+    }
+
+    /// Tells of entries after the state that was looked at last.
+    pub fn watcher(&self) -> &Bell {
+        self.ticket.bell()
+    }
+
+    /// Brings what is known up to date, if the log has grown; how it differed.
+    ///
+    /// # Errors
+    /// What the store says. It is looked at again when the log has grown further.
+    pub async fn update(&mut self, accounts: &Accounts) -> Result<Option<ShareChange>> {
+        if !self.watcher().has_rung() {
+            return Ok(None);
+        }
+        let account = match accounts.reopen(&self.ticket).await {
+            Ok(account) => account,
+            Err(error) => {
+                self.ticket.bell_mut().hush();
+                return Err(error);
+            }
+        };
+        self.ticket = account.ticket();
+        let state = account.state();
+        if state.position() == self.position {
+            return Ok(None);
+        }
+        let now = MailboxDigest::of_share(&state, self.known.name.clone(), self.known.subscribed);
+        let change = ShareChange {
+            since: self.position,
+            position: state.position(),
+            rights_before: self.rights,
+            rights: self.access.rights(&state),
+            messages: self.known.compare(&now),
+            metadata: metadata(&state, self.position),
+        };
+        (self.known, self.position, self.rights) = (now, change.position, change.rights);
+        Ok(Some(change))
+    }
+}
+
+/// The metadata entries of the mailbox that changed after that position.
+fn metadata(state: &AccountState, since: Position) -> Option<Vec<String>> {
+    let mut entries: Vec<String> = Vec::new();
+    for change in state.metadata_changes(since)? {
+        if change.holder == Holder::Mailbox(state.inbox().id()) && !entries.contains(&change.entry) {
+            entries.push(change.entry.clone());
+        }
+    }
+    Some(entries)
+}
