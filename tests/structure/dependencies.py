@@ -25,7 +25,7 @@ MAY_USE = {
     "vault": "base files",
     "journal": "base vault",
     "account": "base files mime vault journal",
-    "mailbox": "base vault account",
+    "mailbox": "base mime vault account",
     "search": "base mime vault account mailbox",
     "mailformat": "base files mime imap",
     "archive": "base files imap mailformat mime vault account",

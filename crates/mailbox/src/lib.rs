@@ -17,6 +17,7 @@ pub mod memory;
 pub mod opened;
 pub mod ops;
 pub mod quota;
+pub mod read_ahead;
 mod refusal;
 pub mod resolve;
 pub mod rights;

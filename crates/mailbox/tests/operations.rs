@@ -11,6 +11,8 @@ mod copies;
 mod fixture;
 #[path = "operations/leases.rs"]
 mod leases;
+#[path = "operations/reading.rs"]
+mod reading;
 #[path = "operations/rights.rs"]
 mod rights;
 #[path = "operations/tree.rs"]

@@ -27,6 +27,7 @@ use sealpost_imap::write::Writer;
 use sealpost_mailbox::changes::{self, Part};
 use sealpost_mailbox::flags::changing;
 use sealpost_mailbox::memory::reserve;
+use sealpost_mailbox::read_ahead::ReadAhead;
 use tokio::task::yield_now;
 
 use super::connection::End;
@@ -40,7 +41,7 @@ use super::view::Told;
 pub(super) use items::Octets;
 use items::{Item, Plan};
 pub(super) use octets::{Opened, Reads};
-use pipeline::{Pipeline, Prepared};
+use pipeline::{Prepared, stopped};
 use structure::Form;
 
 /// Rows taken from the state at once, and the octets of their flags: about what a connection may hold without asking. A row
@@ -318,8 +319,8 @@ impl Session {
         }
         let account = self.view()?.account().clone();
         packs.expect(rows.iter().map(|row| row.number)).await;
-        let mut pipeline = Pipeline::new(account, plan.clone(), packs.clone(), rows);
-        while let Some(mut prepared) = self.await_with_progress(pipeline.next()).await?? {
+        let mut reading = ReadAhead::new(account, plan.clone(), packs.clone(), rows);
+        while let Some(mut prepared) = self.await_with_progress(reading.next()).await?.map_err(stopped)? {
             if self.connection.is_stopping() {
                 return Err(End::Shutdown.into());
             }
@@ -362,9 +363,9 @@ impl Session {
                     }
                 }
                 Item::Octets(wanted) => {
-                    let opened = match prepared.first.take() {
+                    let opened = match prepared.opened.first.take() {
                         Some(first) => first,
-                        None => prepared.reads.open(wanted, prepared.structure.as_ref()).await,
+                        None => prepared.opened.reads.open(wanted, prepared.structure.as_ref()).await,
                     };
                     match opened {
                         Ok(Opened::UnknownEncoding) => trouble.unknown_encoding = true,
@@ -384,7 +385,7 @@ impl Session {
                 }
                 Item::BinarySize(section) => {
                     let size = match binary::readable(prepared.structure.as_ref()) {
-                        Ok(structure) => prepared.reads.binary_size(section, structure).await,
+                        Ok(structure) => prepared.opened.reads.binary_size(section, structure).await,
                         Err(error) => Err(error),
                     };
                     match size {

@@ -1,0 +1,376 @@
+//! Reading many messages in order: while a protocol answers for one, the next ones are read and opened by other
+//! tasks.
+//!
+//! Messages that are wanted whole and are small are read a group at a time: one question to the store, one wake-up.
+//!
+//! Octets and structures draw from the account's share of the budget. A session waits for budget only while it holds
+//! none: reading ahead takes what is free and otherwise does not happen, so that sessions never wait for each other
+//! in a circle.
+//!
+//! How large a structure is shows when it is opened. [`SMALL_STRUCTURE`] is acquired for each before, and what it
+//! takes beyond that at once, if it is free. If it is not, the structure is dropped. When its message is next,
+//! everything that was read ahead is dropped too, and the message is read once more with as much as a request may
+//! have. What large structures take is a share of the share, so that clients that do not read leave memory for
+//! others.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures::FutureExt;
+use futures::future::{BoxFuture, MaybeDone, join_all, maybe_done};
+use sealpost_account::{Account, Message, MessageNumber, PackReads};
+use sealpost_base::{Budget, Permit, Result, limits};
+use sealpost_mime::Structure;
+use sealpost_vault::message::{MessageReader, READER_BYTES};
+use tokio::task::JoinHandle;
+
+use crate::memory::unless_pressed;
+
+/// Messages whose octets are read ahead, if they are small.
+const AHEAD_OCTETS: usize = 12;
+/// Memory for octets that are read ahead, in bytes.
+const AHEAD_BYTES: usize = 3 * READER_BYTES;
+/// Octets of messages that are read together, in bytes; one message at least.
+const GROUP_OCTETS: u64 = 512 * 1024;
+/// Where memory is scarce, the part of what the account may read that they are: beside them a pack has room.
+const GROUP_PART: u64 = 16;
+/// Memory for a structure and what is written of it, in bytes, drawn before it is read.
+const SMALL_STRUCTURE: usize = 8 * 1024;
+/// Memory for a structure and what is written of it, for each byte of the structure.
+const STRUCTURE_FACTOR: usize = 2;
+/// Memory for the largest structure, as it is opened and written.
+const LARGEST_STRUCTURE: usize = 8 * limits::STRUCTURE_BYTES;
+/// Groups of messages whose structures are read ahead.
+const AHEAD_GROUPS: usize = 4;
+/// Messages of one group.
+const GROUP_MESSAGES: usize = 16;
+/// Sealed structures of one group, in bytes; one message at least.
+const GROUP_BYTES: u64 = 16 * 1024;
+
+/// What is read of messages, and as what a protocol opens them.
+pub trait ReadPlan: Send + Sync + 'static {
+    /// What a message is opened as: with its first octets, say.
+    type Opened: Send + 'static;
+
+    /// Whether stored structures are read.
+    fn reads_structure(&self) -> bool;
+
+    /// Whether octets of messages are read.
+    fn reads_octets(&self) -> bool;
+
+    /// Whether the first thing that is read of a message is all of it, and no structure.
+    fn begins_with_all(&self) -> bool;
+
+    /// Opens a message, of which the structure was read if the plan says so. `whole` is all of it, if it was read
+    /// in a group.
+    fn open(
+        &self,
+        source: MessageSource,
+        whole: Option<Vec<Bytes>>,
+        structure: Option<&Result<Arc<Structure>>>,
+    ) -> impl Future<Output = Self::Opened> + Send;
+}
+
+/// A message that is to be read, with what a protocol knows of it.
+pub trait MessageRow: Clone + Send + Sync + 'static {
+    /// Its number in the account.
+    fn number(&self) -> MessageNumber;
+
+    /// Where it is stored.
+    fn message(&self) -> &Message;
+}
+
+/// What a message is read from.
+pub struct MessageSource {
+    /// The account that it is in.
+    pub account: Arc<Account>,
+    /// Its octets.
+    pub reader: MessageReader,
+    /// Where it is stored.
+    pub message: Message,
+}
+
+/// A message with what is needed to answer, as far as it could be read.
+pub struct Prepared<R, T> {
+    /// The message.
+    pub row: R,
+    /// Its structure, if the plan reads it.
+    pub structure: Option<Result<Arc<Structure>>>,
+    /// What the plan opened it as.
+    pub opened: T,
+    _permits: (Option<Arc<Permit>>, Option<Permit>),
+}
+
+/// Why a message could not be prepared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReadError {
+    /// There is no memory to read it with, and others wait for the memory of accounts.
+    NoMemory,
+    /// The task that read it ended: the program stops, or has a mistake.
+    Ended,
+}
+
+/// Reads messages in order.
+pub struct ReadAhead<R, P: ReadPlan> {
+    account: Arc<Account>,
+    plan: Arc<P>,
+    packs: Arc<PackReads>,
+    budget: Budget,
+    /// Octets of messages that are read together.
+    group_octets: u64,
+    waiting: VecDeque<R>,
+    running: VecDeque<Running<R, P>>,
+    ready: VecDeque<Outcome<R, P>>,
+}
+
+/// A message that was read, or for whose structure there was no memory.
+enum Outcome<R, P: ReadPlan> {
+    Prepared(Prepared<R, P::Opened>),
+    Crowded(R),
+}
+
+type Outcomes<R, P> = Vec<Outcome<R, P>>;
+
+struct Running<R, P: ReadPlan> {
+    work: Work<R, P>,
+    cost: usize,
+    /// What it reads.
+    rows: Vec<R>,
+}
+
+enum Work<R, P: ReadPlan> {
+    /// Goes on by itself: several reads one after the other.
+    Task(Task<R, P>),
+    /// One read that has begun.
+    Read(Box<MaybeDone<BoxFuture<'static, Outcomes<R, P>>>>),
+}
+
+/// A task that ends with its reader.
+struct Task<R, P: ReadPlan>(JoinHandle<Outcomes<R, P>>);
+
+impl<R, P: ReadPlan> Drop for Task<R, P> {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+impl<R: MessageRow, P: ReadPlan> ReadAhead<R, P> {
+    /// Of that account, by that plan.
+    pub fn new(account: Arc<Account>, plan: Arc<P>, packs: Arc<PackReads>, rows: Vec<R>) -> Self {
+        let budget = account.reading().clone();
+        let (running, ready) = (VecDeque::new(), VecDeque::new());
+        let group_octets = GROUP_OCTETS.min(budget.total() as u64 / GROUP_PART);
+        ReadAhead { account, plan, packs, budget, group_octets, waiting: rows.into(), running, ready }
+    }
+
+    /// The next message. Drop it before asking for another one.
+    ///
+    /// # Errors
+    /// [`ReadError`]; a message that cannot be read says so itself.
+    pub async fn next(&mut self) -> Result<Option<Prepared<R, P::Opened>>, ReadError> {
+        loop {
+            self.read_ahead();
+            match self.ready.pop_front() {
+                Some(Outcome::Prepared(prepared)) => return Ok(Some(prepared)),
+                Some(Outcome::Crowded(row)) => return self.again(row).await.map(Some),
+                None => {}
+            }
+            let prepared = match self.running.pop_front() {
+                Some(Running { work: Work::Task(mut task), .. }) => match (&mut task.0).await {
+                    Ok(prepared) => prepared,
+                    Err(error) => {
+                        tracing::error!(%error, "a task that reads messages ended");
+                        return Err(ReadError::Ended);
+                    }
+                },
+                Some(Running { work: Work::Read(mut read), .. }) => {
+                    (&mut *read).await;
+                    Pin::new(&mut *read).take_output().unwrap_or_default()
+                }
+                None => {
+                    let Some(next) = self.waiting.front() else { return Ok(None) };
+                    let (next, len) = (next.number(), self.group_len());
+                    let cost = self.cost(len);
+                    let permit = self.budget.try_acquire(cost);
+                    self.packs.make_room(next);
+                    if permit.is_none() && !self.plan.reads_octets() {
+                        // A small structure is had at once, whatever others of the account hold.
+                        let one = self.waiting.pop_front().into_iter().collect();
+                        self.prepare(one, None, true).await
+                    } else {
+                        let permit = match permit {
+                            Some(permit) => permit,
+                            None => {
+                                // A reader that holds memory never waits for more.
+                                self.packs.release();
+                                acquire(&self.account, &self.budget, cost).await?
+                            }
+                        };
+                        let group = self.group(len);
+                        self.prepare(group, Some(permit), true).await
+                    }
+                }
+            };
+            self.ready.extend(prepared);
+        }
+    }
+
+    fn read_ahead(&mut self) {
+        let most = if self.plan.reads_octets() { AHEAD_OCTETS } else { AHEAD_GROUPS };
+        while self.running.len() < most && !self.waiting.is_empty() {
+            let len = self.group_len();
+            let cost = self.cost(len);
+            let ahead: usize = self.running.iter().map(|running| running.cost).sum();
+            if self.plan.reads_octets() && ahead + cost > AHEAD_BYTES {
+                return;
+            }
+            let Some(permit) = self.budget.try_acquire(cost) else { return };
+            if self.waiting.front().is_some_and(|next| !self.packs.has_room(next.number())) {
+                // There will be when what was read of another pack is sent.
+                return;
+            }
+            let group = self.group(len);
+            let rows = group.clone();
+            let prepared = self.prepare(group, Some(permit), true);
+            let work = if self.plan.begins_with_all() {
+                let mut read = Box::new(maybe_done(prepared.boxed()));
+                // Asks the store. Nobody is woken for the answer before it is waited for.
+                let _ = (&mut *read).now_or_never();
+                Work::Read(read)
+            } else {
+                Work::Task(Task(tokio::spawn(prepared)))
+            };
+            self.running.push_back(Running { work, cost, rows });
+        }
+    }
+
+    /// How many of the next messages are prepared together: small ones of one pack that are wanted whole, or some whose
+    /// structures are read; else one.
+    fn group_len(&self) -> usize {
+        let (mut len, mut bytes) = (0, 0);
+        let Some(first) = self.waiting.front().map(MessageRow::number) else { return 0 };
+        for row in &self.waiting {
+            let (more, most) = match self.plan.reads_octets() {
+                false => (u64::from(row.message().layout.sealed_structure), GROUP_BYTES),
+                true if self.plan.begins_with_all() => (row.message().size(), self.group_octets),
+                true => return 1,
+            };
+            bytes += more;
+            let full = len >= GROUP_MESSAGES || bytes > most || !self.packs.are_together(first, row.number());
+            if len > 0 && full {
+                break;
+            }
+            len += 1;
+        }
+        len
+    }
+
+    fn group(&mut self, len: usize) -> Vec<R> {
+        self.waiting.drain(..len).collect()
+    }
+
+    /// Memory that reading the next so many messages takes, if their structures are small.
+    fn cost(&self, len: usize) -> usize {
+        let structure = if self.plan.reads_structure() { SMALL_STRUCTURE } else { 0 };
+        let octets = |row: &R| match self.plan.reads_octets() {
+            true => {
+                let small = row.message().size().saturating_mul(2).saturating_add(4096);
+                usize::try_from(small).unwrap_or(READER_BYTES).min(READER_BYTES)
+            }
+            false => 0,
+        };
+        self.waiting.iter().take(len).map(|row| structure + octets(row)).sum()
+    }
+
+    /// Reads a message again, with memory for its structure. Everything that was read ahead is dropped, and read
+    /// again later.
+    async fn again(&mut self, first: R) -> Result<Prepared<R, P::Opened>, ReadError> {
+        let mut rows = vec![first];
+        rows.extend(self.ready.drain(..).map(|outcome| match outcome {
+            Outcome::Prepared(Prepared { row, .. }) | Outcome::Crowded(row) => row,
+        }));
+        rows.extend(self.running.drain(..).flat_map(|running| running.rows));
+        for row in rows.into_iter().rev() {
+            self.waiting.push_front(row);
+        }
+        self.packs.release();
+        let most = LARGEST_STRUCTURE + READER_BYTES;
+        let permit = acquire(&self.account, self.account.reading_much(), most).await?;
+        let group = self.waiting.pop_front().into_iter().collect();
+        match self.prepare(group, Some(permit), false).await.pop() {
+            Some(Outcome::Prepared(prepared)) => Ok(prepared),
+            _ => Err(ReadError::Ended),
+        }
+    }
+
+    /// Reads a group, with memory for it; if `weighed`, without structures that take more.
+    fn prepare(
+        &self,
+        group: Vec<R>,
+        permit: Option<Permit>,
+        weighed: bool,
+    ) -> impl Future<Output = Outcomes<R, P>> + Send + use<R, P> {
+        let budget = weighed.then(|| self.account.reading_much().clone());
+        prepare(self.account.clone(), self.plan.clone(), self.packs.clone(), group, permit, budget)
+    }
+}
+
+/// Waits for memory, and not for long while others wait for the memory of accounts, of which this reader holds one.
+async fn acquire(account: &Account, budget: &Budget, bytes: usize) -> Result<Permit, ReadError> {
+    unless_pressed(|| account.is_pressed(), budget.acquire(bytes)).await.ok_or(ReadError::NoMemory)
+}
+
+/// The memory that a structure takes beside what was drawn for it; `None` if there is none, which is never so if nobody counts.
+fn weigh(structure: &Structure, budget: Option<&Budget>) -> Option<Option<Permit>> {
+    let more = (STRUCTURE_FACTOR * structure.weight()).saturating_sub(SMALL_STRUCTURE);
+    match budget {
+        Some(budget) if more > 0 => budget.try_acquire(more).map(Some),
+        _ => Some(None),
+    }
+}
+
+async fn prepare<R: MessageRow, P: ReadPlan>(
+    account: Arc<Account>,
+    plan: Arc<P>,
+    packs: Arc<PackReads>,
+    group: Vec<R>,
+    permit: Option<Permit>,
+    budget: Option<Budget>,
+) -> Outcomes<R, P> {
+    let permit = permit.map(Arc::new);
+    let mut readers = Vec::with_capacity(group.len());
+    for row in &group {
+        readers.push(packs.reader(row.number(), row.message()).await);
+    }
+    let mut whole = match plan.begins_with_all() && readers.iter().all(MessageReader::is_small) {
+        true => MessageReader::whole(readers.clone()).await.into_iter(),
+        false => Vec::new().into_iter(),
+    };
+    // The store answers several questions at once more quickly than one after the other.
+    let structures = join_all(group.iter().zip(&readers).map(|(row, reader)| async {
+        if !plan.reads_structure() {
+            return (None, Some(None));
+        }
+        let structure = account.structure_by(reader, row.message()).await;
+        // At once, so that it does not wait uncounted for those of the others.
+        let weighed = structure.as_ref().map_or(Some(None), |structure| weigh(structure, budget.as_ref()));
+        (weighed.is_some().then_some(structure), weighed)
+    }));
+    let structures = structures.await;
+    let mut prepared = Vec::with_capacity(group.len());
+    for ((row, (structure, weighed)), reader) in group.into_iter().zip(structures).zip(readers) {
+        // What is damaged in it may not be its beginning, which is read by itself then.
+        let whole = whole.next().and_then(Result::ok);
+        let Some(weighed) = weighed else {
+            prepared.push(Outcome::Crowded(row));
+            continue;
+        };
+        let source = MessageSource { account: account.clone(), reader, message: row.message().clone() };
+        let opened = plan.open(source, whole, structure.as_ref()).await;
+        let _permits = (permit.clone(), weighed);
+        prepared.push(Outcome::Prepared(Prepared { row, structure, opened, _permits }));
+    }
+    prepared
+}

@@ -1,0 +1,146 @@
+//! Reading many messages in order, ahead of who answers for them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use sealpost_account::{Flags, Message, MessageNumber, NewMessage, PackReads, Packed};
+use sealpost_base::{Result, Timestamp};
+use sealpost_mailbox::read_ahead::{MessageRow, MessageSource, ReadAhead, ReadPlan};
+use sealpost_mime::Structure;
+use sealpost_vault::message;
+
+use crate::fixture::{Fixture, MESSAGE, Member};
+
+#[derive(Clone)]
+struct Row {
+    number: MessageNumber,
+    message: Message,
+}
+
+impl MessageRow for Row {
+    fn number(&self) -> MessageNumber {
+        self.number
+    }
+
+    fn message(&self) -> &Message {
+        &self.message
+    }
+}
+
+/// What is read: structures, or whole messages.
+struct Plan {
+    whole: bool,
+}
+
+impl ReadPlan for Plan {
+    type Opened = Option<Vec<u8>>;
+
+    fn reads_structure(&self) -> bool {
+        !self.whole
+    }
+
+    fn reads_octets(&self) -> bool {
+        self.whole
+    }
+
+    fn begins_with_all(&self) -> bool {
+        self.whole
+    }
+
+    async fn open(
+        &self,
+        _source: MessageSource,
+        whole: Option<Vec<Bytes>>,
+        structure: Option<&Result<Arc<Structure>>>,
+    ) -> Option<Vec<u8>> {
+        assert_eq!(structure.is_some(), !self.whole);
+        whole.map(|pieces| pieces.concat())
+    }
+}
+
+fn read(of: &Member, whole: bool) -> ReadAhead<Row, Plan> {
+    let rows = {
+        let state = of.account.state();
+        let rows = state.inbox().all_rows();
+        let row = |row: sealpost_account::Row| {
+            Some(Row { number: row.message, message: state.message(row.message)? })
+        };
+        rows.filter_map(row).collect()
+    };
+    let kind = if whole { Packed::Messages } else { Packed::Structures };
+    let packs = PackReads::new(&of.account, kind, of.account.reading());
+    ReadAhead::new(of.account.clone(), Arc::new(Plan { whole }), packs, rows)
+}
+
+async fn append(w: &Fixture, text: &str) {
+    let mut ingest = w.me.account.ingest().await.unwrap();
+    ingest.write(text.as_bytes()).await.unwrap();
+    let stored = ingest.finish().await.unwrap();
+    let inbox = w.me.account.state().inbox().id();
+    let new = NewMessage { stored, flags: Flags::default().into(), received: Timestamp(0) };
+    w.me.account.append(inbox, vec![new]).await.unwrap();
+}
+
+#[tokio::test]
+async fn structures_come_in_order_and_damage_stops_nothing() {
+    let w = Fixture::new().await;
+    for n in 0..40 {
+        append(&w, &format!("Subject: {n}\r\n\r\nx\r\n")).await;
+    }
+    let damaged = {
+        let state = w.me.account.state();
+        let row = state.inbox().all_rows().nth(7).unwrap();
+        message::path(w.me.id(), state.message(row.message).unwrap().object)
+    };
+    w.store.delete(&damaged).await.unwrap();
+    let mut reading = read(&w.me, false);
+    for n in 0..40 {
+        let prepared = reading.next().await.unwrap().expect("there are forty");
+        match prepared.structure.expect("it was asked for") {
+            Ok(structure) => assert_eq!(structure.envelope.subject, Some(n.to_string())),
+            Err(_) => assert_eq!(n, 7),
+        }
+    }
+    assert!(reading.next().await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn small_messages_are_read_whole() {
+    let w = Fixture::new().await;
+    for _ in 0..20 {
+        w.append(&w.me, "INBOX", Flags::default()).await.unwrap();
+    }
+    let mut reading = read(&w.me, true);
+    for _ in 0..20 {
+        let prepared = reading.next().await.unwrap().unwrap();
+        assert!(prepared.structure.is_none());
+        assert_eq!(prepared.opened.as_deref(), Some(MESSAGE));
+    }
+    assert!(reading.next().await.unwrap().is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_large_structure_waits_for_memory_and_is_read_in_its_turn() {
+    let w = Fixture::new().await;
+    let part = "--b\r\nContent-Type: text/plain; name=\"a name that takes some memory\"\r\n\r\nx\r\n";
+    let parts = part.repeat(300);
+    let head = "Subject: large\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n";
+    append(&w, "Subject: small\r\n\r\nx\r\n").await;
+    append(&w, &format!("{head}{parts}--b--\r\n")).await;
+    append(&w, "Subject: last\r\n\r\nx\r\n").await;
+    let much = w.me.account.reading_much();
+    let held = much.acquire_large(much.total()).await;
+    let mut reading = read(&w.me, false);
+    let subject = |prepared: Option<sealpost_mailbox::read_ahead::Prepared<Row, _>>| {
+        prepared.unwrap().structure.unwrap().unwrap().envelope.subject.clone().unwrap()
+    };
+    assert_eq!(subject(reading.next().await.unwrap()), "small");
+    let waiting = tokio::time::timeout(Duration::from_secs(60), reading.next()).await;
+    assert!(waiting.is_err(), "there is no memory for it");
+    drop(held);
+    let mut reading = read(&w.me, false);
+    for expected in ["small", "large", "last"] {
+        assert_eq!(subject(reading.next().await.unwrap()), expected);
+    }
+}
