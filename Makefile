@@ -96,6 +96,8 @@ lint: ## Formatting, clippy, lock files; links and language of the documentation
 	@python3 tests/docs/check_links.py
 	@python3 tests/docs/prose.py --self-test
 	@python3 tests/docs/prose.py
+	@python3 tests/docs/constants.py --self-test
+	@python3 tests/docs/constants.py
 	@python3 tests/docs/rfc_coverage.py --check
 	@python3 tests/structure/dependencies.py
 	@python3 tests/structure/circles.py
