@@ -1,31 +1,26 @@
 #!/usr/bin/env python3
 """Checks the language of user-facing text: the constructions that docs/glossary.md rules out, and the width of lines.
 
-    tests/docs/prose.py              check; exit status 1 if a file has more findings than tests/docs/prose-baseline.tsv allows
-    tests/docs/prose.py --list PATH  print every finding in files whose path begins with PATH, the known ones included
-    tests/docs/prose.py --start      write a baseline with the present counts, if there is no baseline
+    tests/docs/prose.py              check; exit status 1 if there is a finding
+    tests/docs/prose.py --list PATH  print only findings in files whose path begins with PATH
     tests/docs/prose.py --self-test  test the rules and the scanners
 
-Checked are README.md, CHANGELOG.md, docs/guide, the glossary, the benchmarks and contrib/*/README.md; in crates/*/src the string
-literals (errors, log lines, descriptions of keys and metrics) and the doc comments from which clap makes `--help`. Code, tables of
-generated sections and what stands between `<!-- prose: off -->` and `<!-- prose: on -->` are not checked.
-
-The baseline has the files that are not clean yet, with their counts, which only go down: where there are fewer findings, the script
-lowers the count (with CI=… in the environment it fails instead). A new source file may take over counts of source files that have
-become cleaner or are gone, so that code can be moved and split. Only the standard library is used.
+Checked are README.md, ARCHITECTURE.md, CHANGELOG.md, docs/guide, the pages beside it that PAGES names, and contrib/*/README.md; in
+crates/*/src the string literals (errors, log lines, descriptions of keys and metrics) and the doc comments from which clap makes
+`--help`. Code, tables of generated sections and text between `<!-- prose: off -->` and `<!-- prose: on -->` are not checked; in
+Rust, a literal below the line `// prose: off`. Only the standard library is used.
 """
 
 import argparse
 import doctest
-import os
 import pathlib
 import re
 import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-BASELINE = ROOT / "tests" / "docs" / "prose-baseline.tsv"
-PAGES = ("README.md", "CHANGELOG.md", "docs/glossary.md", "docs/benchmarks.md", "docs/benchmark-runs.md")
+PAGES = ("README.md", "ARCHITECTURE.md", "CHANGELOG.md", "docs/glossary.md", "docs/benchmarks.md", "docs/benchmark-runs.md",
+         "docs/invariants.md", "docs/memory.md")
 PAGE_GLOBS = ("docs/guide/*.md", "contrib/*/README.md")
 WIDTH = 110
 
@@ -34,6 +29,7 @@ PERSON = r"people|persons?|users?|administrators?|operators?|owners?|senders?|re
 RULES = [(re.compile(pattern, re.IGNORECASE), advice) for pattern, advice in (
     (r"\bwhoever\b", "name the actor: client, session, node, operator"),
     (r"\b(?:somebody|someone)\b", "name the actor: client, session, node, operator"),
+    (r"\b(?:anybody|everybody)\b", "name the actor: any client, every session"),
     (r"\bnobody\b", "name the actor: no client, no session, no process"),
     (r"\bwho\b", "name the actor"),
     (r"\btold\b", "write report, reply or notify, with an actor"),
@@ -43,6 +39,12 @@ RULES = [(re.compile(pattern, re.IGNORECASE), advice) for pattern, advice in (
     (r"\bcomes? back later\b", "write temporary error"),
     (r"\b(?:has|have|is|no|makes?|made|making) (?:no )?room\b", "say which limit: memory, quota, disk space"),
     (r"\banew\b", "write again"),
+    (r"\b(?:goes|went|going) on\b", "write continue"),
+    (r"\b(?:is|are|was|were|be|been) given up\b", "write evict (a body)"),
+    (r"\bput aside\b", "write superseded"),
+    (r"\bput back\b", "write restore"),
+    (r"\bmistake in this program\b", "write bug in Sealpost"),
+    (r"\bfor good\b", "write permanently"),
 )]
 
 FENCE = re.compile(r"^ {0,3}(```+|~~~+)")
@@ -289,47 +291,6 @@ def findings():
                 yield name, line, text
 
 
-def compare(counts, known):
-    """The files with more findings than they may have, and the baseline as it should be.
-
-    >>> compare({"a.md": 2}, {"a.md": 1})
-    (['a.md'], {'a.md': 1})
-    >>> compare({"a.md": 1}, {"a.md": 2, "b.md": 1})
-    ([], {'a.md': 1})
-    >>> compare({"new.md": 1}, {"a.md": 1})
-    (['new.md'], {})
-    >>> compare({"crates/b.rs": 2, "crates/a.rs": 1}, {"crates/a.rs": 3})
-    ([], {'crates/b.rs': 2, 'crates/a.rs': 1})
-    >>> compare({"crates/b.rs": 3, "crates/a.rs": 1}, {"crates/a.rs": 3})
-    (['crates/b.rs'], {'crates/a.rs': 1})
-    """
-    is_source = lambda name: name.endswith(".rs")
-    freed = sum(max(0, count - counts.get(name, 0)) for name, count in known.items() if is_source(name))
-    new = {name: count for name, count in counts.items() if is_source(name) and name not in known}
-    moved = sum(new.values()) <= freed
-    worse = [name for name, count in counts.items() if count > known.get(name, 0) and not (moved and name in new)]
-    lowered = {name: min(count, known.get(name, count)) for name, count in counts.items()
-               if name in known or (moved and name in new)}
-    return worse, lowered
-
-
-def read_baseline():
-    rows = (line.split("\t") for line in BASELINE.read_text().splitlines() if line and not line.startswith("#"))
-    return {name: int(count) for name, count in rows}
-
-
-def write_baseline(counts):
-    head = "# Files that tests/docs/prose.py does not find clean yet, and how many findings they have. Counts only go down.\n"
-    BASELINE.write_text(head + "".join(f"{name}\t{count}\n" for name, count in sorted(counts.items())))
-
-
-def count(every):
-    counts = {}
-    for name, _, _ in every:
-        counts[name] = counts.get(name, 0) + 1
-    return counts
-
-
 def self_test():
     failed, tried = doctest.testmod()
     print(f"prose: {tried} examples, {failed} failed")
@@ -339,37 +300,15 @@ def self_test():
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--list", metavar="PATH")
-    parser.add_argument("--start", action="store_true")
     parser.add_argument("--self-test", action="store_true")
     arguments = parser.parse_args()
     if arguments.self_test:
         return self_test()
-    every = list(findings())
-    if arguments.start:
-        if BASELINE.exists():
-            parser.error(f"there is a baseline already: {BASELINE.relative_to(ROOT)}")
-        write_baseline(count(every))
-        return 0
-    if arguments.list is not None:
-        for name, line, text in every:
-            if name.startswith(arguments.list):
-                print(f"{name}:{line}: {text}")
-        return 0
-    counts, known = count(every), read_baseline()
-    worse, lowered = compare(counts, known)
-    for name, line, text in every:
-        if name in worse:
-            print(f"{name}:{line}: {text}", file=sys.stderr)
-    for name in worse:
-        print(f"{name}: {counts[name]} findings, {known.get(name, 0)} allowed; see docs/glossary.md", file=sys.stderr)
-    if lowered != known and not worse:
-        if os.environ.get("CI"):
-            print(f"{BASELINE.relative_to(ROOT)} is out of date: run tests/docs/prose.py and commit it", file=sys.stderr)
-            return 1
-        write_baseline(lowered)
-        print(f"prose: lowered the counts in {BASELINE.relative_to(ROOT)}; commit it")
-    print(f"prose: {len(every)} known findings in {len(counts)} files, {len(worse)} files with more than allowed")
-    return 1 if worse else 0
+    found = [finding for finding in findings() if finding[0].startswith(arguments.list or "")]
+    for name, line, text in found:
+        print(f"{name}:{line}: {text}", file=sys.stderr)
+    print(f"prose: {len(found)} findings" + (", see docs/glossary.md" if found else ""))
+    return 1 if found else 0
 
 
 if __name__ == "__main__":
