@@ -273,7 +273,7 @@ pub fn header(object: &[u8]) -> Result<(Origin, Header)> {
 /// `Corrupt` if it is not one.
 pub fn renumbering(object: &[u8]) -> Result<Renumbering> {
     let parsed = Parsed::new(object)?;
-    let corrupt = || Error::corrupt("a log entry does not say how the log goes on");
+    let corrupt = || Error::corrupt("a renumbering entry is malformed");
     let body: &[u8; RENUMBERING_BYTES] = parsed.body.try_into().map_err(|_| corrupt())?;
     if parsed.origin != Origin::Renumbering {
         return Err(corrupt());

@@ -21,6 +21,7 @@ pub fn samples(me: &str) -> Vec<Sample> {
 
 fn long_subject(me: &str) -> Sample {
     let letter = Letter(90);
+    // prose: off
     let words = "a subject that goes on and on, as some do, because the whole letter was written into it ";
     let message =
         letter.begin(GRACE, me).subject(words.repeat(6).trim_end()).body(Entity::text("See above.\n"));

@@ -72,7 +72,7 @@ impl AcceptLoop {
                     self.ctx.metrics.panics.increment();
                     tracing::error!(
                         protocol = self.service.protocol,
-                        "an accept loop goes on after a bug in Sealpost"
+                        "an accept loop continues after a bug in Sealpost"
                     );
                     self.rest().await;
                 }

@@ -19,7 +19,7 @@ impl Upload {
     pub async fn part(&mut self, sealed: Sealed) -> Result<()> {
         self.size += sealed.len() as u64;
         let Some(parts) = &mut self.parts else {
-            return Err(Error::internal("an upload went on after its end"));
+            return Err(Error::internal("a part was uploaded after the end of the upload"));
         };
         let written = parts.put_part(PutPayload::from_bytes(sealed.into_bytes())).await;
         written.map_err(|e| error(&self.path, e))
@@ -28,7 +28,7 @@ impl Upload {
     /// Makes the object visible and durable.
     pub async fn complete(mut self) -> Result<()> {
         let Some(parts) = &mut self.parts else {
-            return Err(Error::internal("an upload went on after its end"));
+            return Err(Error::internal("a part was uploaded after the end of the upload"));
         };
         let complete = parts.complete();
         self.store.timed(&self.store.0.metrics.writes, complete).await.map_err(|e| error(&self.path, e))?;

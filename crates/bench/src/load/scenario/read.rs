@@ -45,7 +45,10 @@ pub const PHASE_KEYS: [(&str, &str); 21] = [
     ("steps", "a round: all in order, or one of them if they have weights"),
     ("last", "steps before a client goes [none]"),
     ("hold", "true: clients stay as they are until the scenario ends"),
-    ("alongside", "true: it goes on while the phases after it run, up to the first that is not alongside"),
+    (
+        "alongside",
+        "true: it runs until the end of the phases after it, up to the first that is not alongside",
+    ),
     ("recipients", "recipients of every delivery [1]"),
     ("auth", "true: SMTP clients log in"),
     ("bars", "what must hold, such as \"FETCH p99 <= 250ms\""),

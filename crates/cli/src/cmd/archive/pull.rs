@@ -329,7 +329,7 @@ impl<'a> Summary<'a> {
             text.push_str(&format!(" ({rate:.0}/s)"));
         }
         for (count, what) in [
-            (self.recognized, "put back at the server, and in the copy already"),
+            (self.recognized, "restored on the server, and in the copy already"),
             (self.doubles_removed, "that were in the copy twice, removed"),
             (self.flags, "changed flags"),
             (self.gone, "no longer on the server"),
@@ -400,10 +400,10 @@ impl<'a> Folder<'a> {
                 Some(Reason::Renamed) => "renamed",
                 Some(Reason::Unfinished) => "unfinished",
                 Some(Reason::Touched) => "its files in the copy changed",
-                Some(Reason::Restored) => "something was put back",
+                Some(Reason::Restored) => "has restored messages",
                 Some(Reason::Changed) => "changed",
                 Some(Reason::Again) => "to be fetched again",
-                Some(Reason::Gone) => "has messages that are gone",
+                Some(Reason::Gone) => "has removed messages",
                 Some(Reason::Unknown) | None => "to be compared",
             },
             planned: report.planned,

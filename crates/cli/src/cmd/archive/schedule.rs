@@ -125,7 +125,7 @@ fn systemd(command: &str, accounts: &[String], every: u32) -> String {
     format!(
         "# ~/.config/systemd/user/{unit}.service\n[Unit]\nDescription=Pull mail of {whose}\n\
          \n[Service]\nType=oneshot\nExecStart={command}\n\
-         # Interrupted, or the server cannot be reached: the next run goes on.\nSuccessExitStatus=75\n\
+         # Interrupted, or the server cannot be reached: the next run continues.\nSuccessExitStatus=75\n\
          \n# ~/.config/systemd/user/{unit}.timer\n[Unit]\nDescription=Pull mail of {whose} \
          every {every} minutes\n\n[Timer]\nOnBootSec=2min\nOnUnitInactiveSec={every}min\nRandomizedDelaySec=30\n\
          \n[Install]\nWantedBy=timers.target\n\

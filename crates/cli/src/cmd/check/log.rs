@@ -132,15 +132,15 @@ impl<'a> Examination<'a> {
                 survey.end()
             ),
             (position, true) if *position > survey.end() => format!(
-                "the last log entry is damaged ({why}): nothing is appended behind it, and mail for the account is deferred. \
-                 A backup may have it; \"sealpost account repair\" goes on without it"
+                "the last log entry is damaged ({why}): nothing is appended after it, and mail for the \
+                 account is deferred. A backup may have it; \"sealpost account repair\" gives it up"
             ),
             (position, false) if *position > survey.end() => {
                 format!("not a log entry ({why}): the log continues after it")
             }
             (_, true) => format!(
-                "log entry {position} is damaged: {why}. If others follow it, the account is not opened before it is whole again (a \
-                 backup may have it), or \"sealpost account repair\" goes on without it"
+                "log entry {position} is damaged: {why}. If others follow it, the account is not opened until \
+                 the entry is restored (a backup may have it) or \"sealpost account repair\" gives it up"
             ),
             (_, false) => format!("not a log entry ({why}); it is skipped"),
         };
@@ -208,14 +208,14 @@ impl<'a> Examination<'a> {
             Step::Broken if position > next => self.gap(next, position, checkpoints),
             Step::Broken => {
                 let what = format!(
-                    "log entry {position} does not follow the one before it: \"sealpost account repair\" goes on with both"
+                    "log entry {position} does not follow the one before it: \"sealpost account repair\" \
+                     keeps both"
                 );
                 self.findings.push(Finding::object(path(self.account, position), what));
                 self.lossy = true;
             }
             Step::Disputed => {
-                let what =
-                    format!("log entry {position} says that other entries count than those that are there");
+                let what = format!("log entry {position} refers to other entries than the existing ones");
                 self.findings.push(Finding::object(path(self.account, position), what));
                 self.lossy = true;
             }
@@ -231,11 +231,14 @@ impl<'a> Examination<'a> {
             false => format!("log entries {from} to {last} are missing"),
         };
         if checkpoints.iter().any(|r| r.whole && r.checkpoint.tail.position >= last) {
-            what.push_str(", and a checkpoint has what they said: a copy that was interrupted looks so, and is complete once it is made again");
+            what.push_str(
+                ", but a checkpoint covers them: this is the state of an interrupted backup, which \
+                           another run completes",
+            );
         } else {
             what.push_str(
-                ": the account is not opened before it is there again (a backup may have it), or \"sealpost account repair\" goes on \
-                 without it",
+                ": the account is not opened until it is restored (a backup may have it) or \"sealpost \
+                 account repair\" gives it up",
             );
         }
         // What is there instead was found before.
