@@ -54,7 +54,7 @@ pub enum Reason {
     Restored,
     /// Its numbers changed.
     Changed,
-    /// The copy has removed messages from the server, and is not to keep them.
+    /// The copy has messages that the server no longer has, and is not to keep them.
     Gone,
     /// Nothing says that it did not change: the server has no mod-sequences.
     Unknown,
