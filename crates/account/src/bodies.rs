@@ -25,7 +25,7 @@ pub trait Bodies: Send + Sync {
     /// The whole message of `account`, with its size and its SHA-256 compared with those that are wanted.
     ///
     /// # Errors
-    /// `Elsewhere` if it cannot be had as things are, with what can be done; `Retry` if it may be had later.
+    /// `Offloaded` if it cannot be had as things are, with what can be done; `Retry` if it may be had later.
     fn body(&self, account: Arc<Account>, wanted: Wanted) -> BoxFuture<'static, Result<Arc<Spooled>>>;
 }
 

@@ -122,7 +122,7 @@ async fn what_is_given_up_is_all_but_the_body_and_comes_again_from_whoever_has_i
     let mut texts = 0;
     w.account.texts(&all, |at, text| texts += usize::from(has(&text.unwrap(), at + 1))).await;
     assert_eq!(texts, 150);
-    assert_eq!(read(&w.account, &messages[0]).await.unwrap_err().kind(), Kind::Elsewhere);
+    assert_eq!(read(&w.account, &messages[0]).await.unwrap_err().kind(), Kind::Offloaded);
     assert_eq!(read(&w.account, &messages[100]).await.unwrap(), mail(101));
     let server = Arc::new(Everything::default());
     w.accounts.set_bodies(server.clone());

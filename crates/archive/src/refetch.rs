@@ -169,7 +169,7 @@ impl Refetch {
                         .to_owned()
                 }
             };
-            return Err(Error::elsewhere(why));
+            return Err(Error::offloaded(why));
         };
         let gone = "the body is evicted, and the server no longer has the message";
         let spool = Spool { store: &self.store, budget: &self.budget, random: &*self.random };
@@ -178,11 +178,11 @@ impl Refetch {
             let fetched = line.fetch(place, wanted, spool).await;
             line.close_when_idle(self.idle);
             match fetched {
-                Err(e) if e.kind() == Kind::Elsewhere => error = Some(e),
+                Err(e) if e.kind() == Kind::Offloaded => error = Some(e),
                 fetched => return fetched,
             }
         }
-        Err(error.unwrap_or_else(|| Error::elsewhere(gone)))
+        Err(error.unwrap_or_else(|| Error::offloaded(gone)))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

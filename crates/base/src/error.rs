@@ -23,8 +23,8 @@ pub enum Kind {
     Limit,
     /// Stored bytes are not what was written: a broken seal, a missing chunk.
     Corrupt,
-    /// It is not kept here, and whoever has it cannot be asked or has it no more: a body that was given up.
-    Elsewhere,
+    /// It is not kept here, and the server that has it cannot be reached or no longer has it: an evicted body.
+        Offloaded,
     /// A mistake in this program.
     Internal,
 }
@@ -92,9 +92,9 @@ impl Error {
     pub fn corrupt(message: impl Into<String>) -> Self {
         Self::new(Kind::Corrupt, message)
     }
-    /// [`Kind::Elsewhere`] with a message.
-    pub fn elsewhere(message: impl Into<String>) -> Self {
-        Self::new(Kind::Elsewhere, message)
+    /// [`Kind::Offloaded`] with a message.
+    pub fn offloaded(message: impl Into<String>) -> Self {
+        Self::new(Kind::Offloaded, message)
     }
     /// [`Kind::Internal`] with a message.
     pub fn internal(message: impl Into<String>) -> Self {

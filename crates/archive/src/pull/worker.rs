@@ -357,7 +357,7 @@ async fn open(
 ) -> Result<(), Attempt> {
     // A name that cannot be kept, or what is damaged of one folder, keeps no other one from being pulled.
     let failed = |e: Error| match e.kind() {
-        Kind::Retry | Kind::Internal | Kind::Elsewhere => Attempt::End(End::Copy(e)),
+        Kind::Retry | Kind::Internal | Kind::Offloaded => Attempt::End(End::Copy(e)),
         _ => Attempt::End(End::Folder(e)),
     };
     let Some(opened) = job.open(shared, selected).await.map_err(failed)? else { return Ok(()) };

@@ -49,7 +49,7 @@ impl Line {
     /// The message at that place, spooled, once its size and its SHA-256 are what is wanted.
     ///
     /// # Errors
-    /// `Elsewhere` if the server has it no more, or sends another one; `Retry` if it cannot be reached; `Denied` if it does not let
+    /// `Offloaded` if the server has it no more, or sends another one; `Retry` if it cannot be reached; `Denied` if it does not let
     /// anybody in.
     pub(super) async fn fetch(&self, place: &AtServer, wanted: Wanted, spool: Spool<'_>) -> Result<Spooled> {
         let mut line = self.open.lock().await;
@@ -80,13 +80,13 @@ impl Line {
         let fetched = open.body(place.uid, wanted, &mut writer).await?;
         *line = Some(open);
         let Some(sha256) = fetched else {
-            return Err(Error::elsewhere(format!(
+            return Err(Error::offloaded(format!(
                 "the body is evicted, and the server no longer has the message (UID {} of {})",
                 place.uid, place.folder
             )));
         };
         if writer.size() != wanted.size || sha256 != wanted.sha256 {
-            return Err(Error::elsewhere(format!(
+            return Err(Error::offloaded(format!(
                 "the body is evicted, and the server's message with UID {} in {} is a different one now: it \
                  is not used",
                 place.uid, place.folder
@@ -134,7 +134,7 @@ impl Open {
             self.selected = None;
             let wire = self.wire(name).await?;
             let selected = self.connection.examine(&wire).await.map_err(|e| match e.kind() {
-                Kind::NotFound => Error::elsewhere(format!(
+                Kind::NotFound => Error::offloaded(format!(
                     "the body is evicted, and the server no longer has the folder {name}"
                 ))
                 .with_source(e),
@@ -144,7 +144,7 @@ impl Open {
         }
         match &self.selected {
             Some((_, selected)) if selected.uidvalidity == place.uidvalidity => Ok(()),
-            _ => Err(Error::elsewhere(format!(
+            _ => Err(Error::offloaded(format!(
                 "the body is evicted, and the UIDVALIDITY of the server's folder {name} has changed"
             ))),
         }
@@ -201,7 +201,7 @@ impl Open {
 
 async fn write(writer: &mut SpoolWriter, octets: &[u8], wanted: Wanted) -> Result<()> {
     if writer.size() + octets.len() as u64 > wanted.size {
-        return Err(Error::elsewhere(
+        return Err(Error::offloaded(
             "the body is evicted, and the server's message is longer now: it is not used",
         ));
     }

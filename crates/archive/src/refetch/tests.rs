@@ -211,7 +211,7 @@ async fn what_the_server_has_no_more_is_said_and_what_it_lost_is_not_given_up() 
     world.script.inbox(|inbox| [thin[0], whole].into_iter().for_each(|uid| inbox.expunge(uid)));
     let gone = opened.read(thin[0]).await.unwrap_err();
     assert!(gone.contains("the server no longer has the message"), "{gone}");
-    assert_eq!(opened.by_account(thin[0]).await.unwrap_err().kind(), Kind::Elsewhere);
+    assert_eq!(opened.by_account(thin[0]).await.unwrap_err().kind(), Kind::Offloaded);
     let report = world.pulled(&opened).await;
     let folder = &report.of[0];
     assert_eq!((folder.gone, folder.lost, &folder.lost_of[..]), (2, 1, &thin[..1]));
@@ -317,7 +317,7 @@ async fn a_server_that_cannot_be_asked_is_an_error_and_never_an_empty_body() {
     drop(opened);
     let opened = world.open_at(None, Err("no password is stored".into())).await;
     let error = opened.by_account(1).await.unwrap_err();
-    assert_eq!(error.kind(), Kind::Elsewhere);
+    assert_eq!(error.kind(), Kind::Offloaded);
     assert!(error.to_string().contains("no password is stored"), "{error}");
 }
 

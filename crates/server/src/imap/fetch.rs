@@ -454,7 +454,7 @@ impl Session {
             }
         }
         let damaged = matches!(error.kind(), Kind::Corrupt | Kind::NotFound);
-        if error.kind() == Kind::Elsewhere {
+        if error.kind() == Kind::Offloaded {
             // It is no secret of the store's: what the owner can do about it.
             tracing::warn!(%uid, %error, "a body is not kept here");
             trouble.unavailable = true;

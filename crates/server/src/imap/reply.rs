@@ -73,7 +73,7 @@ impl Reply {
                 Reply::no(Code::Corruption, "something stored is damaged")
             }
             // What was given up, and how to have it.
-            Kind::Elsewhere => {
+            Kind::Offloaded => {
                 tracing::warn!(%error, "a body is not kept here");
                 Reply::no(Code::Unavailable, said())
             }

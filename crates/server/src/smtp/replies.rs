@@ -12,7 +12,7 @@ pub(super) fn storage(error: &Error) -> Reply {
         Kind::Retry | Kind::Conflict => {
             Reply::status(451, (4, 3, 0), "Storage is not available, try again later")
         }
-        Kind::Invalid | Kind::NotFound | Kind::Denied | Kind::Corrupt | Kind::Elsewhere | Kind::Internal => {
+        Kind::Invalid | Kind::NotFound | Kind::Denied | Kind::Corrupt | Kind::Offloaded | Kind::Internal => {
             Reply::status(451, (4, 3, 0), "Local error, try again later")
         }
     }

@@ -47,7 +47,7 @@ pub trait Bodies: Send + Sync {
     /// The whole message, whose size and SHA-256 were compared with those that are wanted.
     ///
     /// # Errors
-    /// `Elsewhere` if it cannot be had as things are; `Retry` if it may be had later.
+    /// `Offloaded` if it cannot be had as things are; `Retry` if it may be had later.
     fn body(&self, wanted: Wanted) -> BoxFuture<'static, Result<Arc<dyn EvictedBody>>>;
 }
 

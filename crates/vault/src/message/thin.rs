@@ -177,7 +177,7 @@ impl Source {
         let Some(bodies) = &elsewhere.bodies else {
             let why = "the body of this message is evicted and not fetched here: open the message on its \
                        server, or use `sealpost archive export`";
-            return Err(Error::elsewhere(why));
+            return Err(Error::offloaded(why));
         };
         let wanted = Wanted {
             account: elsewhere.account,
@@ -187,7 +187,7 @@ impl Source {
         };
         let body = bodies.body(wanted).await?;
         if body.size() != wanted.size {
-            return Err(Error::elsewhere("the fetched message differs from the one with the evicted body"));
+            return Err(Error::offloaded("the fetched message differs from the one with the evicted body"));
         }
         let batches = body.batches(range);
         // It stays as long as it is read.

@@ -89,7 +89,7 @@ async fn headers_text_and_structure_stay_and_the_body_comes_from_elsewhere() {
         assert_eq!(octets(&reader, 9..11).await.unwrap(), &HEADER[9..11]);
         if size > 0 {
             let error = octets(&reader, 0..header.end + 1).await.unwrap_err();
-            assert_eq!(error.kind(), Kind::Elsewhere);
+            assert_eq!(error.kind(), Kind::Offloaded);
         }
         let server = Arc::new(Server(raw.clone(), 0.into()));
         let reader = anew(&store, &reader).with_bodies(server.clone());
