@@ -40,7 +40,7 @@ use crate::bodies::Bodies;
 use crate::cache::Cache;
 use crate::decoded::{Decoded, Span};
 use crate::event::{Batch, Event, Message};
-use crate::head::Head;
+use crate::log_end::LogEnd;
 use crate::ingest::{Ingest, IngestBatch, Later};
 use crate::long_steps::{self, LONG_ROWS};
 use crate::packs::Packs;
@@ -57,7 +57,7 @@ pub struct Account {
     id: AccountId,
     root: RootKey,
     keys: AccountKeys,
-    head: Arc<Head>,
+    head: Arc<LogEnd>,
     state: RwLock<AccountState>,
     /// The state is being changed in many rows: who wants to look at it waits for long.
     changing_much: AtomicBool,

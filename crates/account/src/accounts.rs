@@ -32,7 +32,7 @@ use crate::bodies::Bodies;
 use crate::cache::Cache;
 use crate::decoded::DecodedCache;
 use crate::event::{Event, Message};
-use crate::head::Head;
+use crate::log_end::LogEnd;
 use crate::ingest::{Ingest, Resealed, Stored};
 use crate::long_steps::LongSteps;
 use crate::metrics::AccountMetrics;
@@ -95,7 +95,7 @@ struct Shared {
 
 /// The ends of logs that are in use, or were lately.
 struct Heads {
-    by_account: HashMap<AccountId, Arc<Head>>,
+    by_account: HashMap<AccountId, Arc<LogEnd>>,
     /// With as many it is looked which are not in use any more.
     most: usize,
 }
@@ -550,7 +550,7 @@ impl Accounts {
         &self.0.summaries
     }
 
-    fn head(&self, id: AccountId) -> Arc<Head> {
+    fn head(&self, id: AccountId) -> Arc<LogEnd> {
         let mut heads = lock(&self.0.heads);
         let Heads { by_account, most } = &mut *heads;
         if by_account.len() >= *most && !by_account.contains_key(&id) {
@@ -562,7 +562,7 @@ impl Accounts {
             let journal = Journal::new(self.0.store.clone(), id, &self.0.log_key, self.0.random.clone());
             journal.timed(self.0.clock.clone()).counted(self.0.metrics.journal.clone())
         };
-        let head = || Arc::new(Head::new(journal(), self.0.appended.clone(), self.watermarks()));
+        let head = || Arc::new(LogEnd::new(journal(), self.0.appended.clone(), self.watermarks()));
         by_account.entry(id).or_insert_with(head).clone()
     }
 

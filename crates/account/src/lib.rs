@@ -16,7 +16,7 @@ pub mod directory;
 pub mod event;
 #[doc(hidden)]
 pub mod fuzz;
-mod head;
+mod log_end;
 pub mod ingest;
 pub mod long_steps;
 pub mod metadata;

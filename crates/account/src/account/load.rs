@@ -17,7 +17,7 @@ use tokio::time::Instant;
 use super::{Account, NOT_COLLECTED, Work};
 use crate::accounts::{Accounts, Charge};
 use crate::event::{Batch, Event};
-use crate::head::Head;
+use crate::log_end::LogEnd;
 use crate::packs::Packs;
 use crate::state::{self, AccountState, Restore};
 use crate::summary::Indexes;
@@ -35,7 +35,7 @@ const WEIGH_ENTRIES: u64 = 64;
 
 impl Account {
     /// Loads the account from its last checkpoint and the log after it.
-    pub(crate) async fn load(accounts: Accounts, head: Arc<Head>, root: &RootKey) -> Result<Arc<Account>> {
+    pub(crate) async fn load(accounts: Accounts, head: Arc<LogEnd>, root: &RootKey) -> Result<Arc<Account>> {
         let id = head.journal.account();
         let began = accounts.clock().monotonic();
         let keys = AccountKeys::derive(root, id);

@@ -15,7 +15,7 @@ use tokio::sync::{Notify, broadcast};
 use tokio::time::{sleep, timeout};
 
 use super::{Accounts, Shared, lock};
-use crate::head::Head;
+use crate::log_end::LogEnd;
 
 /// How often it is looked, if nobody tells.
 const OFTEN: Duration = Duration::from_secs(5);
@@ -124,7 +124,7 @@ impl Accounts {
     }
 
     /// Whether sessions of this process use the account, or wait for its bell.
-    fn is_listened_to(&self, id: AccountId, head: &Arc<Head>) -> bool {
+    fn is_listened_to(&self, id: AccountId, head: &Arc<LogEnd>) -> bool {
         let slot = lock(&self.0.loaded).get(&id).cloned();
         let account = match slot {
             // It is being loaded.
@@ -142,14 +142,14 @@ impl Accounts {
         holders > 0 || Arc::strong_count(head) > others
     }
 
-    fn listened_to(&self) -> Vec<Arc<Head>> {
+    fn listened_to(&self) -> Vec<Arc<LogEnd>> {
         let heads = lock(&self.0.heads);
         let heads: Vec<_> = heads.by_account.iter().map(|(id, head)| (*id, head.clone())).collect();
         heads.into_iter().filter(|(id, head)| self.is_listened_to(*id, head)).map(|(_, head)| head).collect()
     }
 }
 
-async fn look(shared: &Shared, head: &Head) {
+async fn look(shared: &Shared, head: &LogEnd) {
     if let Err(e) = head.look(shared.clock.monotonic()).await {
         tracing::debug!(account = %head.journal.account(), error = %e, "cannot poll for new entries of other \
             nodes");

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use sealpost_base::{AccountId, Position};
 use sealpost_vault::RootKey;
 
-use crate::head::Head;
+use crate::log_end::LogEnd;
 
 /// Hears of entries in an account's log, whether or not the account is loaded.
 #[derive(Clone)]
 pub struct Bell {
-    head: Arc<Head>,
+    head: Arc<LogEnd>,
     heard: Position,
 }
 
@@ -23,7 +23,7 @@ pub struct Ticket {
 }
 
 impl Bell {
-    pub(crate) fn new(head: Arc<Head>, heard: Position) -> Self {
+    pub(crate) fn new(head: Arc<LogEnd>, heard: Position) -> Self {
         Bell { head, heard }
     }
 

@@ -9,7 +9,7 @@ use sealpost_vault::Store;
 use sealpost_vault::store::Mark;
 
 use super::{Accounts, Shared, lock};
-use crate::head::Head;
+use crate::log_end::LogEnd;
 
 /// Rings bells for as long as there are accounts.
 pub(super) async fn watch(accounts: Weak<Shared>) {
@@ -59,7 +59,7 @@ async fn ring(accounts: &Accounts, mark: &mut Mark) -> Result<()> {
 
 /// Looks at the logs of all accounts that somebody listens to.
 async fn look_everywhere(accounts: &Accounts) -> Result<()> {
-    let heads: Vec<Arc<Head>> = lock(&accounts.0.heads).by_account.values().cloned().collect();
+    let heads: Vec<Arc<LogEnd>> = lock(&accounts.0.heads).by_account.values().cloned().collect();
     for head in heads.into_iter().filter(|head| Arc::strong_count(head) > 2) {
         let known = *head.bell.borrow();
         head.ring(head.journal.last_after(known).await?);

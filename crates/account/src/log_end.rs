@@ -19,7 +19,7 @@ use crate::watermarks::Watermarks;
 const TRIMMED_ATTEMPTS: usize = 8;
 
 /// One per account in use; shared by deliveries and sessions.
-pub(crate) struct Head {
+pub(crate) struct LogEnd {
     pub(crate) journal: Journal,
     /// Held while appending. `None`: unknown, because nothing was appended yet or the last outcome is unknown.
     pub(crate) tail: AsyncMutex<Option<Tail>>,
@@ -44,13 +44,13 @@ struct Waiting {
 /// An error that several deliveries share.
 type Failure = (Kind, String);
 
-impl Head {
+impl LogEnd {
     pub(crate) fn new(
         journal: Journal,
         appended: broadcast::Sender<(AccountId, Position)>,
         watermarks: Watermarks,
     ) -> Self {
-        Head {
+        LogEnd {
             watermarks,
             appended,
             looked: Mutex::new(None),
