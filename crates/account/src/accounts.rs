@@ -3,7 +3,7 @@
 //! What loaded accounts take together is bounded ([`Room`]): whoever needs one that is not loaded makes others go that are
 //! not in use, and waits for those that are.
 
-mod kept;
+mod loaded;
 mod poll;
 mod room;
 mod ticket;
@@ -39,7 +39,7 @@ use crate::metrics::AccountMetrics;
 use crate::share::Link;
 use crate::summary::Entry;
 use crate::watermarks::Watermarks;
-use kept::Kept;
+use loaded::LoadedAccounts;
 use poll::Polls;
 pub use room::Charge;
 use room::Room;
@@ -73,7 +73,7 @@ struct Shared {
     heads: Mutex<Heads>,
     room: Room,
     loaded: Mutex<HashMap<AccountId, Arc<Slot>>>,
-    kept: Mutex<Kept>,
+    kept: Mutex<LoadedAccounts>,
     turns: Turns,
     long_steps: LongSteps,
     structures: Cache<Structure>,
@@ -319,13 +319,13 @@ impl Accounts {
         if let Some(charge) = self.0.room.try_take(bytes) {
             return Some(charge);
         }
-        self.unload(self.0.room.missing(bytes));
+        self.evict(self.0.room.missing(bytes));
         self.0.room.try_take(bytes)
     }
 
     /// Room for an account that is about to be loaded.
     pub(crate) async fn make_room(&self, bytes: usize) -> Result<Charge> {
-        self.0.room.take(bytes + ACCOUNT_BYTES, |missing| self.unload(missing)).await
+        self.0.room.take(bytes + ACCOUNT_BYTES, |missing| self.evict(missing)).await
     }
 
     /// Whether to load an account that takes so much is a matter of a few milliseconds, however busy the server is.
@@ -351,7 +351,7 @@ impl Accounts {
             tracing::error!(account = %id, bytes, room, "the account is too large for this server: raise `memory`");
             return Err(Error::limit("the account is too large for the memory of this server"));
         }
-        self.unload(self.0.room.missing(0));
+        self.evict(self.0.room.missing(0));
         Ok(())
     }
 
@@ -369,10 +369,10 @@ impl Accounts {
     }
 
     /// Unloads accounts until that much is free, if as many are not in use.
-    fn unload(&self, bytes: usize) {
+    fn evict(&self, bytes: usize) {
         if bytes > 0 {
-            let unkept = lock(&self.0.kept).unload(bytes);
-            drop(unkept);
+            let evicted = lock(&self.0.kept).evict(bytes);
+            drop(evicted);
         }
     }
 
@@ -464,14 +464,14 @@ impl Accounts {
     }
 
     /// Unloads accounts that nobody has used for a while. Called from time to time by whoever runs the process.
-    pub fn unload_idle(&self) {
+    pub fn evict_idle(&self) {
         self.expire();
         self.forget_unloaded();
     }
 
     /// Unloads every account, or has whoever uses it last do so. Loaded accounts know these, so without that they stay in memory
     /// although nobody has either any more.
-    pub fn unload_all(&self) {
+    pub fn evict_all(&self) {
         let kept = lock(&self.0.kept).clear();
         drop(kept);
         self.forget_unloaded();

@@ -411,7 +411,7 @@ async fn accounts_are_shared_while_used_and_unloaded_after() {
     w.clock.advance(Duration::from_secs(120));
     // Loading started a round of maintenance, which holds the account until it is done.
     while accounts.loaded() > 0 {
-        accounts.unload_idle();
+        accounts.evict_idle();
         tokio::task::yield_now().await;
     }
 }

@@ -119,7 +119,7 @@ impl Server {
         let of_tls = tls.clone();
         housekeeping
             .spawn(survive("housekeeping", Arc::clone(&ctx), move |ctx| keep_house(ctx, of_tls.clone())));
-        housekeeping.spawn(survive("unloading", Arc::clone(&ctx), unload_idle));
+        housekeeping.spawn(survive("unloading", Arc::clone(&ctx), evict_idle));
         housekeeping.spawn(survive("watermarks", Arc::clone(&ctx), save_watermarks));
         let (mut bus, bus_ends) = (JoinSet::new(), Shutdown::new());
         let settings = ctx.settings.bus.clone();
@@ -356,14 +356,14 @@ async fn keep_house(ctx: Arc<Context>, tls: Option<Arc<Tls>>) {
     }
 }
 
-async fn unload_idle(ctx: Arc<Context>) {
+async fn evict_idle(ctx: Arc<Context>) {
     loop {
         tokio::select! {
             () = ctx.shutdown.wait() => return,
             () = tokio::time::sleep(UNLOAD_PERIOD) => {}
         }
         ctx.auth.sweep();
-        ctx.accounts.unload_idle();
+        ctx.accounts.evict_idle();
         sealpost_vault::wipe_scratch();
     }
 }

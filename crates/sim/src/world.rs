@@ -125,7 +125,7 @@ async fn run(seed: u64) -> Result<(Outcome, Left), Wrong> {
     sleep(QUIET).await;
     world.verdict(&mut outcome).await?;
     for node in world.started.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
-        node.accounts.unload_all();
+        node.accounts.evict_all();
     }
     Ok((outcome, world.bucket.left()))
 }

@@ -95,12 +95,12 @@ impl Room {
         self.since().is_some_and(|since| since.elapsed() >= PRESSED)
     }
 
-    /// Takes `bytes`, or all there is if that is less, waiting for it. `unload` is told how much is missing, again and
+    /// Takes `bytes`, or all there is if that is less, waiting for it. `evict` is told how much is missing, again and
     /// again while some is.
     ///
     /// # Errors
     /// `Retry` if others need what they have for too long.
-    pub(crate) async fn take(&self, bytes: usize, unload: impl Fn(usize)) -> Result<Charge> {
+    pub(crate) async fn take(&self, bytes: usize, evict: impl Fn(usize)) -> Result<Charge> {
         let bytes = bytes.min(self.0.bytes);
         if let Some(charge) = self.pass(bytes) {
             return Ok(charge);
@@ -116,7 +116,7 @@ impl Room {
                 if let Some(charge) = self.try_take(bytes) {
                     return charge;
                 }
-                unload(self.missing(bytes));
+                evict(self.missing(bytes));
                 if let Some(charge) = self.try_take(bytes) {
                     return charge;
                 }

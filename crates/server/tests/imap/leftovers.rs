@@ -35,7 +35,7 @@ async fn a_deleted_share_is_kept_for_a_while_and_others_are_not_touched() {
     // Objects carry the time of this machine, which is not the one that the server is told.
     world.clock.advance(Duration::from_secs(20 * 365 * 24 * 3600));
     // As the server does from time to time. What is loaded is not deleted.
-    world.ctx.accounts.unload_idle();
+    world.ctx.accounts.evict_idle();
     client.ok("CREATE D").await;
     client.ok("SETACL D bob lr").await;
     assert_eq!(objects(&world, "shares").await, 3, "B, C and D");
@@ -89,7 +89,7 @@ async fn shares_that_were_never_completed_go_and_others_stay() {
     world.login().await;
     assert_eq!(objects(&world, "shares").await, 7);
     world.clock.advance(Duration::from_secs(20 * 365 * 24 * 3600));
-    world.ctx.accounts.unload_idle();
+    world.ctx.accounts.evict_idle();
     let mut client = world.login().await;
     for _ in 0..1000 {
         if objects(&world, "shares").await == 3 {
@@ -136,7 +136,7 @@ async fn a_share_that_could_not_be_filled_takes_nothing() {
         assert_eq!(messages().await, 4);
     }
     assert_eq!(account.state().given_up_shares().len(), 3);
-    world.ctx.accounts.unload_all();
+    world.ctx.accounts.evict_all();
     client.ok("CREATE Other").await;
     client.ok("SETACL Other bob lr").await;
     assert_eq!((objects(&world, "shares").await, account.state().given_up_shares().len()), (1, 0));

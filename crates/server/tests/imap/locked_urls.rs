@@ -31,7 +31,7 @@ async fn a_url_works_while_its_owner_is_here_and_says_so_when_not() {
     // Kept for a client that comes back at once.
     assert_eq!(fred.ok(&fetch).await[0], shown);
     world.clock.advance(Duration::from_secs(120));
-    world.ctx.accounts.unload_idle();
+    world.ctx.accounts.evict_idle();
     let wrong = format!("{}{}", &url[..url.len() - 1], if url.ends_with('0') { '1' } else { '0' });
     let locked = "x NO [UNAVAILABLE] the owner's mailbox is locked, try again while the owner uses it";
     assert_eq!(fred.command(&fetch).await, [locked]);

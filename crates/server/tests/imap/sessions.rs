@@ -91,7 +91,7 @@ async fn what_each_session_believes_is_what_is_there_although_it_sleeps() {
     for seed in seeds(6) {
         what_sessions_believe(seed, settings.clone(), |world| {
             world.clock.advance(Duration::from_secs(61));
-            world.ctx.accounts.unload_idle();
+            world.ctx.accounts.evict_idle();
             unloaded.fetch_add(usize::from(world.ctx.accounts.loaded() == 0), Ordering::Relaxed);
         })
         .await;

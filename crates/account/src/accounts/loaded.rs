@@ -20,22 +20,22 @@ const KEEP_MOST: Duration = Duration::from_secs(600);
 /// How long an account that is in use stays at least: loading must not be all that is done.
 const LEAST: Duration = Duration::from_millis(250);
 
-pub(super) struct Kept {
+pub(super) struct LoadedAccounts {
     lru: LruCache<AccountId, (Duration, Arc<Account>)>,
     /// Those whose sessions were asked to let go of them.
     asked: Vec<Weak<Account>>,
 }
 
-impl Default for Kept {
+impl Default for LoadedAccounts {
     fn default() -> Self {
-        Kept { lru: LruCache::unbounded(), asked: Vec::new() }
+        LoadedAccounts { lru: LruCache::unbounded(), asked: Vec::new() }
     }
 }
 
-/// What was kept; to be dropped when nothing is locked any more.
-pub(super) type Unkept = Vec<Arc<Account>>;
+/// Accounts to drop from memory, when nothing is locked any more.
+pub(super) type Evicted = Vec<Arc<Account>>;
 
-impl Kept {
+impl LoadedAccounts {
     /// Keeps an account that was just opened, unless it is about to go: then whoever holds it last unloads it.
     pub(super) fn keep(&mut self, account: Arc<Account>, now: Duration) -> Option<Arc<Account>> {
         if account.is_leaving() {
@@ -52,7 +52,7 @@ impl Kept {
 
     /// Those that nobody has opened for long; and of those that nobody uses and that are quick to load, the ones that were
     /// used least recently, until the others take no more than `ample` bytes.
-    pub(super) fn expire(&mut self, now: Duration, ample: usize) -> Unkept {
+    pub(super) fn expire(&mut self, now: Duration, ample: usize) -> Evicted {
         let is_old = |since: &Duration, account: &Account| now.saturating_sub(*since) > keep(account.took());
         let mut taken = 0;
         let mut is_too_much = |account: &Arc<Account>| {
@@ -68,7 +68,7 @@ impl Kept {
     }
 
     /// Lets go of all.
-    pub(super) fn clear(&mut self) -> Unkept {
+    pub(super) fn clear(&mut self) -> Evicted {
         std::mem::replace(&mut self.lru, LruCache::unbounded())
             .into_iter()
             .map(|(_, (_, account))| account)
@@ -77,29 +77,29 @@ impl Kept {
 
     /// Lets go of those that were used least recently and are not in use, until `bytes` are free. If that is not enough,
     /// also of others: sessions are asked to do the same after their command, and the last one unloads it.
-    pub(super) fn unload(&mut self, bytes: usize) -> Unkept {
+    pub(super) fn evict(&mut self, bytes: usize) -> Evicted {
         let asked: Vec<_> = self.asked.drain(..).filter_map(|asked| asked.upgrade()).collect();
         let oldest_first = || self.lru.iter().rev().map(|(_, (_, account))| account);
         let unused = oldest_first().filter(|account| Arc::strong_count(account) == 1);
         let used = oldest_first().filter(|account| Arc::strong_count(account) > 1 && account.age() >= LEAST);
         let mut free = 0;
-        let mut unkept = Vec::new();
+        let mut evicted = Vec::new();
         for account in unused.chain(&asked).chain(used) {
             if free >= bytes {
                 break;
             }
             free += account.weight();
             account.ask_to_let_go();
-            unkept.push(account.clone());
+            evicted.push(account.clone());
         }
-        for account in &unkept {
+        for account in &evicted {
             self.lru.pop(&account.id());
         }
-        self.asked = unkept.iter().chain(&asked).map(Arc::downgrade).collect();
+        self.asked = evicted.iter().chain(&asked).map(Arc::downgrade).collect();
         self.asked.sort_unstable_by_key(Weak::as_ptr);
         self.asked.dedup_by_key(|asked| asked.as_ptr());
-        unkept.extend(asked);
-        unkept
+        evicted.extend(asked);
+        evicted
     }
 }
 
