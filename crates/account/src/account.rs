@@ -35,7 +35,7 @@ pub use maintain::Maintenance;
 pub(crate) use maintain::UNDER_WAY;
 pub use unplaced::Unplaced;
 
-use crate::accounts::{Accounts, Bell, Charge, Ticket};
+use crate::accounts::{Accounts, Bell, Reservation, Ticket};
 use crate::bodies::Bodies;
 use crate::cache::Cache;
 use crate::decoded::{Decoded, Span};
@@ -64,7 +64,7 @@ pub struct Account {
     /// That is over.
     settled: Notify,
     /// What of the room for accounts this one takes.
-    charge: Charge,
+    charge: Reservation,
     /// Since when it is loaded.
     loaded: Instant,
     /// When it was loaded, if its log was empty: nothing of it is older.

@@ -1,11 +1,11 @@
 //! All accounts as this process uses them: each loaded once, shared by its sessions, unloaded when they do not use it.
 //!
-//! What loaded accounts take together is bounded ([`Room`]): whoever needs one that is not loaded makes others go that are
+//! What loaded accounts take together is bounded ([`AccountMemory`]): whoever needs one that is not loaded makes others go that are
 //! not in use, and waits for those that are.
 
 mod loaded;
 mod poll;
-mod room;
+mod account_memory;
 mod ticket;
 mod turns;
 mod watch;
@@ -41,8 +41,8 @@ use crate::summary::Entry;
 use crate::watermarks::Watermarks;
 use loaded::LoadedAccounts;
 use poll::Polls;
-pub use room::Charge;
-use room::Room;
+pub use account_memory::Reservation;
+use account_memory::AccountMemory;
 pub use ticket::{Bell, Ticket};
 use turns::{QUICK_BYTES, Turn, Turns};
 
@@ -71,7 +71,7 @@ struct Shared {
     reading: Budget,
     grace: Duration,
     heads: Mutex<Heads>,
-    room: Room,
+        memory: AccountMemory,
     loaded: Mutex<HashMap<AccountId, Arc<Slot>>>,
     kept: Mutex<LoadedAccounts>,
     turns: Turns,
@@ -180,7 +180,7 @@ impl Accounts {
             budget,
             grace,
             heads: Mutex::new(Heads { by_account: HashMap::new(), most: HEADS }),
-            room: Room::new(memory.accounts),
+                memory: AccountMemory::new(memory.accounts),
             loaded: Mutex::default(),
             kept: Mutex::default(),
             metrics: AccountMetrics::default(),
@@ -290,42 +290,42 @@ impl Accounts {
 
     /// Whether loaded accounts take so little that whoever waits may keep one loaded for a while.
     pub fn have_ample_room(&self) -> bool {
-        self.0.room.used() <= self.0.room.ample()
+        self.0.memory.used() <= self.0.memory.ample()
     }
 
     /// Whether loaded accounts take so much that whoever waits keeps none.
     pub fn have_little_room(&self) -> bool {
-        self.0.room.is_mostly_used()
+        self.0.memory.is_mostly_used()
     }
 
     /// Whether others wait for memory that accounts have: whoever does not need one lets go of it.
     pub fn are_short(&self) -> bool {
-        self.0.room.is_short()
+        self.0.memory.is_short()
     }
 
     /// Whether somebody has waited for that memory for long: who keeps an account for a client that does not read, or waits
     /// for other memory with it, gives it up.
     pub fn are_pressed(&self) -> bool {
-        self.0.room.is_pressed()
+        self.0.memory.is_pressed()
     }
 
     /// What loaded accounts may take together, and what they take now, in bytes.
-    pub fn room(&self) -> (usize, usize) {
-        (self.0.room.bytes(), self.0.room.used())
+    pub fn account_memory(&self) -> (usize, usize) {
+        (self.0.memory.bytes(), self.0.memory.used())
     }
 
-    /// Room for what a session keeps of an account; `None` if there is not that much.
-    pub fn charge(&self, bytes: usize) -> Option<Charge> {
-        if let Some(charge) = self.0.room.try_take(bytes) {
-            return Some(charge);
+    /// Memory for what a session keeps of an account; `None` if there is not that much.
+    pub fn try_reserve(&self, bytes: usize) -> Option<Reservation> {
+        if let Some(reserved) = self.0.memory.try_reserve(bytes) {
+            return Some(reserved);
         }
-        self.evict(self.0.room.missing(bytes));
-        self.0.room.try_take(bytes)
+        self.evict(self.0.memory.missing(bytes));
+        self.0.memory.try_reserve(bytes)
     }
 
-    /// Room for an account that is about to be loaded.
-    pub(crate) async fn make_room(&self, bytes: usize) -> Result<Charge> {
-        self.0.room.take(bytes + ACCOUNT_BYTES, |missing| self.evict(missing)).await
+    /// Memory for an account that is about to be loaded.
+    pub(crate) async fn reserve(&self, bytes: usize) -> Result<Reservation> {
+        self.0.memory.reserve(bytes + ACCOUNT_BYTES, |missing| self.evict(missing)).await
     }
 
     /// Whether to load an account that takes so much is a matter of a few milliseconds, however busy the server is.
@@ -343,15 +343,15 @@ impl Accounts {
     ///
     /// # Errors
     /// `Limit` if that is more than there is for all.
-    pub(crate) fn weigh(&self, id: AccountId, charge: &Charge, state: usize) -> Result<()> {
+    pub(crate) fn weigh(&self, id: AccountId, charge: &Reservation, state: usize) -> Result<()> {
         let bytes = state + ACCOUNT_BYTES;
         charge.set(bytes);
-        if bytes > self.0.room.bytes() {
-            let room = self.0.room.bytes();
+        if bytes > self.0.memory.bytes() {
+            let room = self.0.memory.bytes();
             tracing::error!(account = %id, bytes, room, "the account is too large for this server: raise `memory`");
             return Err(Error::limit("the account is too large for the memory of this server"));
         }
-        self.evict(self.0.room.missing(0));
+        self.evict(self.0.memory.missing(0));
         Ok(())
     }
 
@@ -361,7 +361,7 @@ impl Accounts {
     /// # Errors
     /// `Limit` if it would be.
     pub(crate) fn may_grow(&self, bytes: usize, growth: usize) -> Result<()> {
-        let room = self.0.room.bytes() / KEPT_FREE * (KEPT_FREE - 1);
+        let room = self.0.memory.bytes() / KEPT_FREE * (KEPT_FREE - 1);
         if growth > 0 && bytes.saturating_add(growth) > room {
             return Err(Error::limit("the account would be too large for the memory of this server"));
         }
@@ -478,7 +478,7 @@ impl Accounts {
     }
 
     fn expire(&self) {
-        let expired = lock(&self.0.kept).expire(self.0.clock.monotonic(), self.0.room.ample());
+        let expired = lock(&self.0.kept).expire(self.0.clock.monotonic(), self.0.memory.ample());
         drop(expired);
     }
 

@@ -34,7 +34,7 @@ pub mod usage;
 pub mod watermarks;
 
 pub use account::{Account, Committed, NewMessage, StateGuard, Unplaced};
-pub use accounts::{Accounts, Bell, Charge, Delivery, Offer, Options, Ticket};
+pub use accounts::{Accounts, Bell, Reservation, Delivery, Offer, Options, Ticket};
 pub use cache::Cache;
 pub use event::{Event, FlagAction, Flags, Message, SpecialUse, SystemFlags};
 pub use ingest::{Ingest, IngestBatch, Later, Stored};

@@ -3,7 +3,7 @@
 use sealpost_account::event::Event;
 use sealpost_account::rights::Rights;
 use sealpost_account::state::{AccountState, FlagRoom, Mailbox, Row};
-use sealpost_account::{Accounts, Charge, FlagAction, Flags};
+use sealpost_account::{Accounts, Reservation, FlagAction, Flags};
 use sealpost_base::{ModSeq, Position, Result, UidSet};
 
 use crate::flags::{changing, steps};
@@ -34,7 +34,7 @@ pub struct FlagsChanged {
     /// How many of the messages are still there.
     pub present: usize,
     /// Memory for these sets, if they are much.
-    pub reserved: Option<Charge>,
+    pub reserved: Option<Reservation>,
 }
 
 impl FlagChange {
@@ -50,7 +50,7 @@ impl FlagChange {
         rights: Rights,
         reported: Position,
         accounts: &Accounts,
-        reserved: &mut Option<Charge>,
+        reserved: &mut Option<Reservation>,
     ) -> Result<(Vec<Event>, Result<FlagsChanged, usize>)> {
         let FlagChange { targets, unchanged_since, action, flags } = self;
         let id = mailbox.id();

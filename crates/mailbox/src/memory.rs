@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use sealpost_account::{Accounts, Charge};
+use sealpost_account::{Accounts, Reservation};
 use sealpost_base::{Error, Result, UidSet};
 use tokio::time::{sleep, timeout};
 
@@ -29,7 +29,7 @@ pub struct NoMemory;
 ///
 /// # Errors
 /// `Limit` if there is not enough after that either.
-pub async fn reserve(accounts: &Accounts, sets: &[&UidSet]) -> Result<Option<Charge>> {
+pub async fn reserve(accounts: &Accounts, sets: &[&UidSet]) -> Result<Option<Reservation>> {
     reserve_bytes(accounts, bytes_of(sets)).await
 }
 
@@ -43,7 +43,7 @@ pub fn bytes_of(sets: &[&UidSet]) -> usize {
 ///
 /// # Errors
 /// As [`reserve`].
-pub async fn reserve_bytes(accounts: &Accounts, bytes: usize) -> Result<Option<Charge>> {
+pub async fn reserve_bytes(accounts: &Accounts, bytes: usize) -> Result<Option<Reservation>> {
     for _ in 0..ATTEMPTS {
         match try_reserve(accounts, bytes) {
             Ok(reserved) => return Ok(reserved),
@@ -58,8 +58,8 @@ pub async fn reserve_bytes(accounts: &Accounts, bytes: usize) -> Result<Option<C
 ///
 /// # Errors
 /// If there is not enough now.
-pub fn try_reserve(accounts: &Accounts, bytes: usize) -> Result<Option<Charge>, NoMemory> {
-    if bytes <= SMALL_SETS { Ok(None) } else { accounts.charge(bytes).ok_or(NoMemory).map(Some) }
+pub fn try_reserve(accounts: &Accounts, bytes: usize) -> Result<Option<Reservation>, NoMemory> {
+    if bytes <= SMALL_SETS { Ok(None) } else { accounts.try_reserve(bytes).ok_or(NoMemory).map(Some) }
 }
 
 /// Waits for memory while the session holds loaded accounts: `None` once `pressed` says that others have
@@ -100,7 +100,7 @@ mod tests {
         let accounts = accounts(1 << 20);
         let gaps: UidSet = (1..10_000).step_by(2).filter_map(Uid::new).collect();
         let many = [&gaps];
-        let held = accounts.charge(1 << 20).unwrap();
+        let held = accounts.try_reserve(1 << 20).unwrap();
         let later = async {
             sleep(PAUSE * 3).await;
             drop(held);
@@ -108,7 +108,7 @@ mod tests {
         let (found, ()) = tokio::join!(reserve(&accounts, &many), later);
         let found = found.unwrap_or_else(|_| panic!("there is room now")).expect("they are much");
         assert_eq!(found.bytes(), 5000 * UidSet::RANGE_BYTES);
-        let held = accounts.charge((1 << 20) - found.bytes()).unwrap();
+        let held = accounts.try_reserve((1 << 20) - found.bytes()).unwrap();
         assert!(reserve(&accounts, &many).await.is_err());
         let few = UidSet::new();
         assert!(matches!(reserve(&accounts, &[&few]).await, Ok(None)), "they take none");

@@ -15,7 +15,7 @@ use tokio::sync::{Mutex as AsyncMutex, Notify, watch};
 use tokio::time::Instant;
 
 use super::{Account, NOT_COLLECTED, Work};
-use crate::accounts::{Accounts, Charge};
+use crate::accounts::{Accounts, Reservation};
 use crate::event::{Batch, Event};
 use crate::log_end::LogEnd;
 use crate::packs::Packs;
@@ -43,7 +43,7 @@ impl Account {
             0 => expected_bytes(&head.journal, &keys).await?,
             known => known,
         };
-        let charge = accounts.make_room(expected).await?;
+        let charge = accounts.reserve(expected).await?;
         let turn = accounts.turn_to_load(charge.bytes()).await;
         let scale = Scale { accounts: &accounts, id, charge: &charge };
         let reads = accounts.clock().monotonic();
@@ -177,7 +177,7 @@ impl Account {
 struct Scale<'a> {
     accounts: &'a Accounts,
     id: AccountId,
-    charge: &'a Charge,
+    charge: &'a Reservation,
 }
 
 impl Scale<'_> {

@@ -11,7 +11,7 @@ mod shares;
 
 use sealpost_account::rights::Rights;
 use sealpost_account::share;
-use sealpost_account::{AccountState, Accounts, Bell, Charge};
+use sealpost_account::{AccountState, Accounts, Bell, Reservation};
 use sealpost_base::{MailboxId, limits};
 use sealpost_imap::server::Event as Input;
 use sealpost_imap::types::{
@@ -40,7 +40,7 @@ pub(super) struct Watch {
     known: Known,
     shares: Shares,
     /// Room for all of this, if it is much.
-    charge: Option<Charge>,
+    charge: Option<Reservation>,
 }
 
 /// What is watched up to this size is part of what a connection takes anyway, in bytes.
@@ -57,7 +57,7 @@ impl Watch {
         let room = match &self.charge {
             Some(charge) => charge.try_set(bytes),
             None => {
-                self.charge = accounts.charge(bytes);
+                self.charge = accounts.try_reserve(bytes);
                 self.charge.is_some()
             }
         };

@@ -3,7 +3,7 @@
 
 use sealpost_account::account::Committed;
 use sealpost_account::event::Event;
-use sealpost_account::{AccountState, Charge};
+use sealpost_account::{AccountState, Reservation};
 use sealpost_base::{AccountId, ModSeq, Position, Uid, UidSet, limits};
 use sealpost_imap::types::{Code, Response, Status};
 use sealpost_mailbox::changes;
@@ -46,7 +46,7 @@ pub(super) struct Telling {
     /// The command is one that changes something: what is new by one log entry is the client's own doing.
     pub(super) own: bool,
     /// Room for the sets, if they are much.
-    pub(super) room: Option<Charge>,
+    pub(super) room: Option<Reservation>,
 }
 
 /// What of a message is told.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use sealpost_account::rights::Rights;
 use sealpost_account::state::{Mailbox, Row};
-use sealpost_account::{Account, AccountState, Accounts, Charge};
+use sealpost_account::{Account, AccountState, Accounts, Reservation};
 use sealpost_base::{MailboxId, ModSeq, Position, Uid, UidSet, UidValidity};
 use sealpost_mailbox::changes::{self, KnownUpTo, MailboxChanges, Part};
 use sealpost_mailbox::memory::SMALL_SETS;
@@ -54,7 +54,7 @@ pub(super) struct View<A = Arc<Account>> {
     /// Searches that are kept up to date.
     pub(super) contexts: Contexts,
     /// Room for all of this, if it is much.
-    charge: Option<Charge>,
+    charge: Option<Reservation>,
 }
 
 /// Rights that a client which asked to look only does not use.
@@ -140,7 +140,7 @@ impl View {
         match &self.charge {
             Some(charge) => charge.try_set(bytes),
             None => {
-                self.charge = accounts.charge(bytes);
+                self.charge = accounts.try_reserve(bytes);
                 self.charge.is_some()
             }
         }

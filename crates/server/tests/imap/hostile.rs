@@ -240,12 +240,12 @@ async fn who_reads_slowly_keeps_no_account_from_being_loaded() {
     }
     // There is no room for another account beside the one that they read.
     let accounts = &world.ctx.accounts;
-    let free = || accounts.room().0.saturating_sub(accounts.room().1);
+    let free = || accounts.account_memory().0.saturating_sub(accounts.account_memory().1);
     while accounts.peek(you.id).is_some() {
-        assert!(accounts.charge(free() + 1).is_none());
+        assert!(accounts.try_reserve(free() + 1).is_none());
         tokio::time::sleep(std::time::Duration::from_millis(10)).await;
     }
-    let _others = accounts.charge(free() - 5000).unwrap();
+    let _others = accounts.try_reserve(free() - 5000).unwrap();
     for client in &mut slow {
         client.send(b"1 FETCH 1 BODY.PEEK[]\r\n").await;
     }

@@ -1,4 +1,4 @@
-//! Room for loaded accounts: their part of the memory, who has how much of it, and who waits for some.
+//! AccountMemory for loaded accounts: their part of the memory, who has how much of it, and who waits for some.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,10 +13,10 @@ const ASK_AGAIN: Duration = Duration::from_millis(100);
 
 /// How long an account waits to be loaded while others are in use.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// While somebody waits for much, those who need little pass, for whom there is room: until they have taken this part of it together,
+/// While somebody waits for much, those who need little pass, for whom there is memory: until they have taken this part of it together,
 /// so that it comes to an end.
 const PASSING: usize = 16;
-/// While no more than this part of it is used, or than a few accounts take, there is ample room for accounts that nobody uses at
+/// While no more than this part of it is used, or than a few accounts take, there is ample memory for accounts that nobody uses at
 /// the moment.
 const AMPLE: usize = 64;
 const AMPLE_BYTES: usize = 1 << 20;
@@ -25,7 +25,7 @@ const PRESSED: Duration = Duration::from_secs(2);
 
 /// The part of the memory that loaded accounts have. Cloning shares it.
 #[derive(Clone)]
-pub(crate) struct Room(Arc<Shared>);
+pub(crate) struct AccountMemory(Arc<Shared>);
 
 struct Shared {
     bytes: usize,
@@ -40,15 +40,15 @@ struct Shared {
 }
 
 /// Somebody waits, for as long as this lives.
-struct Waits<'a>(&'a Room);
+struct Waits<'a>(&'a AccountMemory);
 
-/// What one account, or one session, takes of the room; given back when dropped.
-pub struct Charge {
-    room: Room,
+/// What one account, or one session, takes of the memory; given back when dropped.
+pub struct Reservation {
+    memory: AccountMemory,
     bytes: AtomicUsize,
 }
 
-impl Room {
+impl AccountMemory {
     pub(crate) fn new(bytes: usize) -> Self {
         let shared = Shared {
             bytes,
@@ -58,7 +58,7 @@ impl Room {
             passed: Mutex::default(),
             since: Mutex::default(),
         };
-        Room(Arc::new(shared))
+        AccountMemory(Arc::new(shared))
     }
 
     /// All of it, in bytes.
@@ -100,7 +100,7 @@ impl Room {
     ///
     /// # Errors
     /// `Retry` if others need what they have for too long.
-    pub(crate) async fn take(&self, bytes: usize, evict: impl Fn(usize)) -> Result<Charge> {
+    pub(crate) async fn reserve(&self, bytes: usize, evict: impl Fn(usize)) -> Result<Reservation> {
         let bytes = bytes.min(self.0.bytes);
         if let Some(charge) = self.pass(bytes) {
             return Ok(charge);
@@ -113,11 +113,11 @@ impl Room {
             let _waits = Waits::since(self, came);
             loop {
                 let freed = self.0.freed.notified();
-                if let Some(charge) = self.try_take(bytes) {
+                if let Some(charge) = self.try_reserve(bytes) {
                     return charge;
                 }
                 evict(self.missing(bytes));
-                if let Some(charge) = self.try_take(bytes) {
+                if let Some(charge) = self.try_reserve(bytes) {
                     return charge;
                 }
                 let _ = timeout(ASK_AGAIN, freed).await;
@@ -129,21 +129,21 @@ impl Room {
     }
 
     /// Takes `bytes` if there are as many.
-    pub(crate) fn try_take(&self, bytes: usize) -> Option<Charge> {
+    pub(crate) fn try_reserve(&self, bytes: usize) -> Option<Reservation> {
         let mut used = self.lock();
         (*used + bytes <= self.0.bytes).then(|| {
             *used += bytes;
-            Charge { room: self.clone(), bytes: AtomicUsize::new(bytes) }
+            Reservation { memory: self.clone(), bytes: AtomicUsize::new(bytes) }
         })
     }
 
     /// Takes `bytes` past those who wait, if they are little.
-    fn pass(&self, bytes: usize) -> Option<Charge> {
+    fn pass(&self, bytes: usize) -> Option<Reservation> {
         let mut passed = self.passed();
         if *passed + bytes > self.0.bytes / PASSING {
             return None;
         }
-        let charge = self.try_take(bytes)?;
+        let charge = self.try_reserve(bytes)?;
         *passed += bytes;
         Some(charge)
     }
@@ -162,9 +162,9 @@ impl Room {
 }
 
 impl<'a> Waits<'a> {
-    fn since(room: &'a Room, came: Instant) -> Self {
-        *room.since() = Some(came);
-        Waits(room)
+    fn since(memory: &'a AccountMemory, came: Instant) -> Self {
+        *memory.since() = Some(came);
+        Waits(memory)
     }
 }
 
@@ -174,40 +174,40 @@ impl Drop for Waits<'_> {
     }
 }
 
-impl Charge {
+impl Reservation {
     /// What is taken, in bytes.
     pub fn bytes(&self) -> usize {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// What it takes by now. More than there is room for is taken all the same: it is there already, and the next to load
+    /// What it takes by now. More than there is memory for is taken all the same: it is there already, and the next to load
     /// something waits for it.
     pub(crate) fn set(&self, bytes: usize) {
-        let mut used = self.room.lock();
+        let mut used = self.memory.lock();
         let before = self.bytes.swap(bytes, Ordering::Relaxed);
         *used = used.saturating_sub(before).saturating_add(bytes);
         drop(used);
         if bytes < before {
-            self.room.0.freed.notify_one();
+            self.memory.0.freed.notify_one();
         }
     }
 
-    /// Takes `bytes` in all, if there is room for what is new of that.
+    /// Takes `bytes` in all, if there is memory for what is new of that.
     pub fn try_set(&self, bytes: usize) -> bool {
-        let mut used = self.room.lock();
+        let mut used = self.memory.lock();
         let others = used.saturating_sub(self.bytes());
-        if bytes > self.bytes() && others + bytes > self.room.bytes() {
+        if bytes > self.bytes() && others + bytes > self.memory.bytes() {
             return false;
         }
         *used = others + bytes;
         self.bytes.store(bytes, Ordering::Relaxed);
         drop(used);
-        self.room.0.freed.notify_one();
+        self.memory.0.freed.notify_one();
         true
     }
 }
 
-impl Drop for Charge {
+impl Drop for Reservation {
     fn drop(&mut self) {
         self.set(0);
     }
@@ -221,72 +221,72 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn who_waits_comes_first_and_gives_up_in_time() {
-        let room = Room::new(100);
-        let held = room.try_take(60).unwrap();
-        assert!(room.try_take(50).is_none() && !room.is_short());
+        let memory = AccountMemory::new(100);
+        let held = memory.try_reserve(60).unwrap();
+        assert!(memory.try_reserve(50).is_none() && !memory.is_short());
         let asked = Arc::new(AtomicUsize::new(0));
         let first = tokio::spawn({
-            let (room, asked) = (room.clone(), asked.clone());
-            async move { room.take(50, |missing| asked.store(missing, Ordering::Relaxed)).await }
+            let (memory, asked) = (memory.clone(), asked.clone());
+            async move { memory.reserve(50, |missing| asked.store(missing, Ordering::Relaxed)).await }
         });
         tokio::task::yield_now().await;
-        assert!(room.is_short());
+        assert!(memory.is_short());
         assert_eq!(asked.load(Ordering::Relaxed), 10);
         held.set(50);
         let first = first.await.unwrap().unwrap();
-        assert_eq!((first.bytes(), room.used()), (50, 100));
-        let error = room.take(1, |_| ()).await.err().unwrap();
+        assert_eq!((first.bytes(), memory.used()), (50, 100));
+        let error = memory.reserve(1, |_| ()).await.err().unwrap();
         assert_eq!(error.kind(), sealpost_base::Kind::Retry);
         drop((first, held));
-        assert_eq!(room.used(), 0);
-        assert_eq!(room.take(1000, |_| ()).await.unwrap().bytes(), 100, "all there is");
+        assert_eq!(memory.used(), 0);
+        assert_eq!(memory.reserve(1000, |_| ()).await.unwrap().bytes(), 100, "all there is");
     }
 
     #[tokio::test(start_paused = true)]
     async fn who_waited_for_a_turn_presses_at_once() {
-        let room = Room::new(100);
-        let held = room.try_take(100).unwrap();
-        let takes = |room: Room| async move { room.take(60, |_| ()).await };
-        let first = tokio::spawn(takes(room.clone()));
+        let memory = AccountMemory::new(100);
+        let held = memory.try_reserve(100).unwrap();
+        let takes = |memory: AccountMemory| async move { memory.reserve(60, |_| ()).await };
+        let first = tokio::spawn(takes(memory.clone()));
         tokio::task::yield_now().await;
-        let second = tokio::spawn(takes(room.clone()));
+        let second = tokio::spawn(takes(memory.clone()));
         tokio::time::sleep(PRESSED / 2).await;
-        assert!(!room.is_pressed());
+        assert!(!memory.is_pressed());
         tokio::time::sleep(PRESSED / 2).await;
-        assert!(room.is_pressed());
+        assert!(memory.is_pressed());
         drop(held);
         let _first = first.await.unwrap().unwrap();
         // The second one's turn comes; it has waited as long.
         tokio::task::yield_now().await;
-        assert!(room.is_pressed());
+        assert!(memory.is_pressed());
         second.abort();
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_needs_little_does_not_wait_for_who_needs_much_and_does_not_keep_it_waiting() {
-        let room = Room::new(1600);
-        let held = room.try_take(1400).unwrap();
+    async fn small_loads_bypass_a_large_waiter() {
+        let memory = AccountMemory::new(1600);
+        let held = memory.try_reserve(1400).unwrap();
         let much = tokio::spawn({
-            let room = room.clone();
-            async move { room.take(300, |_| ()).await }
+            let memory = memory.clone();
+            async move { memory.reserve(300, |_| ()).await }
         });
         tokio::task::yield_now().await;
-        assert!(room.is_short());
-        let little = [room.take(60, |_| ()).await.unwrap(), room.take(40, |_| ()).await.unwrap()];
-        assert!(room.pass(1).is_none(), "there is room, for the one that waits");
+        assert!(memory.is_short());
+        let little = [memory.reserve(60, |_| ()).await.unwrap(), memory.reserve(40, |_| ()).await.unwrap()];
+        assert!(memory.pass(1).is_none(), "there is memory, for the one that waits");
         held.set(1200);
         assert_eq!(much.await.unwrap().unwrap().bytes(), 300);
         // Nobody waits any more.
         drop(little);
-        assert_eq!(room.take(1, |_| ()).await.unwrap().bytes(), 1);
-        assert!(room.pass(1).is_some());
+        assert_eq!(memory.reserve(1, |_| ()).await.unwrap().bytes(), 1);
+        assert!(memory.pass(1).is_some());
     }
 
     #[test]
     fn a_part_of_it_is_for_those_that_may_come_back() {
-        let (small, large) = (Room::new(4 << 20), Room::new(640 << 20));
+        let (small, large) = (AccountMemory::new(4 << 20), AccountMemory::new(640 << 20));
         assert_eq!((small.ample(), large.ample()), (1 << 20, 10 << 20));
-        let half = small.try_take(2 << 20).unwrap();
+        let half = small.try_reserve(2 << 20).unwrap();
         assert!(!small.is_mostly_used());
         half.set(half.bytes() + 1);
         assert!(small.is_mostly_used());
@@ -294,11 +294,11 @@ mod tests {
 
     #[test]
     fn a_charge_grows_as_far_as_there_is_room() {
-        let room = Room::new(100);
-        let (one, two) = (room.try_take(10).unwrap(), room.try_take(80).unwrap());
+        let memory = AccountMemory::new(100);
+        let (one, two) = (memory.try_reserve(10).unwrap(), memory.try_reserve(80).unwrap());
         assert!(!one.try_set(21) && one.try_set(20));
         two.set(300);
         assert!(one.try_set(5) && !one.try_set(6));
-        assert_eq!((room.used(), room.missing(0)), (305, 205));
+        assert_eq!((memory.used(), memory.missing(0)), (305, 205));
     }
 }

@@ -70,7 +70,7 @@ async fn the_least_recently_used_make_room_and_what_is_in_use_stays() {
     settled(&first).await;
     for n in 2..40 {
         settled(&world.open(n).await).await;
-        let (room, used) = world.accounts.room();
+        let (room, used) = world.accounts.account_memory();
         assert!(used <= room, "{used} of {room} after {n}");
     }
     assert!(world.accounts.peek(id(1)).is_some(), "in use");
@@ -91,7 +91,7 @@ async fn with_many_loaded_those_stay_that_are_used_or_large() {
     drop(large);
     for n in 3..=255 {
         settled(&world.open(n).await).await;
-        let (_, used) = world.accounts.room();
+        let (_, used) = world.accounts.account_memory();
         assert!(used <= AMPLE + 2 * each + weight_of_large, "{used} after {n}");
     }
     assert!(250 * each > AMPLE);
@@ -184,7 +184,7 @@ async fn an_account_that_is_too_large_is_refused_and_still_gets_mail() {
     let small = World::new(store, each + 300 * 20);
     let error = small.accounts.open(id(1), &small.root).await.err().unwrap();
     assert_eq!(error.kind(), Kind::Limit, "{error}");
-    let (_, used) = small.accounts.room();
+    let (_, used) = small.accounts.account_memory();
     assert_eq!(used, 0);
     small.deliver(1, 1).await;
     drop(small.open(2).await);
@@ -270,7 +270,7 @@ async fn what_an_account_grows_by_is_counted() {
     world.deliver(1, 100).await;
     account.catch_up().await.unwrap();
     assert!(account.weight() >= before + 100 * 40, "{} after {before}", account.weight());
-    assert_eq!(world.accounts.room().1, account.weight());
+    assert_eq!(world.accounts.account_memory().1, account.weight());
 }
 
 #[tokio::test]
