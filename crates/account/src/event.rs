@@ -242,7 +242,7 @@ pub enum Event {
     },
     /// A name that is only a level above mailboxes got another name: all mailboxes below it, at once.
     #[n(21)]
-    LevelRenamed {
+    HierarchyRenamed {
         /// The full name of the level.
         #[n(0)]
         from: String,

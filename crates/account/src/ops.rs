@@ -149,7 +149,7 @@ pub fn rename_mailbox(state: &AccountState, from: &str, to: &str) -> Result<Vec<
         // A name that exists only as a level above others (RFC 3501 §6.3.5 does not exclude it): all of them move.
         None => {
             events.push(Event::MailboxCreated { name: to.clone().into_owned(), special_use: None });
-            events.push(Event::LevelRenamed { from: from.into_owned(), to: to.into_owned() });
+            events.push(Event::HierarchyRenamed { from: from.into_owned(), to: to.into_owned() });
         }
     }
     room_for_mailboxes(state, &events)?;
@@ -189,7 +189,7 @@ pub fn find<'a>(state: &'a AccountState, name: &str) -> Option<&'a Mailbox> {
 }
 
 /// Whether mailboxes are below that name.
-pub fn is_level(state: &AccountState, name: &str) -> bool {
+pub fn is_nonexistent_parent(state: &AccountState, name: &str) -> bool {
     state.has_inferiors(&written(state, name))
 }
 
@@ -215,7 +215,7 @@ pub fn subscription<'a>(state: &AccountState, name: &'a str) -> Cow<'a, str> {
 pub fn existing<'a>(state: &'a AccountState, name: &str) -> Result<&'a Mailbox> {
     match find(state, name) {
         Some(mailbox) => Ok(mailbox),
-        None if is_level(state, name) => {
+        None if is_nonexistent_parent(state, name) => {
             Err(Error::invalid(format!("{name} is no mailbox, only a level above others")))
         }
         None => Err(Error::not_found(format!("no mailbox {name}"))),

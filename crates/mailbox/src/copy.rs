@@ -5,7 +5,7 @@ use sealpost_account::directory::Usage;
 use sealpost_account::event::Event;
 use sealpost_account::rights::Rights;
 use sealpost_account::state::{AccountState, Mailbox};
-use sealpost_account::{Applied, Charge, FlagAction, Flags};
+use sealpost_account::{Applied, Reservation, FlagAction, Flags};
 use sealpost_base::{MailboxId, Position, Uid, UidSet, UidValidity};
 
 use crate::flags;
@@ -36,7 +36,7 @@ pub struct Copied {
     /// The entry that placed them, if nothing else is in it.
     pub entry: Option<Position>,
     /// Memory for the sets, if they are much.
-    pub(crate) _memory: Option<Charge>,
+    pub(crate) _memory: Option<Reservation>,
 }
 
 /// Copies messages to another mailbox of the same log, or moves them, without the flags that the user may not

@@ -86,7 +86,7 @@ pub async fn create(
 /// [`ops::delete_mailbox`] and [`User::delete_share`].
 pub async fn delete(user: User<'_>, name: &str) -> Result<Deleted, Refusal> {
     let own = user.account;
-    if ops::find(&own.state(), name).is_none() && ops::is_level(&own.state(), name) {
+    if ops::find(&own.state(), name).is_none() && ops::is_nonexistent_parent(&own.state(), name) {
         return Err(Refusal::NonexistentParent);
     }
     let found = user.resolve(name).await?;

@@ -111,7 +111,7 @@ impl AccountState {
             | Event::Found { .. }
             | Event::ObjectPut { .. }
             | Event::Purged { .. }
-            | Event::LevelRenamed { .. } => Some(event.clone()),
+            | Event::HierarchyRenamed { .. } => Some(event.clone()),
             Event::MailboxRenamed { .. }
             | Event::MailboxDeleted { .. }
             | Event::Copied { .. }
@@ -207,7 +207,7 @@ impl AccountState {
             Event::SpecialUsesSet { mailbox, uses } => {
                 self.set_special_uses(*mailbox, uses.iter().copied().collect())
             }
-            Event::LevelRenamed { from, to } => self.rename_level(from, to),
+            Event::HierarchyRenamed { from, to } => self.rename_hierarchy(from, to),
             Event::Replaced { from, uid, to, message, flags } => {
                 self.replace((*from, *uid), *to, message, flags, at)
             }
@@ -235,7 +235,7 @@ impl AccountState {
     }
 
     /// A level is no mailbox: what is below it moves.
-    fn rename_level(&mut self, from: &str, to: &str) -> Applied {
+    fn rename_hierarchy(&mut self, from: &str, to: &str) -> Applied {
         let below_itself = to.strip_prefix(from).is_some_and(|rest| rest.starts_with('/'));
         if from == INBOX || from == to || below_itself || self.by_name.contains_key(from) {
             return Applied::Nothing;
