@@ -42,7 +42,7 @@ use crate::decoded::{Decoded, Span};
 use crate::event::{Batch, Event, Message};
 use crate::log_end::LogEnd;
 use crate::ingest::{Ingest, IngestBatch, Later};
-use crate::long_steps::{self, LONG_ROWS};
+use crate::cpu_gate::{self, LONG_ROWS};
 use crate::packs::Packs;
 use crate::state::{AccountState, Applied, Mailbox};
 use crate::summary::{Entry, Indexes};
@@ -209,7 +209,7 @@ impl Account {
         let wait = || self.state.read().unwrap_or_else(PoisonError::into_inner);
         // Whoever serves other accounts too must not wait for long.
         let much = self.changing_much.load(Ordering::Relaxed);
-        StateGuard(if much { long_steps::aside(wait) } else { wait() })
+        StateGuard(if much { cpu_gate::block_in_place(wait) } else { wait() })
     }
 
     /// Waits for a change of much to be over: whoever asked for the state meanwhile would wait with a thread of its own.
@@ -230,7 +230,7 @@ impl Account {
             let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
             change(&mut state)
         };
-        self.accounts.long_steps().run(rows, step).await
+        self.accounts.cpu_gate().run(rows, step).await
     }
 
     /// Whether something stored was damaged when the account was loaded. It works, but nothing is removed from it.
@@ -347,7 +347,7 @@ impl Account {
                 let plaintext = batch.encode();
                 Ok((Some((batch, plaintext)), value))
             };
-            let (change, value) = self.accounts.long_steps().run(rows, decision).await?;
+            let (change, value) = self.accounts.cpu_gate().run(rows, decision).await?;
             let Some((batch, plaintext)) = change else {
                 return Ok(Committed { value, position: self.state().position(), applied: Vec::new() });
             };

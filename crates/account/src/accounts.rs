@@ -34,7 +34,7 @@ use crate::decoded::DecodedCache;
 use crate::event::{Event, Message};
 use crate::log_end::LogEnd;
 use crate::ingest::{Ingest, Resealed, Stored};
-use crate::long_steps::LongSteps;
+use crate::cpu_gate::CpuGate;
 use crate::metrics::AccountMetrics;
 use crate::share::Link;
 use crate::summary::Entry;
@@ -75,7 +75,7 @@ struct Shared {
     loaded: Mutex<HashMap<AccountId, Arc<Slot>>>,
     kept: Mutex<LoadedAccounts>,
     turns: Turns,
-    long_steps: LongSteps,
+    cpu_gate: CpuGate,
     structures: Cache<Structure>,
     decoded: DecodedCache,
     summaries: Cache<Entry>,
@@ -170,7 +170,7 @@ impl Accounts {
             decoded: DecodedCache::new(memory.decoded()),
             delivered: Cache::new(delivered),
             turns: Turns::default(),
-            long_steps: LongSteps::default(),
+            cpu_gate: CpuGate::default(),
             store,
             log_key: key,
             clock,
@@ -284,8 +284,8 @@ impl Accounts {
     }
 
     /// Where what goes through thousands of rows at once is done.
-    pub fn long_steps(&self) -> &LongSteps {
-        &self.0.long_steps
+    pub fn cpu_gate(&self) -> &CpuGate {
+        &self.0.cpu_gate
     }
 
     /// Whether loaded accounts take so little that whoever waits may keep one loaded for a while.

@@ -18,7 +18,7 @@ pub mod event;
 pub mod fuzz;
 mod log_end;
 pub mod ingest;
-pub mod long_steps;
+pub mod cpu_gate;
 pub mod metadata;
 mod metrics;
 pub mod name;
@@ -38,7 +38,7 @@ pub use accounts::{Accounts, Bell, Reservation, Delivery, Offer, Options, Ticket
 pub use cache::Cache;
 pub use event::{Event, FlagAction, Flags, Message, SpecialUse, SystemFlags};
 pub use ingest::{Ingest, IngestBatch, Later, Stored};
-pub use long_steps::LongSteps;
+pub use cpu_gate::CpuGate;
 pub use metrics::AccountMetrics;
 pub use packs::{PackReads, Packed};
 pub use special_use::SpecialUses;

@@ -323,7 +323,7 @@ impl Loading<'_> {
             let said = read_entry(id, &entry);
             let rows = self.state.rows_of(events_of(&said));
             let state = &mut self.state;
-            let events = self.scale.accounts.long_steps().run(rows, || apply(state, &entry, &said)).await;
+            let events = self.scale.accounts.cpu_gate().run(rows, || apply(state, &entry, &said)).await;
             keep_structures(self.scale.accounts, said);
             self.damaged |= events.is_none();
             self.work.since_checkpoint += events.unwrap_or(1).max(1);

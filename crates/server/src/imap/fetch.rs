@@ -201,7 +201,7 @@ impl Session {
             let changed: UidSet = mailbox.changed_since(since).map(|row| row.uid).collect();
             Ok(changed.intersection(targets))
         };
-        self.ctx.accounts.long_steps().run(view.uids().len(), look).await
+        self.ctx.accounts.cpu_gate().run(view.uids().len(), look).await
     }
 
     /// The first of them from a UID on.

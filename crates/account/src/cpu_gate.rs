@@ -8,18 +8,17 @@
 
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::Semaphore;
-use tokio::task::block_in_place;
 
 /// Rows that are a long step: to go through fewer takes about a millisecond at most, and leaving the workers some hundredth of that.
 pub const LONG_ROWS: usize = 4096;
 
-/// The long steps of a process.
-pub struct LongSteps(Semaphore);
+/// Bounds how many long steps of a process run at the same time.
+pub struct CpuGate(Semaphore);
 
-impl LongSteps {
+impl CpuGate {
     /// With so many processors.
     pub(crate) fn new(processors: usize) -> Self {
-        LongSteps(Semaphore::new((processors / 2).max(1)))
+        CpuGate(Semaphore::new((processors / 2).max(1)))
     }
 
     /// Does a step that goes through so many rows: at once if they are few. It must not wait for anything but a lock that is
@@ -30,20 +29,20 @@ impl LongSteps {
         }
         // Nobody closes it.
         let _turn = self.0.acquire().await;
-        aside(step)
+        block_in_place(step)
     }
 }
 
-impl Default for LongSteps {
+impl Default for CpuGate {
     fn default() -> Self {
         Self::new(std::thread::available_parallelism().map_or(1, |processors| processors.get()))
     }
 }
 
 /// Does something that keeps the thread, beside the workers if there are several.
-pub(crate) fn aside<T>(step: impl FnOnce() -> T) -> T {
+pub(crate) fn block_in_place<T>(step: impl FnOnce() -> T) -> T {
     match Handle::try_current().map(|runtime| runtime.runtime_flavor()) {
-        Ok(RuntimeFlavor::MultiThread) => block_in_place(step),
+        Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(step),
         _ => step(),
     }
 }
@@ -58,7 +57,7 @@ mod tests {
 
     #[tokio::test]
     async fn few_rows_wait_for_nobody_and_many_for_those_who_came_before() {
-        let steps = LongSteps::new(4);
+        let steps = CpuGate::new(4);
         let held = [steps.0.acquire().now_or_never().unwrap(), steps.0.acquire().now_or_never().unwrap()];
         assert_eq!(steps.run(LONG_ROWS - 1, || 1).now_or_never(), Some(1));
         let mut first = Box::pin(steps.run(LONG_ROWS, || 1));
@@ -70,13 +69,13 @@ mod tests {
         assert_eq!(first.as_mut().now_or_never(), Some(1));
         assert_eq!(second.now_or_never(), Some(2));
         drop(other);
-        assert_eq!(LongSteps::new(1).run(LONG_ROWS, || 3).now_or_never(), Some(3));
+        assert_eq!(CpuGate::new(1).run(LONG_ROWS, || 3).now_or_never(), Some(3));
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
     async fn others_go_on_during_a_long_step() {
         let (say, said) = mpsc::channel();
-        let steps = Arc::new(LongSteps::new(1));
+        let steps = Arc::new(CpuGate::new(1));
         // Both are tasks of the one worker: what waits here is only told once that goes on.
         let long = tokio::spawn(async move {
             steps
