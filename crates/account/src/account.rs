@@ -60,9 +60,9 @@ pub struct Account {
     head: Arc<LogEnd>,
     state: RwLock<AccountState>,
     /// The state is being changed in many rows: who wants to look at it waits for long.
-    changing_much: AtomicBool,
+    bulk_update: AtomicBool,
     /// That is over.
-    settled: Notify,
+    bulk_update_done: Notify,
     /// What of the room for accounts this one takes.
     charge: Reservation,
     /// Since when it is loaded.
@@ -110,19 +110,19 @@ impl Work {
 }
 
 /// The state is being changed, in many rows, for as long as this lives.
-struct ChangesMuch<'a>(&'a Account);
+struct BulkUpdate<'a>(&'a Account);
 
-impl<'a> ChangesMuch<'a> {
+impl<'a> BulkUpdate<'a> {
     fn from_now(account: &'a Account) -> Self {
-        account.changing_much.store(true, Ordering::Relaxed);
-        ChangesMuch(account)
+        account.bulk_update.store(true, Ordering::Relaxed);
+        BulkUpdate(account)
     }
 }
 
-impl Drop for ChangesMuch<'_> {
+impl Drop for BulkUpdate<'_> {
     fn drop(&mut self) {
-        self.0.changing_much.store(false, Ordering::Relaxed);
-        self.0.settled.notify_waiters();
+        self.0.bulk_update.store(false, Ordering::Relaxed);
+        self.0.bulk_update_done.notify_waiters();
     }
 }
 
@@ -208,17 +208,17 @@ impl Account {
     pub fn state(&self) -> StateGuard<'_> {
         let wait = || self.state.read().unwrap_or_else(PoisonError::into_inner);
         // Whoever serves other accounts too must not wait for long.
-        let much = self.changing_much.load(Ordering::Relaxed);
+        let much = self.bulk_update.load(Ordering::Relaxed);
         StateGuard(if much { cpu_gate::block_in_place(wait) } else { wait() })
     }
 
-    /// Waits for a change of much to be over: whoever asked for the state meanwhile would wait with a thread of its own.
-    pub async fn settled(&self) {
-        while self.changing_much.load(Ordering::Relaxed) {
-            let mut settled = pin!(self.settled.notified());
-            settled.as_mut().enable();
-            if self.changing_much.load(Ordering::Relaxed) {
-                settled.await;
+    /// Waits for the end of a bulk update: a task that asks for the state meanwhile would block a thread.
+    pub async fn wait_for_bulk_update(&self) {
+        while self.bulk_update.load(Ordering::Relaxed) {
+            let mut done = pin!(self.bulk_update_done.notified());
+            done.as_mut().enable();
+            if self.bulk_update.load(Ordering::Relaxed) {
+                done.await;
             }
         }
     }
@@ -226,7 +226,7 @@ impl Account {
     /// Shows the state to `change`, which goes through so many rows of it.
     async fn change_state<T>(&self, rows: usize, change: impl FnOnce(&mut AccountState) -> T) -> T {
         let step = || {
-            let _much = (rows >= LONG_ROWS).then(|| ChangesMuch::from_now(self));
+            let _much = (rows >= LONG_ROWS).then(|| BulkUpdate::from_now(self));
             let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
             change(&mut state)
         };
@@ -388,7 +388,7 @@ impl Account {
     /// # Errors
     /// What the store says.
     pub async fn catch_up(&self) -> Result<()> {
-        self.settled().await;
+        self.wait_for_bulk_update().await;
         if *self.head.bell.borrow() <= self.state().position() {
             return Ok(());
         }

@@ -196,7 +196,7 @@ impl<P: Progress> MailboxSearch<'_, P> {
             if batch.is_multiple_of(BATCHES_OF_ROWS) {
                 self.yield_or_shutdown().await?;
             }
-            mailbox.account.settled().await;
+            mailbox.account.wait_for_bulk_update().await;
             let state = mailbox.account.state();
             // Another state may have other sets of the same numbers.
             let mut decided = ByFlags::default();

@@ -127,7 +127,7 @@ impl Session {
             let mut done = part.uids.first().map_or(0, |first| targets.count_below(first));
             let mut cursor = Cursor::new(part.uids);
             while let Some(uids) = cursor.next_batch(BATCH_ROWS) {
-                self.view()?.account().settled().await;
+                self.view()?.account().wait_for_bulk_update().await;
                 self.progress.reach(done, goal);
                 done += uids.len();
                 let mut left = &uids[..];

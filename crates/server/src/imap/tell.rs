@@ -308,7 +308,7 @@ impl Session {
         let with_uid = with_uid || self.dialect.modseq() || self.dialect.rev2() || self.watch.is_some();
         let mut next = uids.first();
         while let (Some(from), Some(view)) = (next, &self.view) {
-            view.account().settled().await;
+            view.account().wait_for_bulk_update().await;
             if items == Items::Flags {
                 self.tell_new_keywords().await?;
             }
