@@ -3,9 +3,9 @@
 //! What loaded accounts take together is bounded ([`AccountMemory`]): whoever needs one that is not loaded makes others go that are
 //! not in use, and waits for those that are.
 
+mod account_memory;
 mod loaded;
 mod poll;
-mod account_memory;
 mod ticket;
 mod turns;
 mod watch;
@@ -30,19 +30,19 @@ use tokio::time::timeout;
 use crate::account::Account;
 use crate::bodies::Bodies;
 use crate::cache::Cache;
+use crate::cpu_gate::CpuGate;
 use crate::decoded::DecodedCache;
 use crate::event::{Event, Message};
-use crate::log_end::LogEnd;
 use crate::ingest::{Ingest, Resealed, Stored};
-use crate::cpu_gate::CpuGate;
+use crate::log_end::LogEnd;
 use crate::metrics::AccountMetrics;
 use crate::share::Link;
 use crate::summary::Entry;
 use crate::watermarks::Watermarks;
+use account_memory::AccountMemory;
+pub use account_memory::Reservation;
 use loaded::LoadedAccounts;
 use poll::Polls;
-pub use account_memory::Reservation;
-use account_memory::AccountMemory;
 pub use ticket::{Bell, Ticket};
 use turns::{QUICK_BYTES, Turn, Turns};
 
@@ -71,7 +71,7 @@ struct Shared {
     reading: Budget,
     grace: Duration,
     heads: Mutex<Heads>,
-        memory: AccountMemory,
+    memory: AccountMemory,
     loaded: Mutex<HashMap<AccountId, Arc<Slot>>>,
     kept: Mutex<LoadedAccounts>,
     turns: Turns,
@@ -180,7 +180,7 @@ impl Accounts {
             budget,
             grace,
             heads: Mutex::new(Heads { by_account: HashMap::new(), most: HEADS }),
-                memory: AccountMemory::new(memory.accounts),
+            memory: AccountMemory::new(memory.accounts),
             loaded: Mutex::default(),
             kept: Mutex::default(),
             metrics: AccountMetrics::default(),

@@ -24,7 +24,7 @@ pub enum Kind {
     /// Stored bytes are not what was written: a broken seal, a missing chunk.
     Corrupt,
     /// It is not kept here, and the server that has it cannot be reached or no longer has it: an evicted body.
-        Offloaded,
+    Offloaded,
     /// A mistake in this program.
     Internal,
 }

@@ -3,7 +3,7 @@
 use sealpost_account::event::Event;
 use sealpost_account::rights::Rights;
 use sealpost_account::state::{AccountState, FlagRoom, Mailbox, Row};
-use sealpost_account::{Accounts, Reservation, FlagAction, Flags};
+use sealpost_account::{Accounts, FlagAction, Flags, Reservation};
 use sealpost_base::{ModSeq, Position, Result, UidSet};
 
 use crate::flags::{changing, steps};
