@@ -108,7 +108,7 @@ impl Account {
     ) -> Result<GivenUp> {
         if self.store().wants_packs() {
             // Packs have the messages once more.
-            return Err(Error::invalid("bodies can be given up in a local store only, not in a bucket"));
+            return Err(Error::invalid("bodies can be evicted in a local store only, not in a bucket"));
         }
         if self.is_damaged() {
             return Err(Error::corrupt("the account is damaged: nothing is removed from it"));

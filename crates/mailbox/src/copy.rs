@@ -5,7 +5,7 @@ use sealpost_account::directory::Usage;
 use sealpost_account::event::Event;
 use sealpost_account::rights::Rights;
 use sealpost_account::state::{AccountState, Mailbox};
-use sealpost_account::{Applied, Reservation, FlagAction, Flags};
+use sealpost_account::{Applied, FlagAction, Flags, Reservation};
 use sealpost_base::{MailboxId, Position, Uid, UidSet, UidValidity};
 
 use crate::flags;

@@ -24,10 +24,10 @@ async fn released_accounts_can_be_unloaded_and_opened_again() {
     let w = Fixture::new().await;
     w.append(&w.me, "INBOX", Flags::default()).await.unwrap();
     let (lease, accounts, weak) = lease(w);
-    accounts.unload_all();
+    accounts.evict_all();
     assert!(weak.iter().all(|account| account.strong_count() > 0), "the lease holds them");
     let released = lease.release();
-    accounts.unload_all();
+    accounts.evict_all();
     assert!(weak.iter().all(|account| account.strong_count() == 0));
     let lease = released.reopen(&accounts).await.unwrap();
     assert_eq!(lease.own.state().inbox().len(), 1);
@@ -53,13 +53,13 @@ async fn watchers_hear_of_any_log_while_the_accounts_are_released() {
 #[tokio::test(start_paused = true)]
 async fn accounts_are_kept_for_a_moment_and_not_under_pressure() {
     let w = Fixture::new().await;
-    let (room, _) = w.accounts.room();
+    let (room, _) = w.accounts.account_memory();
     let begin = tokio::time::Instant::now();
     let lease = || Lease::new(w.me.account.clone(), None);
     lease().release_due(w.accounts.clone(), KEEP).await;
     assert_eq!(begin.elapsed(), KEEP);
     lease().release_due(w.accounts.clone(), Duration::ZERO).now_or_never().expect("at once");
-    let held = w.accounts.charge(room * 6 / 10).unwrap();
+    let held = w.accounts.try_reserve(room * 6 / 10).unwrap();
     lease().release_due(w.accounts.clone(), KEEP).now_or_never().expect("most memory is used");
     drop(held);
     assert!(lease().release_due(w.accounts.clone(), KEEP).now_or_never().is_none());
