@@ -111,7 +111,7 @@ impl Account {
             return Err(Error::invalid("bodies can be evicted in a local store only, not in a bucket"));
         }
         if self.is_damaged() {
-            return Err(Error::corrupt("the account is damaged: nothing is removed from it"));
+            return Err(Error::corrupt("the account is damaged: no objects are removed"));
         }
         let mut done = GivenUp::default();
         let thin = stream::iter(messages).map(|message| async move {
