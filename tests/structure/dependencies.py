@@ -34,10 +34,11 @@ MAY_USE = {
     "rig": "base bench",
     "cli": "base files mime imap mailformat vault journal account archive bench server",
     "sim": "base vault journal account",
+    "testkit": "base",
 }
 
 # What tests of a crate may use besides.
-TESTS_MAY_USE: dict[str, str] = {}
+TESTS_MAY_USE = {name: "testkit" for name in ("vault", "journal", "account", "server", "cli")}
 
 # Formats and languages: no I/O and no runtime.
 PURE = ("base", "mime", "imap", "smtp")

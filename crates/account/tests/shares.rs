@@ -16,8 +16,8 @@ use sealpost_base::{
     AccountId, Budget, FakeClock, Kind, Position, Random, Result, SeededRandom, Timestamp, Uid, UidSet,
     limits,
 };
+use sealpost_testkit::faulty::{Faulty, Plan};
 use sealpost_vault::entry::LogKey;
-use sealpost_vault::faulty::{Faulty, Plan};
 use sealpost_vault::{AccountKeys, RootKey, Store, entry, message};
 
 const OWNER: AccountId = AccountId([1; 16]);

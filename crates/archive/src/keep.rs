@@ -25,6 +25,8 @@ pub(crate) mod damaged;
 pub(crate) mod digest;
 mod file_copy;
 mod folder;
+#[cfg(test)]
+pub(crate) mod format_tests;
 #[doc(hidden)]
 pub mod fuzzing;
 pub mod imap_backup;
@@ -38,8 +40,6 @@ mod ranges;
 mod reading;
 pub mod sealed;
 pub(crate) mod sent;
-#[cfg(test)]
-pub(crate) mod testing;
 pub mod transfer;
 
 pub use known::{Known, Run};

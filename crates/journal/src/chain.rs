@@ -37,8 +37,6 @@ pub(crate) mod order;
 #[cfg(test)]
 mod tests;
 mod turn;
-#[cfg(test)]
-mod turns;
 
 /// How often a request is repeated of which it is unknown whether it took effect.
 const ATTEMPTS: usize = 3;

@@ -19,8 +19,6 @@ mod checkpoint;
 mod log;
 mod lost;
 mod metrics;
-#[cfg(test)]
-mod misled;
 mod noise;
 mod read;
 mod repair;

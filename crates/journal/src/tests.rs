@@ -1,3 +1,5 @@
+mod corrupt_reads;
+
 use std::pin::pin;
 use std::sync::Arc;
 
@@ -5,8 +7,8 @@ use futures::StreamExt;
 use object_store::ObjectStore;
 use object_store::memory::InMemory;
 use sealpost_base::{AccountId, FakeClock, Kind, Position, SeededRandom, Timestamp, limits};
+use sealpost_testkit::faulty::{Faulty, Plan};
 use sealpost_vault::entry::LogKey;
-use sealpost_vault::faulty::{Faulty, Plan};
 use sealpost_vault::{AccountKeys, Appends, Backend, RootKey, Store};
 
 use super::*;

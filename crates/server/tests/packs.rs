@@ -26,7 +26,7 @@ use sealpost_base::{Budget, FakeClock, MemoryDivision, Random, SeededRandom};
 use sealpost_server::net::Stream;
 use sealpost_server::smtp::Protocol;
 use sealpost_server::{Context, Settings};
-use sealpost_vault::faulty::{Faulty, Plan};
+use sealpost_testkit::faulty::{Faulty, Plan};
 use sealpost_vault::server_key::ServerKeys;
 use sealpost_vault::{Appends, Backend, Store};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};

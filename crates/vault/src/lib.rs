@@ -21,7 +21,6 @@ mod sealed;
 
 pub mod checkpoint;
 pub mod entry;
-pub mod faulty;
 pub mod index;
 pub mod keys;
 pub mod message;

@@ -27,6 +27,4 @@ pub use whole::Whole;
 pub use writer::{Finished, MessageWriter, WRITER_BYTES};
 
 #[cfg(test)]
-mod misled;
-#[cfg(test)]
 mod tests;

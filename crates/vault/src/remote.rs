@@ -335,6 +335,6 @@ impl fmt::Display for Remote {
 }
 
 #[cfg(test)]
-pub(crate) mod lookalike;
+pub(crate) mod fake;
 #[cfg(test)]
 mod tests;

@@ -6,8 +6,6 @@
 
 mod append_mode;
 mod batch;
-#[cfg(test)]
-mod contract;
 mod e_tags;
 mod open;
 mod sure;
@@ -538,3 +536,6 @@ fn plain(e: Box<dyn StdError + Send + Sync>) -> Box<dyn StdError + Send + Sync> 
         Err(e) => e,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures::{StreamExt, TryStreamExt};
 use object_store::memory::InMemory;
 use sealpost_base::{AccountId, FakeClock, Kind, SeededRandom, Timestamp, limits};
-use sealpost_vault::faulty::{Faulty, Plan};
+use sealpost_testkit::faulty::{Faulty, Plan};
 use sealpost_vault::record::seal_record;
 use sealpost_vault::slot::SlotKind;
 

@@ -46,8 +46,8 @@ mod tests {
     use sealpost_base::Kind;
 
     use super::*;
+    use crate::keep::format_tests::{folder_name, identity};
     use crate::keep::imap_backup;
-    use crate::keep::testing::{folder_name, identity};
 
     #[test]
     fn copies_of_two_accounts_are_not_put_together() {

@@ -184,7 +184,7 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use crate::keep::testing::*;
+    use crate::keep::format_tests::*;
     use crate::keep::{imap_backup, maildir};
 
     #[test]

@@ -116,7 +116,7 @@ async fn a_message_is_read_once_to_be_restored() {
 /// A server was set up anew with less mail: what the copy had of the old one is put back, below what is there.
 #[tokio::test]
 async fn superseded_folders_are_restored_once() {
-    use crate::keep::testing::{folder_name, give, identity, mail, resume};
+    use crate::keep::format_tests::{folder_name, give, identity, mail, resume};
     let directory = tempfile::tempdir().unwrap();
     let copy: Arc<dyn Copy> = crate::keep::imap_backup::open(directory.path()).unwrap().into();
     let message = |n: u32| mail(&format!("Message-ID: <{n}@x>\r\n\r\ntext {n}"));
@@ -142,7 +142,7 @@ async fn superseded_folders_are_restored_once() {
 /// However many there are in a row, small and large: a connection is not lost for any of them.
 #[tokio::test]
 async fn damaged_messages_are_named_and_all_others_are_restored() {
-    use crate::keep::testing::{folder_name, give, identity, mail, resume};
+    use crate::keep::format_tests::{folder_name, give, identity, mail, resume};
     let directory = tempfile::tempdir().unwrap();
     let copy: Arc<dyn Copy> = crate::keep::imap_backup::open(directory.path()).unwrap().into();
     let mut folder = copy.open(&folder_name("INBOX"), &identity(7)).unwrap();
@@ -174,8 +174,8 @@ async fn damaged_messages_are_named_and_all_others_are_restored() {
 /// is not everything.
 #[tokio::test]
 async fn what_a_damaged_journal_does_not_name_is_missed() {
+    use crate::keep::format_tests::{folder_name, give, identity, mail, resume};
     use crate::keep::maildir;
-    use crate::keep::testing::{folder_name, give, identity, mail, resume};
     use crate::keep::transfer::transfer;
     let directory = tempfile::tempdir().unwrap();
     let copy: Arc<dyn Copy> = maildir::open(directory.path()).unwrap().into();

@@ -14,8 +14,8 @@ use tokio::runtime::Handle;
 use tokio::task::spawn_blocking;
 
 use super::*;
+use crate::keep::format_tests::{folder_name, give, identity, mail_of, resume};
 use crate::keep::sealed::{Bodies as Kept, KeepBodies, open_with};
-use crate::keep::testing::{folder_name, give, identity, mail_of, resume};
 use crate::keep::{BodyCounts, Copy, Flags, GiveUp};
 use crate::pull::Report;
 use crate::pull::tests::pulled::{options, pulled_into};

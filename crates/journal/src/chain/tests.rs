@@ -1,3 +1,5 @@
+mod contention;
+
 use std::sync::Arc;
 
 use futures::StreamExt;

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use object_store::memory::InMemory;
 use sealpost_server::Settings;
+use sealpost_testkit::faulty::{Faulty, Plan};
 use sealpost_vault::Store;
-use sealpost_vault::faulty::{Faulty, Plan};
 
 use crate::imap_world::World;
 

@@ -7,8 +7,8 @@ use std::time::Duration;
 use object_store::memory::InMemory;
 use sealpost_server::Settings;
 use sealpost_smtp::client::Protocol;
+use sealpost_testkit::faulty::{Faulty, Plan};
 use sealpost_vault::Store;
-use sealpost_vault::faulty::{Faulty, Plan};
 
 use crate::mailer::Mailer;
 use crate::smtp_world::World;

@@ -1,5 +1,7 @@
 //! Round trips, damage of every kind, and what an aborted writer leaves behind.
 
+mod corrupt_reads;
+
 use std::ops::Range;
 
 use bytes::Bytes;
@@ -343,7 +345,7 @@ fn a_chunk_that_claims_too_much_is_refused() {
 
 #[test]
 fn what_was_acknowledged_is_there_however_the_store_fails() {
-    use crate::faulty::{Faulty, Plan};
+    use sealpost_testkit::faulty::{Faulty, Plan};
     let plan = Plan { fail: 60, lose_reply: 60, ..Plan::default() };
     let (mut acknowledged, mut refused) = (0, 0);
     for seed in 0..60 {

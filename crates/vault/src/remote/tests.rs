@@ -1,4 +1,4 @@
-//! Against a server that looks like S3 and does wrong what it is told to.
+//! Against a server that speaks S3 and does wrong what it is told to.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,25 +6,26 @@ use std::time::Duration;
 use futures::TryStreamExt;
 use futures::future::{join_all, try_join_all};
 use sealpost_base::{AccountId, Budget, Kind, ObjectId, Random, SeededRandom, SystemClock};
+use sealpost_testkit::fake_s3::{ConditionalPut, FakeS3, Fault, Request};
 
-use super::lookalike::{Fault, Lookalike, Manners, Request};
 use super::{Patience, Refusal, S3};
 use crate::message::{MessageKey, MessageWriter};
 use crate::probe::{Conditions, probe};
+use crate::remote::fake::s3;
 use crate::{Appends, Put, Sealed, Store};
 
 const PATIENCE: Patience =
     Patience { requests: 8, timeout: Duration::from_millis(500), pause: Duration::from_millis(1) };
 
-async fn start() -> (Lookalike, Store) {
-    let server = Lookalike::start(Manners::Keeps, 3).await;
+async fn start() -> (FakeS3, Store) {
+    let server = FakeS3::start(ConditionalPut::Keeps, 3).await;
     let store = open(&server, PATIENCE).await;
     server.seen();
     (server, store)
 }
 
-async fn open(server: &Lookalike, patience: Patience) -> Store {
-    Store::s3(&server.s3("a/prefix"), patience, Arc::new(SeededRandom::new(7))).await.unwrap()
+async fn open(server: &FakeS3, patience: Patience) -> Store {
+    Store::s3(&s3(&server, "a/prefix"), patience, Arc::new(SeededRandom::new(7))).await.unwrap()
 }
 
 fn sealed(bytes: &[u8]) -> Sealed {
@@ -78,10 +79,10 @@ async fn a_write_whose_reply_was_lost_is_known_for_ones_own() {
 /// Somebody between us and the store says that it was done, and it was not.
 #[tokio::test]
 async fn a_write_that_is_answered_with_another_etag_is_made_again() {
-    for appends in [Manners::Keeps, Manners::Refuses] {
-        let server = Lookalike::start(appends, 3).await;
+    for appends in [ConditionalPut::Keeps, ConditionalPut::Refuses] {
+        let server = FakeS3::start(appends, 3).await;
         let store = open(&server, PATIENCE).await;
-        server.once(Fault::Lied, is_put);
+        server.once(Fault::AckWithoutWrite, is_put);
         assert_eq!(store.put_new("x", sealed(b"mine")).await.unwrap(), Put::Created, "{appends:?}");
         assert_eq!(store.read("x").await.unwrap()[..], *b"mine");
         assert_eq!(server.object("a/prefix/x").unwrap()[..], *b"mine");
@@ -167,7 +168,7 @@ async fn answers_that_break_off_are_asked_for_again() {
 async fn answers_that_do_not_say_how_long_they_are_are_named() {
     let (server, store) = start().await;
     store.put_new("x", sealed(b"text")).await.unwrap();
-    server.plan(|r| if r.method == "GET" { Fault::Unmeasured } else { Fault::None });
+    server.plan(|r| if r.method == "GET" { Fault::NoContentLength } else { Fault::None });
     let error = store.read("x").await.unwrap_err();
     assert_eq!((error.kind(), Refusal::of(&error)), (Kind::Retry, Some(Refusal::NoLength)));
 }
@@ -204,7 +205,7 @@ async fn a_listing_goes_on_where_it_was_interrupted() {
 
 #[tokio::test]
 async fn requests_under_way_are_bounded() {
-    let server = Lookalike::start(Manners::Keeps, 1000).await;
+    let server = FakeS3::start(ConditionalPut::Keeps, 1000).await;
     let store = open(&server, Patience { requests: 5, ..PATIENCE }).await;
     server.plan(|_| Fault::Late(Duration::from_millis(5)));
     let puts = (0..100).map(|n| {
@@ -288,19 +289,19 @@ async fn an_upload_that_fails_leaves_nothing() {
 #[tokio::test]
 async fn what_conditional_writes_are_worth_is_found_out() {
     let expected = [
-        (Manners::Keeps, Conditions::Kept),
-        (Manners::Ignores, Conditions::Ignored),
-        (Manners::Refuses, Conditions::Refused),
-        (Manners::Races, Conditions::Raced),
+        (ConditionalPut::Keeps, Conditions::Kept),
+        (ConditionalPut::Ignores, Conditions::Ignored),
+        (ConditionalPut::Refuses, Conditions::Refused),
+        (ConditionalPut::Races, Conditions::Raced),
     ];
     for (manners, conditions) in expected {
-        let server = Lookalike::start(manners, 1000).await;
+        let server = FakeS3::start(manners, 1000).await;
         let store = open(&server, PATIENCE).await;
         assert_eq!(store.appends(), conditions.appends(), "{manners:?}");
         let asked = store.metrics().requests.read();
         assert!(asked <= 24, "{asked} requests at the start: {manners:?}");
         let found = probe(&store, &SystemClock::new(), &SeededRandom::new(1)).await.unwrap();
-        if manners != Manners::Refuses {
+        if manners != ConditionalPut::Refuses {
             // A store that knows that much does not ask again.
             assert_eq!(found.conditions, conditions);
         }
@@ -412,7 +413,7 @@ async fn a_bucket_that_keeps_what_is_removed_is_known_at_the_start() {
     let (server, store) = start().await;
     assert!(!store.keeps_removed());
     server.keep_versions();
-    for manners in [Manners::Keeps, Manners::Ignores] {
+    for manners in [ConditionalPut::Keeps, ConditionalPut::Ignores] {
         server.behave(manners);
         let store = open(&server, PATIENCE).await;
         assert!(store.keeps_removed());

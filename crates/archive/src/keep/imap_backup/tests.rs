@@ -10,8 +10,8 @@ use proptest::prelude::*;
 use self::others::imap_backup_reads;
 use super::*;
 use crate::keep::digest::{Digest, Digesting};
+use crate::keep::format_tests::*;
 use crate::keep::journal::{Again, Journal, Record};
-use crate::keep::testing::*;
 use crate::keep::{Flags, Folder, Resume};
 
 const INBOX: &str = "INBOX";
@@ -149,7 +149,7 @@ fn copies_go_on_where_they_ended() {
 #[test]
 fn swapped_names_are_recognized() {
     let directory = tempfile::tempdir().unwrap();
-    crate::keep::testing::swapped_names_are_recognized(|| open(directory.path()).unwrap());
+    crate::keep::format_tests::swapped_names_are_recognized(|| open(directory.path()).unwrap());
 }
 
 #[test]
@@ -383,11 +383,11 @@ fn what_is_no_good_is_replaced() {
 #[test]
 fn messages_get_other_uids() {
     let directory = tempfile::tempdir().unwrap();
-    crate::keep::testing::messages_get_other_uids(|| open(directory.path()).unwrap());
+    crate::keep::format_tests::messages_get_other_uids(|| open(directory.path()).unwrap());
 }
 
 #[test]
 fn what_was_put_aside_is_read() {
     let directory = tempfile::tempdir().unwrap();
-    crate::keep::testing::what_was_put_aside_is_read(|| open(directory.path()).unwrap());
+    crate::keep::format_tests::what_was_put_aside_is_read(|| open(directory.path()).unwrap());
 }

@@ -8,7 +8,7 @@ use sealpost_imap::types::DateTime;
 use super::files::{ASIDE, OTHER};
 use super::names::Names;
 use super::*;
-use crate::keep::testing::*;
+use crate::keep::format_tests::*;
 use crate::keep::{Flags, Folder, Resume};
 
 const INBOX: &str = "INBOX";
@@ -301,7 +301,7 @@ fn what_was_added_to_a_message_is_damage() {
 #[test]
 fn swapped_names_are_recognized() {
     let directory = tempfile::tempdir().unwrap();
-    crate::keep::testing::swapped_names_are_recognized(|| open(directory.path()).unwrap());
+    crate::keep::format_tests::swapped_names_are_recognized(|| open(directory.path()).unwrap());
 }
 
 #[test]
@@ -639,7 +639,7 @@ fn a_crash_does_not_leave_two_files_of_what_was_replaced() {
 #[test]
 fn messages_get_other_uids() {
     let directory = tempfile::tempdir().unwrap();
-    crate::keep::testing::messages_get_other_uids(|| open(directory.path()).unwrap());
+    crate::keep::format_tests::messages_get_other_uids(|| open(directory.path()).unwrap());
 }
 
 /// Whatever of the names a crash leaves undone: each message is there once, under the UID that the journal says.
@@ -701,5 +701,5 @@ fn messages_with_other_uids_get_their_names_after_a_crash() {
 #[test]
 fn what_was_put_aside_is_read() {
     let directory = tempfile::tempdir().unwrap();
-    crate::keep::testing::what_was_put_aside_is_read(|| open(directory.path()).unwrap());
+    crate::keep::format_tests::what_was_put_aside_is_read(|| open(directory.path()).unwrap());
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use sealpost_base::Kind;
 
-use crate::keep::testing::*;
+use crate::keep::format_tests::*;
 use crate::keep::transfer::transfer;
 use crate::keep::{Copy, imap_backup, maildir};
 

@@ -9,7 +9,7 @@ use tokio::runtime::Runtime;
 use super::records::uid;
 use super::*;
 use crate::keep::Flags;
-use crate::keep::testing::*;
+use crate::keep::format_tests::*;
 
 const ID: AccountId = AccountId([3; 16]);
 const INBOX: &str = "INBOX";
@@ -154,7 +154,7 @@ fn a_commit_is_one_entry() {
 #[test]
 fn swapped_names_are_recognized() {
     let world = World::new();
-    crate::keep::testing::swapped_names_are_recognized(|| world.copy());
+    crate::keep::format_tests::swapped_names_are_recognized(|| world.copy());
 }
 
 #[test]
@@ -227,11 +227,11 @@ fn whose_mail_it_is_stays_known() {
 #[test]
 fn what_was_put_aside_is_read() {
     let world = World::new();
-    crate::keep::testing::what_was_put_aside_is_read(|| world.copy());
+    crate::keep::format_tests::what_was_put_aside_is_read(|| world.copy());
 }
 
 #[test]
 fn messages_get_other_uids() {
     let world = World::new();
-    crate::keep::testing::messages_get_other_uids(|| world.copy());
+    crate::keep::format_tests::messages_get_other_uids(|| world.copy());
 }

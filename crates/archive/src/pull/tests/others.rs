@@ -10,7 +10,7 @@ use super::memory::Memory;
 use super::pulled::{options, pulled, pulled_into};
 use super::server::{Box_, Fault, Script};
 use super::whole::{QRESYNC, texts};
-use crate::keep::testing::folder_name;
+use crate::keep::format_tests::folder_name;
 
 /// Names that others may choose, and that are none in some format.
 fn names() -> Vec<String> {

@@ -12,7 +12,7 @@ use super::copies::{CopyPlace, FORMATS, Format};
 use super::pulled::{options, tools};
 use super::server::{Box_, Fault, Script, World};
 use super::whole::QRESYNC;
-use crate::keep::testing::{folder_name, give, identity, mail, resume};
+use crate::keep::format_tests::{folder_name, give, identity, mail, resume};
 use crate::keep::{Flags, Known};
 use crate::push::tests::{Nobody, options as put};
 use crate::push::{self, MapFile, UidMap, restore};
@@ -251,7 +251,7 @@ async fn copies_that_have_everything_twice_heal_where_the_record_says_so() {
                 [(1, 1), (2, 2), (3, 3), (4, 4), (5, 5), (6, 5), (11, 1), (12, 2), (13, 3), (14, 4), (15, 5)]
             {
                 let mail =
-                    crate::keep::testing::Mail { date: Some(date), flags: flags(uid), ..mail(&text(n)) };
+                    crate::keep::format_tests::Mail { date: Some(date), flags: flags(uid), ..mail(&text(n)) };
                 give(&mut *folder, uid, &mail, 9999).unwrap();
             }
             (1..=6).for_each(|uid| folder.gone(uid).unwrap());

@@ -15,7 +15,7 @@ use super::memory::Memory;
 use super::pulled::{copy_of, options, pulled, pulled_into};
 use super::server::{Box_, Fault, Script, text};
 use super::whole::{QRESYNC, texts};
-use crate::keep::testing::{folder_name, identity};
+use crate::keep::format_tests::{folder_name, identity};
 use crate::keep::{Arrived, Copy, Flags};
 
 const LARGE: usize = 200_000;

@@ -8,7 +8,7 @@ use super::super::{FolderReport, Observer, Options, Reason, Report, Tools, pull}
 use super::pulled::{options, tools};
 use super::server::{Box_, Fault, Script};
 use super::whole::{QRESYNC, texts};
-use crate::keep::testing::{leave_unclosed, read_all};
+use crate::keep::format_tests::{leave_unclosed, read_all};
 use crate::keep::{Copy, FolderName, imap_backup, maildir};
 
 type Open = fn(&Path) -> sealpost_base::Result<Box<dyn Copy>>;

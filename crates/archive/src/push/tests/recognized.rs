@@ -6,7 +6,7 @@ use tokio::sync::watch;
 
 use super::super::{FolderReport, Observer, Options, Put, UidMap, restore};
 use super::{Nobody, counts, octets, options};
-use crate::keep::testing::{folder_name, give, identity, mail, resume};
+use crate::keep::format_tests::{folder_name, give, identity, mail, resume};
 use crate::keep::{Copy, imap_backup};
 use crate::pull::tests::pulled::copy_of;
 use crate::pull::tests::server::{Box_, Fault, Script};

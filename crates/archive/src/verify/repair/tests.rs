@@ -10,7 +10,7 @@ use tokio::task::spawn_blocking;
 
 use super::*;
 use crate::keep::Stored;
-use crate::keep::testing::folder_name;
+use crate::keep::format_tests::folder_name;
 use crate::pull::tests::copies::{CopyPlace, FORMATS, Format, ID};
 use crate::pull::tests::pulled::{options, pulled_into, tools};
 use crate::pull::tests::server::{Box_, Fault, Script, text};

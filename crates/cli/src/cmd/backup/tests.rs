@@ -7,9 +7,9 @@ use futures::future::Either;
 use object_store::memory::InMemory;
 use sealpost_account::{Account, Accounts, Event, NewMessage, Options};
 use sealpost_base::{FakeClock, Random, SeededRandom, Timestamp, Uid, UidSet};
+use sealpost_testkit::faulty::{Faulty, Held, Plan};
 use sealpost_vault::RootKey;
 use sealpost_vault::entry::LogKey;
-use sealpost_vault::faulty::{Faulty, Held, Plan};
 
 use super::*;
 

@@ -3,10 +3,10 @@
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use sealpost_base::{AccountId, Budget, ObjectId, SeededRandom};
+use sealpost_testkit::faulty::{Faulty, Plan};
 
 use super::super::MessageKey;
 use super::*;
-use crate::faulty::{Faulty, Plan};
 use crate::message::{self, EvictedBody, MessageWriter, WRITER_BYTES, thin_path};
 use crate::spool::SpoolWriter;
 

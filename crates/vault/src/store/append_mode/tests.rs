@@ -2,32 +2,33 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sealpost_base::{Kind, Result, SeededRandom};
+use sealpost_testkit::fake_s3::{ConditionalPut, FakeS3, Fault};
 
 use super::*;
 use crate::remote::Patience;
-use crate::remote::lookalike::{Fault, Lookalike, Manners};
+use crate::remote::fake::s3;
 
 const PATIENCE: Patience =
     Patience { requests: 8, timeout: Duration::from_millis(500), pause: Duration::from_millis(1) };
 
 /// As a server opens it.
-async fn open(server: &Lookalike, seed: u64) -> Result<Store> {
+async fn open(server: &FakeS3, seed: u64) -> Result<Store> {
     found(server, seed).await.pin_append_mode().await
 }
 
 /// With nothing but what it does.
-async fn found(server: &Lookalike, seed: u64) -> Store {
-    Store::s3(&server.s3("p"), PATIENCE, Arc::new(SeededRandom::new(seed))).await.unwrap()
+async fn found(server: &FakeS3, seed: u64) -> Store {
+    Store::s3(&s3(&server, "p"), PATIENCE, Arc::new(SeededRandom::new(seed))).await.unwrap()
 }
 
 #[tokio::test]
 async fn the_first_server_decides() {
     for (manners, appends) in [
-        (Manners::Keeps, Appends::Conditional),
-        (Manners::Ignores, Appends::Siblings),
-        (Manners::Refuses, Appends::Siblings),
+        (ConditionalPut::Keeps, Appends::Conditional),
+        (ConditionalPut::Ignores, Appends::Siblings),
+        (ConditionalPut::Refuses, Appends::Siblings),
     ] {
-        let server = Lookalike::start(manners, 1000).await;
+        let server = FakeS3::start(manners, 1000).await;
         for seed in 1..4 {
             assert_eq!(open(&server, seed).await.unwrap().appends(), appends);
             assert_eq!(found(&server, 9).await.mode_markers().await.unwrap(), [appends]);
@@ -37,29 +38,29 @@ async fn the_first_server_decides() {
 
 #[tokio::test]
 async fn who_cannot_do_what_others_rely_on_does_not_begin() {
-    let server = Lookalike::start(Manners::Keeps, 1000).await;
+    let server = FakeS3::start(ConditionalPut::Keeps, 1000).await;
     open(&server, 1).await.unwrap();
-    for manners in [Manners::Ignores, Manners::Refuses, Manners::Races] {
+    for manners in [ConditionalPut::Ignores, ConditionalPut::Refuses, ConditionalPut::Races] {
         server.behave(manners);
         let refused = open(&server, 2).await.err().unwrap();
         assert_eq!(refused.kind(), Kind::Invalid, "{manners:?}");
         assert!(refused.to_string().contains("--reset-append-mode"), "{refused}");
     }
     // The others go on.
-    server.behave(Manners::Keeps);
+    server.behave(ConditionalPut::Keeps);
     assert_eq!(open(&server, 3).await.unwrap().appends(), Appends::Conditional);
 }
 
 #[tokio::test]
 async fn who_could_do_more_does_as_the_others() {
-    let server = Lookalike::start(Manners::Ignores, 1000).await;
+    let server = FakeS3::start(ConditionalPut::Ignores, 1000).await;
     open(&server, 1).await.unwrap();
-    server.behave(Manners::Keeps);
+    server.behave(ConditionalPut::Keeps);
     assert_eq!(open(&server, 2).await.unwrap().appends(), Appends::Siblings);
     // Until somebody settles it.
     found(&server, 3).await.reset_append_mode().await.unwrap();
     assert_eq!(open(&server, 4).await.unwrap().appends(), Appends::Conditional);
-    server.behave(Manners::Ignores);
+    server.behave(ConditionalPut::Ignores);
     assert!(open(&server, 5).await.is_err());
     found(&server, 6).await.reset_append_mode().await.unwrap();
     assert_eq!(open(&server, 7).await.unwrap().appends(), Appends::Siblings);
@@ -68,9 +69,9 @@ async fn who_could_do_more_does_as_the_others() {
 /// Each has looked whether there are marks before the other left one, if all goes as planned.
 #[tokio::test]
 async fn two_that_come_first_at_once_do_not_go_on_differently() {
-    let server = Lookalike::start(Manners::Keeps, 1000).await;
+    let server = FakeS3::start(ConditionalPut::Keeps, 1000).await;
     let one = found(&server, 1).await;
-    server.behave(Manners::Ignores);
+    server.behave(ConditionalPut::Ignores);
     let two = found(&server, 2).await;
     let late = Duration::from_millis(50);
     server.plan(move |request| match request.method == "PUT" && request.key.contains(MODE_MARKERS) {
@@ -85,11 +86,12 @@ async fn two_that_come_first_at_once_do_not_go_on_differently() {
 
 #[tokio::test]
 async fn where_the_first_did_not_agree_nobody_begins_until_it_is_settled() {
-    let server = Lookalike::start(Manners::Keeps, 1000).await;
+    let server = FakeS3::start(ConditionalPut::Keeps, 1000).await;
     for mark in Appends::ALL {
         found(&server, 1).await.put_new(&mark.mark(), Sealed::marker()).await.unwrap();
     }
-    for (manners, appends) in [(Manners::Keeps, Appends::Conditional), (Manners::Ignores, Appends::Siblings)]
+    for (manners, appends) in
+        [(ConditionalPut::Keeps, Appends::Conditional), (ConditionalPut::Ignores, Appends::Siblings)]
     {
         server.behave(manners);
         assert_eq!(open(&server, 3).await.err().unwrap().kind(), Kind::Invalid);

@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sealpost_base::{Error, Kind, SeededRandom};
+use sealpost_testkit::fake_s3::{ConditionalPut, FakeS3, Fault, Request, Tags};
+use sealpost_testkit::faulty::{Faulty, Plan};
 
 use object_store::memory::InMemory;
 
-use crate::faulty::{Faulty, Plan};
-use crate::remote::lookalike::{Fault, Lookalike, Manners, Request, Tags};
+use crate::remote::fake::s3;
 use crate::store::{Transfer, Unreadable};
 use crate::{Patience, Sealed, Store};
 
@@ -17,10 +18,10 @@ const PATIENCE: Patience =
 const PATH: &str = "acct/a/log/1";
 const WRONG: [Fault; 2] = [Fault::Flipped, Fault::Halved];
 
-async fn world(tags: Tags) -> (Lookalike, Store) {
-    let server = Lookalike::start(Manners::Ignores, 100).await;
+async fn world(tags: Tags) -> (FakeS3, Store) {
+    let server = FakeS3::start(ConditionalPut::Ignores, 100).await;
     server.tag(tags);
-    let store = Store::s3(&server.s3(""), PATIENCE, Arc::new(SeededRandom::new(7))).await.unwrap();
+    let store = Store::s3(&s3(&server, ""), PATIENCE, Arc::new(SeededRandom::new(7))).await.unwrap();
     (server, store)
 }
 
@@ -32,7 +33,7 @@ fn is_get(request: &Request) -> bool {
     request.method == "GET" && request.key == PATH
 }
 
-fn gets(server: &Lookalike) -> usize {
+fn gets(server: &FakeS3) -> usize {
     server.seen().iter().filter(|request| is_get(request)).count()
 }
 

@@ -8,8 +8,8 @@ use object_store::ObjectStore;
 use object_store::memory::InMemory;
 use object_store::path::Path;
 use sealpost_base::{AccountId, Position, SeededRandom};
+use sealpost_testkit::faulty::{Faulty, Plan};
 use sealpost_vault::entry::LogKey;
-use sealpost_vault::faulty::{Faulty, Plan};
 use sealpost_vault::{AccountKeys, Appends, Backend, RootKey, Store};
 
 use crate::{Append, Content, Journal, Place, Read, Replay, Seal, Step, Tail};

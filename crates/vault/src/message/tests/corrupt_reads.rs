@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use futures::TryStreamExt;
 use sealpost_base::{AccountId, Budget, ObjectId, Random, Result, SeededRandom, SystemClock};
+use sealpost_testkit::fake_s3::{ConditionalPut, FakeS3, Fault, Request, Tags};
 
-use super::*;
-use crate::remote::lookalike::{Fault, Lookalike, Manners, Request, Tags};
+use super::super::*;
+use crate::remote::fake::s3;
 use crate::{Patience, Store};
 
 const PATIENCE: Patience =
@@ -16,7 +17,7 @@ const TEXT: &[u8] = b"some words";
 const STRUCTURE: &[u8] = b"what it is made of";
 
 struct World {
-    server: Lookalike,
+    server: FakeS3,
     dir: tempfile::TempDir,
     account: AccountId,
     object: ObjectId,
@@ -28,7 +29,7 @@ struct World {
 impl World {
     /// A message of `size` octets in a bucket whose ETags say nothing, and an empty cache.
     async fn new(size: usize) -> Self {
-        let server = Lookalike::start(Manners::Keeps, 100).await;
+        let server = FakeS3::start(ConditionalPut::Keeps, 100).await;
         server.tag(Tags::Random);
         let random = SeededRandom::new(size as u64);
         let (account, object) = (AccountId::random(&random), ObjectId::random(&random));
@@ -83,7 +84,7 @@ impl World {
             }
             "pack of structures" => {
                 let there = self.server.object(&path(self.account, self.object)).unwrap();
-                let range = self.layout.range(super::STRUCTURE);
+                let range = self.layout.range(super::super::STRUCTURE);
                 let there = there.slice(range.start as usize..range.end as usize);
                 return reader.structure_piece().await.is_ok_and(|piece| *piece.bytes() == there);
             }
@@ -93,8 +94,8 @@ impl World {
     }
 }
 
-async fn open(server: &Lookalike) -> Store {
-    Store::s3(&server.s3(""), PATIENCE, Arc::new(SeededRandom::new(7))).await.unwrap()
+async fn open(server: &FakeS3) -> Store {
+    Store::s3(&s3(&server, ""), PATIENCE, Arc::new(SeededRandom::new(7))).await.unwrap()
 }
 
 fn is_get(request: &Request) -> bool {

@@ -1,4 +1,4 @@
-//! What every store has to keep, one suite for all: memory, the local store, a server that looks like S3, and, if the
+//! What every store has to keep, one suite for all: memory, the local store, a server that speaks S3, and, if the
 //! environment names one, a real one (`make stores`):
 //!
 //!     SEALPOST_TEST_STORE=s3://bucket/prefix SEALPOST_TEST_ENDPOINT=http://127.0.0.1:3900 SEALPOST_TEST_REGION=garage
@@ -9,9 +9,10 @@ use std::sync::Arc;
 use futures::future::{join_all, try_join_all};
 use futures::{StreamExt, TryStreamExt};
 use sealpost_base::{Kind, Random, SystemClock, SystemRandom};
+use sealpost_testkit::fake_s3::{ConditionalPut, FakeS3};
 
 use crate::probe;
-use crate::remote::lookalike::{Lookalike, Manners};
+use crate::remote::fake::s3;
 use crate::remote::{Addressing, Azure, Credentials, Gcs, Patience, S3};
 use crate::store::Transfer;
 use crate::{Appends, Put, Sealed, Store};
@@ -199,9 +200,9 @@ async fn a_local_store_keeps_the_contract() {
 
 #[tokio::test]
 async fn what_looks_like_s3_keeps_the_contract() {
-    for manners in [Manners::Keeps, Manners::Ignores, Manners::Refuses] {
-        let server = Lookalike::start(manners, 1000).await;
-        let opened = Store::s3(&server.s3("p"), Patience::default(), Arc::new(SystemRandom)).await;
+    for manners in [ConditionalPut::Keeps, ConditionalPut::Ignores, ConditionalPut::Refuses] {
+        let server = FakeS3::start(manners, 1000).await;
+        let opened = Store::s3(&s3(&server, "p"), Patience::default(), Arc::new(SystemRandom)).await;
         keep_the_contract(opened.unwrap()).await;
     }
 }

@@ -1,4 +1,4 @@
-//! A small server that looks like S3, for tests: it keeps objects in memory, and does wrong what it is told to.
+//! A small server that speaks S3, for tests: it keeps objects in memory, and does wrong what a test asks for.
 //!
 //! Written from Amazon's API reference, for the requests that are made here and no others. It checks no signatures.
 
@@ -13,8 +13,6 @@ use md5::{Digest, Md5};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-use super::{Credentials, S3};
-
 /// What goes wrong with one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
@@ -25,7 +23,7 @@ pub enum Fault {
     /// It is done, and answered with that status.
     DoneBut(u16),
     /// It is answered with 200 and an ETag, and nothing is done.
-    Lied,
+    AckWithoutWrite,
     /// The connection ends, and nothing is done.
     Dropped,
     /// It is done, and the connection ends before the answer.
@@ -37,7 +35,7 @@ pub enum Fault {
     /// It is done; half of the answer's body comes, and is said to be all.
     Halved,
     /// It is done; the answer does not say how long its body is, and ends with the connection.
-    Unmeasured,
+    NoContentLength,
     /// It is done that much later.
     Late(Duration),
     /// It is done, and answered that much later.
@@ -47,9 +45,13 @@ pub enum Fault {
 /// What a request is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
+    /// `GET`, `PUT`, and so on.
     pub method: String,
+    /// The object's key.
     pub key: String,
+    /// What follows `?`.
     pub query: HashMap<String, String>,
+    /// It says `If-None-Match: *`.
     pub conditional: bool,
     range: Option<(usize, usize)>,
     body: Bytes,
@@ -57,9 +59,12 @@ pub struct Request {
 
 /// How it treats `If-None-Match`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Manners {
+pub enum ConditionalPut {
+    /// As S3 does.
     Keeps,
+    /// Not at all.
     Ignores,
+    /// It answers that it does not know it.
     Refuses,
     /// Looks first and writes a little later.
     Races,
@@ -68,6 +73,7 @@ pub enum Manners {
 /// What its ETags are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tags {
+    /// MD5s of the objects.
     Md5,
     /// They look like MD5s, and are none.
     Random,
@@ -77,11 +83,11 @@ type Plan = dyn FnMut(&Request) -> Fault + Send;
 
 /// The server. It stops with the runtime.
 #[derive(Clone)]
-pub struct Lookalike(Arc<Shared>);
+pub struct FakeS3(Arc<Shared>);
 
 struct Shared {
     address: SocketAddr,
-    manners: Mutex<Manners>,
+    conditional_put: Mutex<ConditionalPut>,
     tags: Mutex<Tags>,
     versions: AtomicBool,
     page: usize,
@@ -94,14 +100,19 @@ struct Shared {
     ids: AtomicU64,
 }
 
+/// Its bucket.
 pub const BUCKET: &str = "mail-test";
 
-impl Lookalike {
-    pub async fn start(manners: Manners, page: usize) -> Self {
+impl FakeS3 {
+    /// Starts one, with so many keys on a page of a listing.
+    ///
+    /// # Panics
+    /// If there is no free port.
+    pub async fn start(conditional_put: ConditionalPut, page: usize) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let server = Lookalike(Arc::new(Shared {
+        let server = FakeS3(Arc::new(Shared {
             address: listener.local_addr().unwrap(),
-            manners: Mutex::new(manners),
+            conditional_put: Mutex::new(conditional_put),
             tags: Mutex::new(Tags::Md5),
             versions: AtomicBool::new(false),
             page,
@@ -123,20 +134,9 @@ impl Lookalike {
         server
     }
 
-    /// How to reach it.
-    pub fn s3(&self, prefix: &str) -> S3 {
-        S3 {
-            bucket: BUCKET.into(),
-            prefix: prefix.into(),
-            endpoint: Some(format!("http://{}", self.0.address)),
-            region: "test".into(),
-            addressing: super::Addressing::Auto,
-            credentials: Credentials {
-                key_id: "id".into(),
-                secret: "secret".to_owned().into(),
-                session_token: None,
-            },
-        }
+    /// Its address, as a URL.
+    pub fn endpoint(&self) -> String {
+        format!("http://{}", self.0.address)
     }
 
     /// From now on, what goes wrong with each request.
@@ -154,8 +154,8 @@ impl Lookalike {
     }
 
     /// From now on, how it treats `If-None-Match`.
-    pub fn behave(&self, manners: Manners) {
-        *lock(&self.0.manners) = manners;
+    pub fn behave(&self, conditional_put: ConditionalPut) {
+        *lock(&self.0.conditional_put) = conditional_put;
     }
 
     /// From now on it numbers what is written, as buckets do that keep what is removed.
@@ -178,14 +178,17 @@ impl Lookalike {
         std::mem::take(&mut *lock(&self.0.seen))
     }
 
+    /// The most requests that were under way at once.
     pub fn most_under_way(&self) -> usize {
         self.0.most_under_way.load(Ordering::SeqCst)
     }
 
+    /// The keys of all objects.
     pub fn keys(&self) -> Vec<String> {
         lock(&self.0.objects).keys().cloned().collect()
     }
 
+    /// Uploads that were begun and not completed.
     pub fn uploads(&self) -> usize {
         lock(&self.0.uploads).len()
     }
@@ -208,7 +211,9 @@ impl Lookalike {
     async fn answer(&self, socket: &mut TcpStream, request: &Request, fault: Fault) -> bool {
         let reply = match fault {
             Fault::Refused(status) => Reply::error(status, "Planned"),
-            Fault::Lied => Reply::ok("").with("ETag", "\"d41d8cd98f00b204e9800998ecf8427e\"".into()),
+            Fault::AckWithoutWrite => {
+                Reply::ok("").with("ETag", "\"d41d8cd98f00b204e9800998ecf8427e\"".into())
+            }
             Fault::Dropped => return false,
             Fault::DoneBut(status) => {
                 self.reply(request).await;
@@ -229,13 +234,13 @@ impl Lookalike {
             }
             Fault::Flipped => self.reply(request).await.flipped(),
             Fault::Halved => self.reply(request).await.halved(),
-            Fault::None | Fault::CutShort | Fault::Unmeasured => self.reply(request).await,
+            Fault::None | Fault::CutShort | Fault::NoContentLength => self.reply(request).await,
         };
-        let mut bytes = reply.to_bytes(request.method == "HEAD", fault != Fault::Unmeasured);
+        let mut bytes = reply.to_bytes(request.method == "HEAD", fault != Fault::NoContentLength);
         if fault == Fault::CutShort {
             bytes.truncate(bytes.len() - reply.body.len() / 2 - 1);
         }
-        socket.write_all(&bytes).await.is_ok() && !matches!(fault, Fault::CutShort | Fault::Unmeasured)
+        socket.write_all(&bytes).await.is_ok() && !matches!(fault, Fault::CutShort | Fault::NoContentLength)
     }
 
     async fn reply(&self, request: &Request) -> Reply {
@@ -285,15 +290,15 @@ impl Lookalike {
     }
 
     async fn put(&self, request: &Request) -> Reply {
-        let manners = *lock(&self.0.manners);
-        if request.conditional && manners == Manners::Refuses {
+        let conditional_put = *lock(&self.0.conditional_put);
+        if request.conditional && conditional_put == ConditionalPut::Refuses {
             return Reply::error(501, "NotImplemented");
         }
-        if request.conditional && manners != Manners::Ignores {
+        if request.conditional && conditional_put != ConditionalPut::Ignores {
             if lock(&self.0.objects).contains_key(&request.key) {
                 return Reply::error(412, "PreconditionFailed");
             }
-            if manners == Manners::Races {
+            if conditional_put == ConditionalPut::Races {
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
         }

@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use object_store::memory::InMemory;
 use sealpost_base::{AccountId, SeededRandom};
+use sealpost_testkit::faulty::{Faulty, Plan};
 use sealpost_vault::entry::LogKey;
-use sealpost_vault::faulty::{Faulty, Plan};
 use sealpost_vault::{AccountKeys, Appends, Backend, RootKey, Store};
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use super::turn::LATELY;
+use super::super::turn::LATELY;
 use crate::{Append, Journal, Seal, Tail};
 
 const ACCOUNT: AccountId = AccountId([7; 16]);
