@@ -6,6 +6,7 @@
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
+mod blocking;
 pub mod client;
 #[doc(hidden)]
 pub mod fuzz;

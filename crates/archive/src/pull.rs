@@ -33,12 +33,12 @@ use std::sync::Arc;
 
 use sealpost_base::Result;
 
+use crate::blocking::blocking;
 use crate::client::{Found, Server};
 use crate::keep::{BodyCounts, Copy, FolderName, GiveUp, ownership};
 use ids::Ids;
 use shared::Shared;
 
-use env::blocking;
 pub use env::{Options, Tools};
 pub use gmail::once as folders;
 pub use plan::{Plan, Reason, Wishes, plan};

@@ -18,6 +18,7 @@ mod mirror;
 mod origin;
 mod pairs;
 mod places;
+mod plan;
 mod remote;
 mod report;
 mod run;

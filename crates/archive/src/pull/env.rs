@@ -42,15 +42,6 @@ pub struct Tools {
     pub stop: watch::Receiver<bool>,
 }
 
-/// Runs `work` on a thread that may block.
-pub(super) async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T> + Send + 'static,
-) -> Result<T> {
-    tokio::task::spawn_blocking(work)
-        .await
-        .map_err(|e| Error::internal("a task did not finish").with_source(e))?
-}
-
 /// Connects, unless told to stop.
 pub(super) async fn connect(server: &Server, tools: &Tools) -> Result<Connection> {
     let mut stop = tools.stop.clone();

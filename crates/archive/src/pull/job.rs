@@ -9,12 +9,12 @@ use tokio::task::JoinHandle;
 
 use super::batches::Batches;
 use super::crew::{Crew, Progress};
-use super::env::blocking;
 use super::plan::Plan;
 use super::report::{Failure, FolderReport};
 use super::reunite::Recorded;
 use super::shared::Shared;
 use super::writer::{self, ToWriter, Work, Writer, Written};
+use crate::blocking::blocking;
 use crate::client::Selected;
 use crate::keep::{Folder, Identity, Resume};
 

@@ -4,13 +4,14 @@ use std::io::{self, Read};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use sealpost_base::{Error, Result, Uid, UidSet};
+use sealpost_base::{Result, Uid, UidSet};
 use sealpost_imap::types::DateTime;
 use tokio::sync::mpsc;
 
 use super::contents::{Contents, Like};
 use super::item::{Head, Item};
 use super::key::{Key, by_id, ends};
+use crate::blocking::blocking;
 use crate::keep::sent::{received_or_sent, sent};
 use crate::keep::{Copy, Folder, FolderName, Kept};
 
@@ -210,12 +211,4 @@ pub(super) async fn lost(copy: Arc<dyn Copy>, kept: Kept, among: UidSet) -> Resu
         Ok(lost)
     })
     .await
-}
-
-pub(super) async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T> + Send + 'static,
-) -> Result<T> {
-    tokio::task::spawn_blocking(work)
-        .await
-        .map_err(|e| Error::internal("a task did not finish").with_source(e))?
 }

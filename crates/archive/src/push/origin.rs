@@ -112,7 +112,7 @@ impl Origin {
         match (self, from) {
             (Origin::Copy(copy, _), From::Copy(kept)) => {
                 let (copy, name, set) = (copy.clone(), kept.name.clone(), left.clone());
-                let sent = local::blocking(move || local::send(&*copy, &name, &set, &to)).await;
+                let sent = crate::blocking::blocking(move || local::send(&*copy, &name, &set, &to)).await;
                 sent.map_err(of_the_folder)
             }
             (Origin::Server(remote), _) => remote.send(left, to).await,

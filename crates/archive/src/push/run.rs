@@ -4,16 +4,16 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use sealpost_base::{Error, Kind, Result, Uid};
+use sealpost_base::{Error, Kind, Result, Uid, UidSet};
 use tokio::sync::{mpsc, watch};
 
 use super::contents::Contents;
 use super::deliver::Delivery;
-
 use super::item::{Told, locked};
 use super::map::{Put, Putting};
 use super::origin::{From, Origin};
 use super::pairs::{Pairs, pair};
+use super::plan::{Look, Plan};
 use super::report::{FolderReport, Observer, Options, Report};
 use super::target::{Place, Target};
 use super::tried::{Room, Tried};
@@ -348,14 +348,45 @@ impl<'a> Run<'a> {
 
     /// Puts into the folder what is missing; whether something was put off.
     async fn attempt(&mut self, from: &From, report: &mut FolderReport, tried: &mut Tried) -> Result<bool> {
+        let Some((place, was_there)) = self.ready(from, report).await? else { return Ok(false) };
+        let (contents, missing, there) = self.look(from, &place, report, tried).await?;
+        let unfinished = was_there && locked(&self.options.map).is_unfinished(place.name.as_str());
+        let (is_there, dry_run) = (place.wire.is_some(), self.options.dry_run);
+        let plan = Plan::of(Look { missing: &missing, is_there, unfinished, dry_run }, tried);
+        if matches!(plan, Plan::Settle | Plan::Put { .. }) {
+            tried.settling(unfinished, plan == Plan::Settle);
+        }
+        let wire = place.wire.clone().unwrap_or_default();
+        match plan {
+            Plan::Nothing => Ok(false),
+            Plan::Show(uids) => {
+                let lost = self.origin.lost(from, &uids).await?;
+                report.put = (uids.len() - lost.len()) as u64;
+                lost.into_iter().for_each(|(uid, why)| tried.failed(uid, why));
+                Ok(false)
+            }
+            Plan::Settle => {
+                self.settle(&wire).await?;
+                Ok(true)
+            }
+            Plan::Put { uids, alone } => {
+                self.record(from, &place, contents.uidvalidity, &uids, there);
+                let (observer, map) = (self.observer.clone(), &self.options.map);
+                let (uidvalidity, to) = (contents.uidvalidity, place.name.to_string());
+                let told = Told { observer: &*observer, map, report, uidvalidity, to };
+                self.put(from, &wire, (uids, alone), tried, told).await?;
+                Ok(Plan::has_more(&missing, tried, alone))
+            }
+        }
+    }
+
+    /// The folder at the destination, made if it is not there, and whether it was there; nothing if another folder is at its
+    /// place, or if there is no use in making it.
+    async fn ready(&mut self, from: &From, report: &mut FolderReport) -> Result<Option<(Place, bool)>> {
         let mut place = self.place(from).await?;
-        if !self.claim(from, &place).await? {
-            return Ok(false);
+        if !self.claim(from, &place).await? || self.is_put_below(from, &place).await? {
+            return Ok(None);
         }
-        if self.is_put_below(from, &place).await? {
-            return Ok(false);
-        }
-        let stop = &self.options.stop;
         let (mut was_there, wanted) = (place.wire.is_some(), place.name.clone());
         if self.options.dry_run {
             let map = locked(&self.options.map);
@@ -367,14 +398,27 @@ impl<'a> Run<'a> {
             self.claim(from, &place).await?;
         }
         self.tell_name(from, &wanted, &place, report);
-        let there = unless(stop, self.target.contents(&place)).await?;
+        Ok(Some((place, was_there)))
+    }
+
+    /// Looks at both ends: what the source has, which of its messages are missing, and the destination's UIDVALIDITY with a UID
+    /// that it has not given away yet.
+    async fn look(
+        &mut self,
+        from: &From,
+        place: &Place,
+        report: &mut FolderReport,
+        tried: &mut Tried,
+    ) -> Result<(Contents, UidSet, (u32, u32))> {
+        let stop = &self.options.stop;
+        let there = unless(stop, self.target.contents(place)).await?;
         let contents = unless(stop, self.origin.contents(from, !there.messages.is_empty())).await?;
         if !contents.complete {
             report.error = Some("the source does not list all messages of the folder".into());
         }
         let last = there.messages.last().map_or(0, |message| message.uid);
         let first = tried.looked(there.uidvalidity, last);
-        let mut pairs = self.compare(from, &place, &contents, &there, tried);
+        let mut pairs = self.compare(from, place, &contents, &there, tried);
         self.leave_out_twins(from, &contents, &mut pairs).await?;
         if first {
             report.there = pairs.same.len() as u64;
@@ -383,44 +427,40 @@ impl<'a> Run<'a> {
             // Of some the answer did not come.
             report.put = (pairs.same.len() as u64).saturating_sub(report.there);
         }
-        let (mut now, alone) = tried.next(&pairs.missing);
-        if self.options.dry_run {
-            let lost = self.origin.lost(from, &now).await?;
-            report.put = (now.len() - lost.len()) as u64;
-            lost.into_iter().for_each(|(uid, why)| tried.failed(uid, why));
-            return Ok(false);
-        }
-        let Some(wire) = place.wire.clone().filter(|_| !now.is_empty()) else { return Ok(false) };
-        let before = was_there && locked(&self.options.map).is_unfinished(place.name.as_str());
-        if tried.must_wait(before, alone) {
-            self.settle(&wire).await?;
-            return Ok(true);
-        }
-        let (uidvalidity, below) = (contents.uidvalidity, !self.options.below.is_empty());
-        let there = (there.uidvalidity, last.saturating_add(1));
+        Ok((contents, pairs.missing, (there.uidvalidity, last.saturating_add(1))))
+    }
+
+    /// Writes down what is about to be put there, for a run after one that ends before the answers.
+    fn record(&self, from: &From, place: &Place, uidvalidity: u32, uids: &UidSet, there: (u32, u32)) {
+        let (mut map, to) = (locked(&self.options.map), place.name.as_str());
         match from {
             From::Copy(_) => {
-                let (uids, answered) = (now.clone(), HashSet::new());
-                let putting = Putting { uidvalidity, uids, there, below, answered };
-                locked(&self.options.map).putting(from.name().as_str(), place.name.as_str(), putting);
+                let below = !self.options.below.is_empty();
+                let (uids, answered) = (uids.clone(), HashSet::new());
+                map.putting(from.name().as_str(), to, Putting { uidvalidity, uids, there, below, answered });
             }
-            From::Server(_) => locked(&self.options.map).set_unfinished(place.name.as_str(), true),
+            From::Server(_) => map.set_unfinished(to, true),
         }
-        let Run { origin, target, room, options, observer, .. } = self;
+    }
+
+    /// Puts these messages into the folder, as far as both ends go along.
+    async fn put(
+        &mut self,
+        from: &From,
+        wire: &[u8],
+        (mut uids, alone): (UidSet, bool),
+        tried: &mut Tried,
+        mut told: Told<'_>,
+    ) -> Result<()> {
+        let Run { origin, target, room, options, .. } = self;
+        let to = told.to.clone();
         let (sender, receiver) = mpsc::channel(WAITING);
-        let mut told = Told {
-            observer: &**observer,
-            map: &options.map,
-            report,
-            uidvalidity: contents.uidvalidity,
-            to: place.name.to_string(),
-        };
         let connection = target.connection().await?;
         let (delivered, sent) = {
             let parts = (&mut *tried, room, &mut told);
-            let delivery = Delivery::new(connection, &wire, receiver, options.stop.clone(), alone, parts);
+            let delivery = Delivery::new(connection, wire, receiver, options.stop.clone(), alone, parts);
             let delivery = delivery.run();
-            let sending = origin.send(from, &mut now, sender);
+            let sending = origin.send(from, &mut uids, sender);
             tokio::pin!(delivery, sending);
             tokio::select! {
                 biased;
@@ -438,16 +478,15 @@ impl<'a> Run<'a> {
         if delivered.is_ok()
             && let Err(e) = &sent
             && e.kind() == Kind::Retry
-            && let Some(next) = now.first()
+            && let Some(next) = uids.first()
         {
             // It was this one's turn when the source's connection ended.
             tried.lost(next.get(), !crate::client::is_later(&e.to_string()), &e.to_string());
         }
         if delivered.is_ok() && !tried.is_unsettled() {
-            locked(&options.map).set_unfinished(place.name.as_str(), false);
+            locked(&options.map).set_unfinished(&to, false);
         }
-        delivered.and(sent)?;
-        Ok(tried.has_more(&pairs.missing) && (!alone || tried.has_bare(&pairs.missing)))
+        delivered.and(sent)
     }
 }
 

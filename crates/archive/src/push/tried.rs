@@ -49,15 +49,17 @@ impl Tried {
     }
 
     /// Whether to wait until the server is done with what other connections sent, before `alone` messages are put there;
-    /// `before`: what is to be thought of it at the beginning. It is not said twice.
-    pub(super) fn must_wait(&mut self, before: bool, alone: bool) -> bool {
+    /// `before`: an earlier run may have sent something.
+    pub(super) fn must_wait(&self, before: bool, alone: bool) -> bool {
         let first = self.unsettled.is_none();
-        let unsettled = self.unsettled.get_or_insert(before);
-        let wait = *unsettled && (first || alone);
-        if wait {
-            *unsettled = false;
-        }
-        wait
+        self.unsettled.unwrap_or(before) && (first || alone)
+    }
+
+    /// Messages are put there now, or `waits`: that is waited for first, and not again. `before`: as with
+    /// [`Tried::must_wait`].
+    pub(super) fn settling(&mut self, before: bool, waits: bool) {
+        let unsettled = self.unsettled.unwrap_or(before);
+        self.unsettled = Some(unsettled && !waits);
     }
 
     /// Whether something that was sent was not answered, and not waited for.
@@ -227,14 +229,19 @@ mod tests {
 
     #[test]
     fn it_is_waited_before_what_was_on_its_way_is_sent_again() {
+        let must_wait = |tried: &mut Tried, before, alone| {
+            let wait = tried.must_wait(before, alone);
+            tried.settling(before, wait);
+            wait
+        };
         let mut tried = Tried::default();
-        assert!(!tried.must_wait(false, false));
+        assert!(!must_wait(&mut tried, false, false));
         tried.lost(1, false, "gone");
         // The others come first.
-        assert!(!tried.must_wait(false, false));
-        assert!(tried.must_wait(false, true) && !tried.must_wait(false, true));
+        assert!(!must_wait(&mut tried, false, false));
+        assert!(must_wait(&mut tried, false, true) && !must_wait(&mut tried, false, true));
         let mut tried = Tried::default();
-        assert!(tried.must_wait(true, false) && !tried.must_wait(true, false));
+        assert!(must_wait(&mut tried, true, false) && !must_wait(&mut tried, true, false));
     }
 
     #[test]

@@ -1,0 +1,123 @@
+//! [`Plan`]: what one attempt does with a folder, computed from what is known of both ends and nothing else.
+
+use sealpost_base::UidSet;
+
+use super::tried::Tried;
+
+/// What a look at both ends shows.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Look<'a> {
+    /// UIDs of the source that the destination has not.
+    pub(super) missing: &'a UidSet,
+    /// The destination has the folder.
+    pub(super) is_there: bool,
+    /// An earlier run put messages into the folder, and ended before all of them were answered.
+    pub(super) unfinished: bool,
+    /// Nothing is to be changed.
+    pub(super) dry_run: bool,
+}
+
+/// What to do next.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Plan {
+    /// Nothing: there is nothing that could be put there.
+    Nothing,
+    /// Report these messages, and put none of them there.
+    Show(UidSet),
+    /// Wait until the server is done with what another connection sent, and look again.
+    Settle,
+    /// Put these messages there; `alone`: with a command for each.
+    Put { uids: UidSet, alone: bool },
+}
+
+impl Plan {
+    /// After this look, with what earlier attempts learned.
+    pub(super) fn of(look: Look<'_>, tried: &Tried) -> Self {
+        let (uids, alone) = tried.next(look.missing);
+        if look.dry_run {
+            Plan::Show(uids)
+        } else if uids.is_empty() || !look.is_there {
+            Plan::Nothing
+        } else if tried.must_wait(look.unfinished, alone) {
+            Plan::Settle
+        } else {
+            Plan::Put { uids, alone }
+        }
+    }
+
+    /// Whether another attempt has something to do, when messages were put there.
+    pub(super) fn has_more(missing: &UidSet, tried: &Tried, alone: bool) -> bool {
+        // Whatever has a command of its own is tried again only if that may do without keywords.
+        tried.has_more(missing) && (!alone || tried.has_bare(missing))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sealpost_base::Uid;
+    use sealpost_imap::types::{Atom, Flag};
+
+    use super::*;
+
+    fn set(uids: &[u32]) -> UidSet {
+        uids.iter().filter_map(|uid| Uid::new(*uid)).collect()
+    }
+
+    fn look(missing: &UidSet) -> Look<'_> {
+        Look { missing, is_there: true, unfinished: false, dry_run: false }
+    }
+
+    #[test]
+    fn all_that_is_missing_is_put_there_at_first() {
+        let (missing, tried) = (set(&[1, 2, 3]), Tried::default());
+        assert_eq!(Plan::of(look(&missing), &tried), Plan::Put { uids: missing.clone(), alone: false });
+        assert!(!Plan::has_more(&missing, &tried, false));
+    }
+
+    #[test]
+    fn a_folder_without_missing_messages_or_without_a_name_needs_nothing() {
+        let (missing, none, tried) = (set(&[1]), UidSet::new(), Tried::default());
+        assert_eq!(Plan::of(look(&none), &tried), Plan::Nothing);
+        assert_eq!(Plan::of(Look { is_there: false, ..look(&missing) }, &tried), Plan::Nothing);
+    }
+
+    #[test]
+    fn a_dry_run_only_shows_and_never_waits() {
+        let (missing, mut tried) = (set(&[1, 2]), Tried::default());
+        tried.failed(2, "refused".into());
+        let dry = Look { dry_run: true, unfinished: true, is_there: false, ..look(&missing) };
+        assert_eq!(Plan::of(dry, &tried), Plan::Show(set(&[1])));
+    }
+
+    #[test]
+    fn an_unfinished_run_is_waited_for_once() {
+        let (missing, mut tried) = (set(&[1]), Tried::default());
+        let unfinished = Look { unfinished: true, ..look(&missing) };
+        assert_eq!(Plan::of(unfinished, &tried), Plan::Settle);
+        tried.settling(true, true);
+        assert_eq!(Plan::of(unfinished, &tried), Plan::Put { uids: missing.clone(), alone: false });
+    }
+
+    #[test]
+    fn interrupted_messages_come_last_alone_and_after_a_wait() {
+        let (missing, mut tried) = (set(&[1, 2]), Tried::default());
+        tried.settling(false, false);
+        tried.lost(1, true, "gone");
+        assert_eq!(Plan::of(look(&missing), &tried), Plan::Put { uids: set(&[2]), alone: false });
+        assert!(Plan::has_more(&missing, &tried, false));
+        let missing = set(&[1]);
+        assert_eq!(Plan::of(look(&missing), &tried), Plan::Settle);
+        tried.settling(false, true);
+        assert_eq!(Plan::of(look(&missing), &tried), Plan::Put { uids: set(&[1]), alone: true });
+        assert!(!Plan::has_more(&missing, &tried, true), "it had a command of its own");
+    }
+
+    #[test]
+    fn a_message_refused_for_its_keywords_is_tried_without_them() {
+        let (missing, mut tried) = (set(&[1]), Tried::default());
+        tried.flags(1, vec![Flag::Keyword(Atom::new("$Work").unwrap())]);
+        assert!(tried.leave_keywords(1));
+        assert!(Plan::has_more(&missing, &tried, true));
+        assert_eq!(Plan::of(look(&missing), &tried), Plan::Put { uids: set(&[1]), alone: true });
+    }
+}
