@@ -9,7 +9,9 @@ use std::sync::Arc;
 
 use sealpost_base::{Error, Result, UidSet};
 
-use super::{Compared, FolderReport, Options, Report, compare};
+use super::comparing::Compared;
+use super::report::FolderReport;
+use super::{Options, Report, compare};
 use crate::client::Server;
 use crate::keep::Copy;
 use crate::pull::{self, Tools, pull};

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use sealpost_base::{SeededRandom, Uid, UidSet};
 
-use super::{FolderReport, Options, Sample, choose, verify};
+use super::plan::choose;
+use super::{FolderReport, Options, Sample, verify};
 use crate::pull::tests::memory::Memory;
 use crate::pull::tests::pulled::copy_of;
 use crate::pull::tests::server::{Box_, Fault, Script};

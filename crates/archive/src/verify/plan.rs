@@ -1,0 +1,176 @@
+//! What to compare, and what two lists say side by side: computed from what both ends have, and nothing else.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+use sealpost_base::{Random, Uid, UidSet};
+
+use super::local::Local;
+use super::report::FolderReport;
+use crate::client::Found;
+use crate::keep::{FolderName, Kept};
+
+/// How often a message may be what a connection ended with.
+const ATTEMPTS: u32 = 3;
+
+/// How many messages are fetched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sample {
+    /// So many of each folder, at random.
+    Some(u32),
+    /// Every one.
+    All,
+}
+
+/// What the server and the copy have.
+pub(super) struct Ends<'a> {
+    /// Folders of the server that a pull would keep.
+    pub(super) folders: &'a [Found],
+    /// The names of all of the server's.
+    pub(super) all: &'a HashSet<FolderName>,
+    pub(super) kept: &'a [Kept],
+    /// What was put aside.
+    pub(super) aside: &'a [Kept],
+}
+
+/// The folders to compare.
+pub(super) struct Plan<'a> {
+    pub(super) with_server: Vec<WithServer<'a>>,
+    pub(super) alone: Vec<Alone<'a>>,
+}
+
+/// A folder of the server.
+pub(super) struct WithServer<'a> {
+    pub(super) found: &'a Found,
+    pub(super) kept: Option<&'a Kept>,
+    /// Only these messages are compared octet by octet; otherwise a sample.
+    pub(super) chosen: Option<UidSet>,
+}
+
+/// A folder of the copy that is compared with itself.
+pub(super) struct Alone<'a> {
+    pub(super) kept: &'a Kept,
+    /// The server may have all of it: under this name, or, if it was put aside, under other UIDs.
+    pub(super) is_there: bool,
+}
+
+impl<'a> Plan<'a> {
+    /// All that is `wanted`; or of these folders these messages `only`.
+    pub(super) fn of(
+        ends: &Ends<'a>,
+        wanted: impl Fn(&str) -> bool,
+        only: Option<&HashMap<String, UidSet>>,
+    ) -> Self {
+        let Ends { folders, all, kept, aside } = *ends;
+        let compared = |found: &&Found| {
+            found.selectable && only.is_none_or(|only| only.contains_key(found.name.as_str()))
+        };
+        let with_server = folders.iter().filter(compared).map(|found| WithServer {
+            found,
+            kept: kept.iter().find(|kept| kept.name == found.name),
+            chosen: only.and_then(|only| only.get(found.name.as_str()).cloned()),
+        });
+        let is_found = |kept: &&Kept| folders.iter().any(|found| found.selectable && found.name == kept.name);
+        let alone = kept.iter().filter(|kept| !is_found(kept)).chain(aside);
+        let alone = alone.filter(|kept| only.is_none() && wanted(kept.name.as_str()));
+        let alone = alone.map(|kept| Alone { kept, is_there: all.contains(&kept.name) });
+        Plan { with_server: with_server.collect(), alone: alone.collect() }
+    }
+}
+
+/// What the server says of a folder's messages.
+#[derive(Debug, Default)]
+pub(super) struct Listed {
+    /// Their UIDs.
+    pub(super) there: UidSet,
+    /// Those of which it says another size than the copy has octets.
+    pub(super) sizes: UidSet,
+}
+
+impl Listed {
+    /// The server has this message, of that size.
+    pub(super) fn add(&mut self, local: &Local, uid: u32, size: u64) {
+        let Some(id) = Uid::new(uid) else { return };
+        self.there.insert(id);
+        if local.messages.get(&uid).is_some_and(|(kept, _)| *kept != size) {
+            self.sizes.insert(id);
+        }
+    }
+
+    /// What both lists say, added to the report; the messages that both sides have.
+    pub(super) fn compare(self, local: &Local, report: &mut FolderReport) -> UidSet {
+        let there = &self.there;
+        report.missing = there.difference(&local.uids).difference(&local.damaged_uids);
+        report.given_up = local.given_up.len() as u64;
+        report.lost = local.given_up.difference(there);
+        report.reparable = local.damaged_uids.intersection(there);
+        report.beyond_repair = local.damaged_uids.difference(there);
+        let gone = local.uids.difference(there);
+        report.gone = gone.len() as u64;
+        report.doubled = local.alike(&gone, there);
+        report.sizes = self.sizes;
+        local.uids.intersection(&self.there)
+    }
+}
+
+/// Which messages are compared octet by octet, over as many connections as it takes.
+#[derive(Debug, Default)]
+pub(super) struct Progress {
+    /// Those that are; `None` until both sides were looked at.
+    pub(super) chosen: Option<UidSet>,
+    /// Those that were.
+    pub(super) done: UidSet,
+    /// How often a connection ended with one.
+    lost: HashMap<Uid, u32>,
+}
+
+impl Progress {
+    /// None yet; of these, if it is known which.
+    pub(super) fn new(chosen: Option<UidSet>) -> Self {
+        Progress { chosen, ..Progress::default() }
+    }
+
+    /// Of what both sides have, what is still to be compared. What went meanwhile cannot be, and what a connection ended
+    /// with again and again is not tried any more.
+    pub(super) fn left(&self, common: &UidSet) -> UidSet {
+        let given_up: UidSet =
+            self.lost.iter().filter(|(_, times)| **times >= ATTEMPTS).map(|(uid, _)| *uid).collect();
+        self.unsent(common).difference(&given_up)
+    }
+
+    /// Of what both sides have, what the server did not send.
+    pub(super) fn unsent(&self, common: &UidSet) -> UidSet {
+        let chosen = self.chosen.iter().map(|chosen| chosen.intersection(common).difference(&self.done));
+        chosen.last().unwrap_or_default()
+    }
+
+    /// A connection ended while it was this message's turn: the first one that did not come.
+    pub(super) fn lost(&mut self) {
+        let first = self.chosen.as_ref().and_then(|chosen| chosen.difference(&self.done).first());
+        if let Some(first) = first {
+            *self.lost.entry(first).or_default() += 1;
+        }
+    }
+}
+
+/// The messages to compare of these.
+pub(super) fn choose(uids: &UidSet, sample: Sample, random: &dyn Random) -> UidSet {
+    let count = uids.len();
+    match sample {
+        Sample::All => uids.clone(),
+        Sample::Some(n) if n as usize >= count => uids.clone(),
+        Sample::Some(n) => {
+            // Floyd: each set of n places is as likely as any other, and n draws make n places.
+            let mut places = BTreeSet::new();
+            for last in count - n as usize..count {
+                let place = (random.next_u64() % (last as u64 + 1)) as usize;
+                if !places.insert(place) {
+                    places.insert(last);
+                }
+            }
+            places.into_iter().filter_map(|place| uids.nth(place)).collect()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
