@@ -139,8 +139,8 @@ impl Progress {
 
     /// Of what both sides have, what the server did not send.
     pub(super) fn unsent(&self, common: &UidSet) -> UidSet {
-        let chosen = self.chosen.iter().map(|chosen| chosen.intersection(common).difference(&self.done));
-        chosen.last().unwrap_or_default()
+        let mut chosen = self.chosen.iter().map(|chosen| chosen.intersection(common).difference(&self.done));
+        chosen.next_back().unwrap_or_default()
     }
 
     /// A connection ended while it was this message's turn: the first one that did not come.

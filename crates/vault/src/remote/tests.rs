@@ -25,7 +25,7 @@ async fn start() -> (FakeS3, Store) {
 }
 
 async fn open(server: &FakeS3, patience: Patience) -> Store {
-    Store::s3(&s3(&server, "a/prefix"), patience, Arc::new(SeededRandom::new(7))).await.unwrap()
+    Store::s3(&s3(server, "a/prefix"), patience, Arc::new(SeededRandom::new(7))).await.unwrap()
 }
 
 fn sealed(bytes: &[u8]) -> Sealed {

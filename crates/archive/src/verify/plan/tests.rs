@@ -25,8 +25,11 @@ fn kept(name: &str, was: Option<&str>) -> Kept {
     }
 }
 
+/// Names of folders, each with what a plan says of it.
+type Names = Vec<(String, bool)>;
+
 /// The folders of a plan: compared with the server (and whether the copy has them), and alone (and whether they are there).
-fn names(plan: &Plan<'_>) -> (Vec<(String, bool)>, Vec<(String, bool)>) {
+fn names(plan: &Plan<'_>) -> (Names, Names) {
     let with_server = plan.with_server.iter().map(|one| (one.found.name.to_string(), one.kept.is_some()));
     let alone = plan.alone.iter().map(|one| (one.kept.name.to_string(), one.is_there));
     (with_server.collect(), alone.collect())

@@ -95,7 +95,7 @@ impl World {
 }
 
 async fn open(server: &FakeS3) -> Store {
-    Store::s3(&s3(&server, ""), PATIENCE, Arc::new(SeededRandom::new(7))).await.unwrap()
+    Store::s3(&s3(server, ""), PATIENCE, Arc::new(SeededRandom::new(7))).await.unwrap()
 }
 
 fn is_get(request: &Request) -> bool {

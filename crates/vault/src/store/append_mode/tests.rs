@@ -18,7 +18,7 @@ async fn open(server: &FakeS3, seed: u64) -> Result<Store> {
 
 /// With nothing but what it does.
 async fn found(server: &FakeS3, seed: u64) -> Store {
-    Store::s3(&s3(&server, "p"), PATIENCE, Arc::new(SeededRandom::new(seed))).await.unwrap()
+    Store::s3(&s3(server, "p"), PATIENCE, Arc::new(SeededRandom::new(seed))).await.unwrap()
 }
 
 #[tokio::test]
