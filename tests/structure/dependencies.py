@@ -21,6 +21,7 @@ MAY_USE = {
     "mime": "base",
     "imap": "base",
     "smtp": "base",
+    "mailauth": "base mime",
     "files": "base",
     "vault": "base files",
     "journal": "base vault",
@@ -41,7 +42,7 @@ MAY_USE = {
 TESTS_MAY_USE = {name: "testkit" for name in ("vault", "journal", "account", "server", "cli")}
 
 # Formats and languages: no I/O and no runtime.
-PURE = ("base", "mime", "imap", "smtp")
+PURE = ("base", "mime", "imap", "smtp", "mailauth")
 IO = ("async-trait", "futures", "hyper", "object_store", "rusqlite", "rustls", "tokio", "tokio-rustls")
 
 # Which sources may name the types of a wire protocol: the session, clients of foreign servers, and tests; also files that keep

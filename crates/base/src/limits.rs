@@ -387,3 +387,9 @@ pub const BODIES_TOGETHER_BYTES: usize = 1024 * 1024;
 pub const BODIES_SPOOLED: usize = 32;
 /// Octets of them, but for the one that was fetched last.
 pub const BODIES_SPOOLED_BYTES: u64 = 128 * 1024 * 1024;
+/// DKIM signatures of a message that are verified, from the top.
+pub const DKIM_SIGNATURES: usize = 8;
+/// Names of signed fields in one DKIM signature.
+pub const DKIM_SIGNED_FIELDS: usize = 256;
+/// TXT records under the name of a DKIM key that are tried.
+pub const DKIM_KEY_RECORDS: usize = 4;

@@ -18,18 +18,21 @@ use crate::decode::charset;
 /// The fields of a header, in order, as (name, raw value with its line ends), up to the empty line. The name is as
 /// written, without white space before the colon (RFC 5322 §4.5). Lines that belong to no field are passed over.
 pub fn fields(header: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
+    whole_fields(header).filter_map(split_field)
+}
+
+/// As [`fields`], but as (name, whole field from its name to its last line end): what signatures cover.
+pub fn raw_fields(header: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
+    whole_fields(header).filter_map(|field| split_field(field).map(|(name, _)| (name, field)))
+}
+
+/// Lines and the lines that continue them, up to the empty line.
+fn whole_fields(header: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = header;
     std::iter::from_fn(move || {
-        loop {
-            let (field, after) = rest.split_at(field_end(rest));
-            rest = after;
-            if line_content(field).is_empty() {
-                return None;
-            }
-            if let Some(pair) = split_field(field) {
-                return Some(pair);
-            }
-        }
+        let (field, after) = rest.split_at(field_end(rest));
+        rest = after;
+        (!line_content(field).is_empty()).then_some(field)
     })
 }
 
