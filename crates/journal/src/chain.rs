@@ -27,8 +27,9 @@ use tokio::sync::Mutex as AsyncMutex;
 use tokio::time::Instant;
 
 use crate::ballot::{Ballot, Place};
+use crate::manifests::{self, Marked, Name};
 use crate::noise::{Judge, damaged_end, too_noisy};
-use crate::{Append, Tail, position_in};
+use crate::{Append, Tail};
 use order::{last_of, leading_to};
 use turn::Turn;
 
@@ -86,18 +87,18 @@ struct Lead {
 pub(crate) struct Begun {
     greatest: Ballot,
     all: Vec<Ballot>,
-    /// The positions of checkpoints behind the one that was asked about.
-    checkpoints: Vec<Position>,
-    /// The one after that.
-    next: Position,
+    /// What is said of positions behind the one that was asked about.
+    marked: Marked,
+    /// That one.
+    known: Position,
 }
 
 /// Which manifests of checkpoints, in the folder of ballots, are of interest to whoever knows a log up to some position.
 pub(crate) struct Marks {
     /// The path of the one at that position: those behind it are.
     pub after: String,
-    /// The next position. Two checkpoints behind that say that what is there may be trimmed.
-    pub next: Position,
+    /// That position. Two checkpoints behind the one after it say that what is there may be trimmed.
+    pub known: Position,
 }
 
 /// The last entry, as far as it can be seen.
@@ -339,7 +340,7 @@ impl Chain {
             }
             // The end of a log is never removed.
             let end = last.map_or(known.position, |last| last.position);
-            let lacks_end = begun.checkpoints.iter().any(|at| *at > end);
+            let lacks_end = begun.marked.checkpoints.iter().any(|at| *at > end);
             if let Some(damaged) = self.judge.as_ref().and_then(|judge| judge.damaged_after(end)) {
                 return Err(damaged_end(damaged));
             }
@@ -393,11 +394,14 @@ impl Chain {
     async fn write_again(&self, from: &Place, to: &Place) -> Result<Again> {
         let mut generation = Generation::default();
         let (from_path, to_path) = (self.path(from), self.path(to));
+        if let Some(judge) = self.judge.as_ref().filter(|judge| judge.key().has_retired()) {
+            judge.vouched().await?;
+        }
         let mut attempt = 1;
         loop {
             let is_sound = |object: &Bytes| {
                 let Some(judge) = &self.judge else { return true };
-                match judge.entry(from, object) {
+                match judge.entry_now(from, object) {
                     Ok((_, header)) => {
                         generation = header.generation;
                         true
@@ -439,21 +443,37 @@ impl Chain {
 
     /// The ballots that were begun, and what else is in their folder; nothing of that with `None`.
     pub(crate) async fn begun(&self, marks: Option<&Marks>) -> Result<Begun> {
+        for round in manifests::listings() {
+            let (all, names) = self.listed_begun(marks).await?;
+            let greatest = all.iter().copied().max().unwrap_or(Ballot::NONE);
+            let known = marks.map_or(Position::ZERO, |marks| marks.known);
+            let marked = match &self.judge {
+                Some(judge) => manifests::judged(judge, &names, known).await?,
+                None => Some(Marked::default()),
+            };
+            if let Some(marked) = marked {
+                return Ok(Begun { greatest, all, marked, known });
+            }
+            self.wait(round).await;
+        }
+        Err(manifests::not_given_out(&self.ballots))
+    }
+
+    /// The ballots that a listing shows, and what else it does.
+    async fn listed_begun(&self, marks: Option<&Marks>) -> Result<(Vec<Ballot>, Vec<Name>)> {
         // Behind all positions, before all ballots.
         let before_ballots = format!("{}/v", self.ballots);
         let after = marks.map_or(&before_ballots, |marks| &marks.after);
         let mut listed = self.store.list(&self.ballots, Some(after));
-        let next = marks.map_or(Position::ZERO, |marks| marks.next);
-        let mut begun = Begun { greatest: Ballot::NONE, all: Vec::new(), checkpoints: Vec::new(), next };
+        let (mut all, mut names) = (Vec::new(), Vec::new());
         while let Some(object) = listed.try_next().await? {
             let Some(name) = object.path.rsplit('/').next() else { continue };
             match Ballot::of_file(name) {
-                Some(ballot) => begun.all.push(ballot),
-                None => begun.checkpoints.extend(position_in(name)),
+                Some(ballot) => all.push(ballot),
+                None => names.extend(Name::parse(name)),
             }
         }
-        begun.greatest = begun.all.iter().copied().max().unwrap_or(Ballot::NONE);
-        Ok(begun)
+        Ok((all, names))
     }
 
     /// Removes the names of ballots below the greatest, if there are many: no one needs them any more.
@@ -516,7 +536,7 @@ fn first_missing(places: &[Place], known: Position) -> Option<Position> {
 
 impl Begun {
     pub(crate) fn is_trimmed(&self) -> bool {
-        self.checkpoints.iter().filter(|at| **at > self.next).count() >= 2
+        self.marked.is_trimmed(self.known.next())
     }
 }
 

@@ -8,10 +8,11 @@ use bytes::Bytes;
 use futures::stream::{self, StreamExt, TryStreamExt};
 use minicbor::{Decode, Encode};
 use sealpost_base::{Error, Kind, Position, Result, Timestamp};
-use sealpost_vault::{AccountKeys, Appends, Hash, Put, checkpoint};
+use sealpost_vault::{AccountKeys, Appends, Hash, Put, checkpoint, mark};
 use zeroize::Zeroizing;
 
-use crate::{Journal, PASSED_OVER, Place, Tail, position_in};
+use crate::manifests::{Marked, Name};
+use crate::{Journal, Place, Tail};
 
 /// The name that a manifest is sealed under.
 const MANIFEST: &str = "manifest";
@@ -40,15 +41,6 @@ pub struct ChunkRef {
     pub digest: Hash,
 }
 
-/// What the folder of manifests says of positions.
-#[derive(Default)]
-pub(crate) struct Marked {
-    /// They have checkpoints; newest first.
-    pub checkpoints: Vec<Position>,
-    /// They are passed over: what is written there does not count.
-    pub passed_over: Vec<Position>,
-}
-
 impl Journal {
     /// The positions that have a checkpoint, newest first.
     ///
@@ -65,24 +57,7 @@ impl Journal {
 
     /// The positions above `after` that have a checkpoint, and those that are passed over.
     pub(crate) async fn marked_after(&self, after: Position) -> Result<Marked> {
-        let mut marked = self.marked(Some(after)).await?;
-        marked.passed_over.retain(|position| *position > after);
-        Ok(marked)
-    }
-
-    async fn marked(&self, after: Option<Position>) -> Result<Marked> {
-        let after = after.map(|position| self.manifest_path(position));
-        let mut marked = Marked::default();
-        let mut listed = self.store.list(&self.manifest_prefix(), after.as_deref());
-        while let Some(object) = listed.try_next().await? {
-            let Some(name) = object.path.rsplit('/').next() else { continue };
-            match name.strip_prefix(PASSED_OVER) {
-                Some(passed_over) => marked.passed_over.extend(position_in(passed_over)),
-                None => marked.checkpoints.extend(position_in(name)),
-            }
-        }
-        marked.checkpoints.sort_unstable_by(|a, b| b.cmp(a));
-        Ok(marked)
+        self.marked(Some(after)).await
     }
 
     /// When a checkpoint was written last, by the store's clock.
@@ -99,12 +74,7 @@ impl Journal {
     /// # Errors
     /// What the store says.
     pub async fn is_trimmed(&self, position: Position) -> Result<bool> {
-        Ok(self.checkpoints_above(position).await? >= 2)
-    }
-
-    /// How many checkpoints are of what is behind `position`.
-    pub(crate) async fn checkpoints_above(&self, position: Position) -> Result<usize> {
-        Ok(self.checkpoints_after(Some(position)).await?.len())
+        Ok(self.marked_after(position).await?.is_trimmed(position))
     }
 
     /// The manifest of the checkpoint at `position`.
@@ -112,8 +82,12 @@ impl Journal {
     /// # Errors
     /// `NotFound`, `Corrupt`, or what the store says.
     pub async fn checkpoint(&self, keys: &AccountKeys, position: Position) -> Result<Checkpoint> {
+        if self.judge.key().has_retired() {
+            self.judge.vouched().await?;
+        }
         let open = |object: &Bytes| {
-            let plain = checkpoint::open(keys, self.account, position, MANIFEST, object)?;
+            let manifest = self.judge.manifest(position, object)?;
+            let plain = checkpoint::open(keys, self.account, position, MANIFEST, manifest)?;
             minicbor::decode(&plain)
                 .map_err(|e| Error::corrupt("a checkpoint manifest cannot be read").with_source(e))
         };
@@ -175,12 +149,14 @@ impl Journal {
         let checkpoint = Checkpoint { tail, chunks };
         let plain = minicbor::to_vec(&checkpoint).map_err(|_| Error::internal("manifest encoding failed"))?;
         let sealed = checkpoint::seal(keys, self.account, position, MANIFEST, &plain, &*self.random);
+        let sealed = mark::checkpoint(self.judge.key(), self.account, position, &sealed);
         if self.store.put_new(&self.manifest_path(position), sealed).await? == Put::Exists {
             let there = self.checkpoint(keys, position).await.map_err(|e| taken(position, e))?;
             if there != checkpoint {
                 return Err(taken(position, Error::corrupt("its manifest is another one")));
             }
         }
+        self.judge.knows(Name::Checkpoint(position));
         Ok(checkpoint)
     }
 
@@ -189,12 +165,12 @@ impl Journal {
     /// # Errors
     /// What the store says. What is left is removed the next time.
     pub async fn trim(&self) -> Result<()> {
-        let checkpoints = self.checkpoints().await?;
-        let Some(&end) = checkpoints.get(1) else { return Ok(()) };
+        let checkpoints = self.newest_two().await?;
+        let [_, end] = checkpoints[..] else { return Ok(()) };
         if self.store.appends() == Appends::Siblings {
             // One that somebody is still writing, or never finished, may be listed: nothing goes on account of it before
             // everybody sees it.
-            for position in &checkpoints[..2] {
+            for position in &checkpoints {
                 let path = self.manifest_path(*position);
                 self.store.put_again(&path, &path).await?;
             }
@@ -205,11 +181,23 @@ impl Journal {
         self.metrics.trimmed.add(trimmed);
         self.store.delete_in_order(self.below(&self.manifest_prefix(), 0, end).await?).await?;
         if self.store.appends() == Appends::Conditional {
-            let passed_over = self.marked_after(Position::ZERO).await?.passed_over;
-            let old = passed_over.into_iter().filter(|position| *position < end);
-            self.store.delete_in_order(old.map(|position| self.mark_path(position)).collect()).await?;
+            self.store.delete_in_order(self.marks_below(end).await?).await?;
         }
         self.store.delete_in_order(self.below(&self.snap_prefix(), 1, end).await?).await
+    }
+
+    /// The newest checkpoints, two of them at most, whose manifests are authentic as they are now.
+    async fn newest_two(&self) -> Result<Vec<Position>> {
+        let mut newest = Vec::new();
+        for position in self.checkpoints().await? {
+            if self.judge.is_mark_now(Name::Checkpoint(position)).await? == Some(true) {
+                newest.push(position);
+            }
+            if newest.len() == 2 {
+                break;
+            }
+        }
+        Ok(newest)
     }
 
     /// The paths under `prefix` whose segment `from_end`, counted from the last, is a position before `end`.

@@ -6,6 +6,7 @@
 //!   creates conditionally there is only one; elsewhere its writers agree on one ([`Chain`]).
 //! - Each entry carries the hash of the one before, so none can be swapped, reordered or dropped unseen, and a MAC, so that
 //!   nothing else passes for one. What has none is reported, skipped, and never appended to. [`Replay`] says which entries count.
+//!   Manifests and marks of positions that are passed over have such a MAC too, and count only with it.
 //! - Whoever is behind finds out: [`Append::Lost`] when others appended, [`Append::Trimmed`] when what it would
 //!   have followed was folded into a checkpoint and removed. Neither leaves anything that replay would count.
 //! - An entry is removed only when two checkpoints exist at or above the position after it, and the newest two checkpoints
@@ -13,11 +14,13 @@
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
+mod attested;
 mod ballot;
 mod chain;
 mod checkpoint;
 mod log;
 mod lost;
+mod manifests;
 mod metrics;
 mod noise;
 mod read;
@@ -37,6 +40,7 @@ use chain::Marks;
 pub use checkpoint::{Checkpoint, ChunkRef};
 pub use log::{Append, Seal};
 use lost::Lost;
+pub use manifests::is_mark;
 pub use metrics::JournalMetrics;
 use noise::Judge;
 pub use read::{Content, Entry, Read};
@@ -91,7 +95,7 @@ pub struct Journal {
 impl Journal {
     /// The log of `account` in `store`, whose entries `key` authenticates.
     pub fn new(store: Store, account: AccountId, key: &LogKey, random: Arc<dyn Random>) -> Self {
-        let judge = Judge::new(key.clone(), account);
+        let judge = Judge::new(store.clone(), key.clone(), account);
         let chain = entries_of(store.clone(), account, random.clone()).judged_by(judge.clone());
         let (seen, lost, metrics) = (Arc::default(), Arc::default(), Arc::default());
         Journal { store, account, random, chain, judge, seen, lost, metrics }
@@ -129,14 +133,9 @@ impl Journal {
         self.chain.path(&Place::plain(position))
     }
 
-    /// The name of the mark that a position is passed over: behind those of all checkpoints, before those of ballots.
-    fn mark_path(&self, position: Position) -> String {
-        format!("acct/{}/manifest/{PASSED_OVER}{:016x}", self.account, position.0)
-    }
-
     /// What the manifests say of what follows `known`.
     fn marks(&self, known: Position) -> Marks {
-        Marks { after: self.manifest_path(known), next: known.next() }
+        Marks { after: self.manifest_path(known), known }
     }
 
     fn manifest_prefix(&self) -> String {
@@ -156,9 +155,6 @@ impl Journal {
     }
 }
 
-/// What the name of a mark begins with that says that a position of the log is passed over.
-const PASSED_OVER: char = 's';
-
 /// The entries of the log of `account`, for those who only look which there are: no key tells whether they are authentic.
 pub fn entries_of(store: Store, account: AccountId, random: Arc<dyn Random>) -> Chain {
     // Ballots are where the manifests are: one listing tells of both.
@@ -170,11 +166,6 @@ pub fn entries_of(store: Store, account: AccountId, random: Arc<dyn Random>) -> 
 pub fn log_entry(path: &str) -> Option<(AccountId, Position)> {
     let (account, position) = path.strip_prefix("acct/")?.split_once("/log/")?;
     Some((account.parse().ok()?, Place::parse(position)?.position))
-}
-
-/// Whether that is the name of a mark, among the manifests, which says that a position of the log is passed over.
-pub fn is_passed_over(name: &str) -> bool {
-    name.strip_prefix(PASSED_OVER).is_some_and(|position| position_in(position).is_some())
 }
 
 /// The position a path ends with, or that its folder is named after.

@@ -4,6 +4,8 @@
 //! were first; something that is none, then the log goes on behind it ([`crate::skip`]); an entry that is damaged, then nothing is
 //! appended. So nothing is ever acknowledged behind what is not an entry, and nobody has to look first.
 
+use std::time::Duration;
+
 use sealpost_base::limits::ENTRY_BYTES;
 use sealpost_base::{Error, Kind, Position, Result};
 use sealpost_vault::entry::{self, Header};
@@ -11,6 +13,7 @@ use sealpost_vault::{AccountKeys, Appends, Hash, PublicKey, Put, Sealed};
 
 use crate::chain::lacks_its_end;
 use crate::lost::Loss;
+use crate::manifests::Marked;
 use crate::noise::{Unfit, damaged_end};
 use crate::read::Object;
 use crate::{Journal, Place, Tail};
@@ -152,15 +155,44 @@ impl Journal {
         }
         // If nobody may have removed this position yet, ours is the one entry that was ever there. Else others went on
         // while it was written: on ours, or long before it.
-        let above = marked.checkpoints.iter().filter(|at| **at > tail.position).count();
+        let is_behind_all = marked.checkpoints.iter().all(|at| *at <= tail.position);
         // With one above it is to be looked at again before anything is written there.
-        if above == 0 && marked.passed_over.is_empty() {
+        if is_behind_all && marked.passed_over.is_empty() {
             self.seen.note(tail.position, asked);
         }
-        if above >= 2 && !self.is_followed(tail.position, tail.hash).await? {
-            return Err(trimmed_while_written(tail.position));
+        let stands = match marked.is_trimmed(tail.position) {
+            true => self.is_followed(tail.position, tail.hash).await?,
+            // Noise at the paths of checkpoints tells nothing; if manifests were destroyed, the log itself has to tell.
+            false if marked.may_be_trimmed(tail.position) => self.is_of_log(after, &tail).await?,
+            false => true,
+        };
+        if stands { Ok(Append::Done(tail)) } else { Err(trimmed_while_written(tail.position)) }
+    }
+
+    /// Whether the entry at `tail` is followed, or the one before it is there, which is removed first when a log is trimmed: then its
+    /// position was never anybody else's.
+    async fn is_of_log(&self, after: &Tail, tail: &Tail) -> Result<bool> {
+        if self.is_followed(tail.position, tail.hash).await? || self.has(after).await? {
+            return Ok(true);
         }
-        Ok(Append::Done(tail))
+        let is_first = after.position == Position::ZERO;
+        Ok(is_first && self.last_entry(&self.chain.list(tail.position).await?).await?.is_none())
+    }
+
+    /// Whether the log has the entry at `tail`.
+    pub(crate) async fn has(&self, tail: &Tail) -> Result<bool> {
+        let places = match tail.ballot {
+            None => vec![Place::plain(tail.position)],
+            Some(_) => self.chain.list(tail.position).await?,
+        };
+        for place in places.iter().filter(|place| place.position == tail.position) {
+            if let Object::Entry(object, ..) = self.object(place, false).await?
+                && entry::hash(&object) == tail.hash
+            {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Why nothing is written at `position`, as these are the checkpoints of it or of what came after it: others went on, or
@@ -181,12 +213,17 @@ impl Journal {
     /// Whether nothing from `position` on was ever removed.
     pub(crate) async fn holds(&self, position: Position) -> Result<bool> {
         let asked = self.seen.now();
-        let above = self.checkpoints_above(position).await?;
+        let marked = self.marked_after(position).await?;
+        Ok(self.holds_by(&marked, position, asked))
+    }
+
+    /// The same by what is said of what is behind `position`, and was asked for at that time.
+    pub(crate) fn holds_by(&self, marked: &Marked, position: Position, asked: Option<Duration>) -> bool {
         // With one above it is to be looked at again before anything is written there.
-        if above == 0 {
+        if marked.checkpoints.is_empty() {
             self.seen.note(position, asked);
         }
-        Ok(above < 2)
+        !marked.is_trimmed(position)
     }
 
     /// Whether the entry after `position` carries `hash`.

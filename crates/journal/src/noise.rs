@@ -8,11 +8,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use sealpost_base::{AccountId, Error, Position, limits};
+use sealpost_base::{AccountId, Error, Position, Result, limits};
 use sealpost_vault::entry::{self, Header, LogKey, Origin, Verdict};
+use sealpost_vault::{Store, mark};
 
+use crate::attested::{NOT_VOUCHED_FOR, Vouched};
 use crate::ballot::Place;
+use crate::manifests::Name;
 
 /// Why something is no entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,6 +30,7 @@ pub(crate) enum Unfit {
 /// Tells the entries of one log from whatever else is at their paths. Cloning shares what it remembers.
 #[derive(Clone)]
 pub(crate) struct Judge {
+    store: Store,
     key: LogKey,
     account: AccountId,
     noise: Arc<Noise>,
@@ -38,11 +43,27 @@ struct Noise(Mutex<Known>);
 struct Known {
     places: BTreeMap<Place, Unfit>,
     reported: BTreeSet<Place>,
+    /// Whether marks count.
+    marks: BTreeMap<Name, bool>,
+    reported_marks: BTreeSet<Name>,
+    /// What counts under keys that were retired.
+    vouched: Option<Arc<Vouched>>,
 }
 
+/// What an object at the path of an entry says of itself, if it is it; else why not, for the operator.
+pub(crate) type Judged = std::result::Result<(Origin, Header), (Unfit, String)>;
+
 impl Judge {
-    pub(crate) fn new(key: LogKey, account: AccountId) -> Self {
-        Judge { key, account, noise: Arc::default() }
+    pub(crate) fn new(store: Store, key: LogKey, account: AccountId) -> Self {
+        Judge { store, key, account, noise: Arc::default() }
+    }
+
+    pub(crate) fn store(&self) -> &Store {
+        &self.store
+    }
+
+    pub(crate) fn account(&self) -> AccountId {
+        self.account
     }
 
     pub(crate) fn key(&self) -> &LogKey {
@@ -50,9 +71,21 @@ impl Judge {
     }
 
     /// What the entry at `place` says of itself, if `object` is it.
-    pub(crate) fn entry(&self, place: &Place, object: &[u8]) -> Result<(Origin, Header), (Unfit, String)> {
+    pub(crate) async fn entry(&self, place: &Place, object: &[u8]) -> Result<Judged> {
+        if self.key.has_retired() && self.known_vouched().is_none() {
+            self.vouched().await?;
+        }
+        Ok(self.entry_now(place, object))
+    }
+
+    /// The same for whoever knows [what is vouched for](Judge::vouched).
+    pub(crate) fn entry_now(&self, place: &Place, object: &[u8]) -> Judged {
+        let is_vouched_for = || self.known_vouched().is_some_and(|vouched| vouched.names(object));
         match entry::judge(&self.key, self.account, place.position, object) {
             Verdict::Authentic(origin, header) => Ok((origin, header)),
+            Verdict::Retired(origin, header) if is_vouched_for() => Ok((origin, header)),
+            // Somebody may have written it who was not told that keys were replaced, and have had others read it.
+            Verdict::Retired(..) => Err((Unfit::Damaged, NOT_VOUCHED_FOR.to_owned())),
             Verdict::Damaged(why) => Err((Unfit::Damaged, why)),
             // Where writers agree by ballots nothing but its name tells of the last entry: what has such a name was an entry, but for
             // one that says that it belongs elsewhere.
@@ -84,6 +117,62 @@ impl Judge {
         }
     }
 
+    /// The sealed manifest of the checkpoint at `position`, of the object at its path.
+    ///
+    /// # Errors
+    /// `Corrupt` if that is none. For whoever knows [what is vouched for](Judge::vouched).
+    pub(crate) fn manifest<'a>(&self, position: Position, object: &'a [u8]) -> Result<&'a [u8]> {
+        let judged = mark::judge(&self.key, self.account, position, mark::Kind::Checkpoint, object);
+        let is_vouched_for = || self.known_vouched().is_some_and(|vouched| vouched.names(object));
+        let why = match judged {
+            mark::Verdict::Authentic(manifest) => return Ok(manifest),
+            mark::Verdict::Retired(manifest) if is_vouched_for() => return Ok(manifest),
+            mark::Verdict::Retired(_) => NOT_VOUCHED_FOR.to_owned(),
+            mark::Verdict::Noise(why) => why,
+        };
+        Err(Error::corrupt(format!("this is no manifest of a checkpoint: {why}")))
+    }
+
+    /// Whether the mark of that name counts, if that is known.
+    pub(crate) fn known_mark(&self, name: Name) -> Option<bool> {
+        self.lock().marks.get(&name).copied()
+    }
+
+    /// The mark of that name counts.
+    pub(crate) fn knows(&self, name: Name) {
+        self.know_mark(name, true);
+    }
+
+    fn know_mark(&self, name: Name, counts: bool) {
+        let mut known = self.lock();
+        if known.marks.len() >= 2 * limits::LOG_NOISE {
+            known.marks.clear();
+        }
+        known.marks.insert(name, counts);
+    }
+
+    /// What is called so is no mark, however often it is read. Reports it, once.
+    pub(crate) fn note_mark(&self, name: Name, why: &str) {
+        self.know_mark(name, false);
+        let mut known = self.lock();
+        let is_new = known.reported_marks.len() < limits::LOG_NOISE && known.reported_marks.insert(name);
+        drop(known);
+        if is_new {
+            tracing::error!(
+                account = %self.account, manifest = name.file_name(), why,
+                "this object in the folder of manifests was not written by this server, or is damaged; it is passed over"
+            );
+        }
+    }
+
+    pub(crate) fn known_vouched(&self) -> Option<Arc<Vouched>> {
+        self.lock().vouched.clone()
+    }
+
+    pub(crate) fn knows_vouched(&self, vouched: Arc<Vouched>) {
+        self.lock().vouched = Some(vouched);
+    }
+
     /// There is an entry at `place`, whatever was read there before.
     pub(crate) fn is_entry(&self, place: &Place) {
         self.lock().places.remove(place);
@@ -104,7 +193,12 @@ impl Judge {
 
     /// Whatever is at any path is read again; nothing is reported again.
     pub(crate) fn forget(&self) {
-        self.lock().places.clear();
+        let mut known = self.lock();
+        known.places.clear();
+        known.marks.retain(|_, counts| *counts);
+        if known.vouched.as_ref().is_some_and(|vouched| vouched.is_empty()) {
+            known.vouched = None;
+        }
     }
 
     /// An operator says that the log goes on without what is damaged.
@@ -117,6 +211,11 @@ impl Judge {
     fn lock(&self) -> MutexGuard<'_, Known> {
         self.noise.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// A pause before something is read again, longer each round; all of them take half a second.
+pub(crate) async fn pause(round: u32) {
+    tokio::time::sleep(Duration::from_millis(8 << round.min(5))).await;
 }
 
 /// What a writer is told of a log whose last entry is damaged.

@@ -14,9 +14,9 @@ use crate::noise::{Unfit, too_noisy};
 use crate::{Ballot, Cover, Journal, Place, Tail};
 
 /// Entries read ahead during replay.
-const READ_AHEAD: usize = 16;
+pub(crate) const READ_AHEAD: usize = 16;
 /// How often an object is asked for that is told of and not given out, or is no entry: for about half a second.
-const READ_ATTEMPTS: u32 = 6;
+pub(crate) const READ_ATTEMPTS: u32 = 6;
 /// How often the end is looked for while others trim it away.
 const TAIL_ATTEMPTS: usize = 8;
 
@@ -124,7 +124,15 @@ impl Journal {
     pub async fn reaches_back(&self, known: &Tail) -> Result<bool> {
         match self.store.appends() {
             Appends::Siblings => Ok(true),
-            Appends::Conditional => self.holds(known.position.next()).await,
+            Appends::Conditional => {
+                let (next, asked) = (known.position.next(), self.seen.now());
+                let marked = self.marked_after(next).await?;
+                // See [`Journal::counts`].
+                if marked.may_be_trimmed(next) && known.position > Position::ZERO {
+                    return self.has(known).await;
+                }
+                Ok(self.holds_by(&marked, next, asked))
+            }
         }
     }
 
@@ -247,7 +255,7 @@ impl Journal {
 
     /// The last of `places` that has an entry, and its object. Looks at as many as may be at the end of a log without being
     /// entries.
-    async fn last_entry(&self, places: &[Place]) -> Result<Option<(Place, Bytes, Header)>> {
+    pub(crate) async fn last_entry(&self, places: &[Place]) -> Result<Option<(Place, Bytes, Header)>> {
         let Some((last, others)) = places.split_last() else { return Ok(None) };
         if let Some(found) = self.entry_at(*last).await? {
             return Ok(Some(found));
@@ -305,7 +313,7 @@ impl Journal {
         let first = if is_listed { self.give_out(place, read).await } else { none_if_absent(read().await) };
         let mut unfit = match first {
             Ok(None) => return Ok(Object::Gone),
-            Ok(Some(object)) => match self.judge.entry(place, &object) {
+            Ok(Some(object)) => match self.judge.entry(place, &object).await? {
                 Ok((origin, header)) => {
                     self.judge.is_entry(place);
                     return Ok(Object::Entry(object, origin, header));
@@ -318,7 +326,7 @@ impl Journal {
         let attempts = if self.store.directory().is_some() { 1 } else { READ_ATTEMPTS };
         for round in 0..attempts {
             match self.store.read_confirmed(&path).await {
-                Ok(object) => match self.judge.entry(place, &object) {
+                Ok(object) => match self.judge.entry(place, &object).await? {
                     Ok((origin, header)) => return Ok(Object::Entry(object, origin, header)),
                     Err(said) => unfit = said,
                 },

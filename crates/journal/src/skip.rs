@@ -5,11 +5,10 @@
 //!
 //! Writers find out that others went on because the next position is taken. One that is passed over may become free again, when
 //! somebody removes what was there; so that nobody takes it then, the position is marked first, in the folder that every writer
-//! lists after it has written. The order decides: the mark, then a last look at the position, then the renumbering. Whoever
+//! lists after it has written, with a MAC, because a position that others mark is lost to the log. The order decides: the mark, then a last look at the position, then the renumbering. Whoever
 //! creates an entry there too late for that look sees the mark.
 
 use sealpost_base::{Error, Position, Result, limits};
-use sealpost_vault::Sealed;
 use sealpost_vault::entry::{self, CountedEntries, Renumbering};
 
 use crate::log::Took;
@@ -106,9 +105,5 @@ impl Journal {
             return Err(Error::retry("concurrent append; outcome unknown, retry"));
         }
         Ok(None)
-    }
-
-    pub(crate) async fn mark(&self, position: Position) -> Result<()> {
-        self.store.put_new(&self.mark_path(position), Sealed::marker()).await.map(drop)
     }
 }

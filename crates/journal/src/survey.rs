@@ -4,6 +4,7 @@ use futures::future::try_join_all;
 use sealpost_base::{Kind, Position, Result, limits};
 
 use crate::chain::order::{last_of, leading_to};
+use crate::manifests;
 use crate::noise;
 use crate::read::Object;
 use crate::{Journal, Place, Tail};
@@ -46,6 +47,25 @@ impl Survey {
 }
 
 impl Journal {
+    /// What is in the folder of manifests, says something of the log, and counts for nothing: the paths, and why.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub async fn survey_marks(&self) -> Result<Vec<(String, String)>> {
+        let names = manifests::names(&self.store, &self.manifest_prefix(), None).await?;
+        let mut unfit = Vec::new();
+        for some in names.chunks(READ_AHEAD) {
+            let read = try_join_all(some.iter().map(|name| self.judge.read_mark(*name))).await?;
+            unfit.extend(some.iter().zip(read).filter_map(|(name, found)| match found {
+                manifests::Found::Noise(why) => Some((self.judge.mark_path(*name), why)),
+                manifests::Found::Authentic(_) | manifests::Found::Superseded | manifests::Found::Gone => {
+                    None
+                }
+            }));
+        }
+        Ok(unfit)
+    }
+
     /// Reads whatever is at a path of an entry from `from` on.
     ///
     /// # Errors
@@ -63,9 +83,23 @@ impl Journal {
                 }
             }
         }
+        survey.unfit.extend(self.before_the_first().await?);
         let last = last_of(&authentic, &Tail::EMPTY);
         survey.entries = last.map_or_else(Vec::new, |last| leading_to(&authentic, last, Position::ZERO));
         Ok(survey)
+    }
+
+    /// What is where the entry before the first one would be.
+    async fn before_the_first(&self) -> Result<Option<Unfit>> {
+        let path = self.log_path(Position::ZERO);
+        match self.store.size(&path).await {
+            Err(e) if e.kind() == Kind::NotFound => Ok(None),
+            Err(e) if e.kind() != Kind::Corrupt => Err(e),
+            _ => {
+                let why = "no log has an entry at that position".to_owned();
+                Ok(Some(Unfit { path, position: Position::ZERO, is_damaged: false, why }))
+            }
+        }
     }
 
     /// `None` if it is an entry; else what is wrong with it, and nothing if it was trimmed meanwhile.
@@ -78,7 +112,7 @@ impl Journal {
             Err(_) => noise::Unfit::Damaged,
         };
         let why = match self.store.read_confirmed(&self.path(&place)).await {
-            Ok(object) => self.judge.entry(&place, &object).err().map(|(_, why)| why),
+            Ok(object) => self.judge.entry(&place, &object).await?.err().map(|(_, why)| why),
             Err(e) => Some(e.to_string()),
         };
         Ok(Some(Some(Unfit {

@@ -13,6 +13,8 @@ use sealpost_vault::{AccountKeys, Appends, Backend, RootKey, Store};
 
 use super::*;
 
+mod planted;
+
 const ACCOUNT: AccountId = AccountId([7; 16]);
 
 struct World {

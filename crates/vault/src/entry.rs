@@ -18,7 +18,7 @@ use zeroize::Zeroizing;
 
 use crate::cipher::{ObjectCipher, Secret, equal, hmac_sha256, sha256};
 use crate::keys::{AccountKeys, PublicKey};
-use crate::server_key::ServerKeys;
+use crate::server_key::{Role, ServerKeys};
 use crate::{Hash, Sealed, chunk, kem};
 
 /// "Sealpost log".
@@ -35,7 +35,7 @@ const KEY_ID_BYTES: usize = 4;
 const FIXED_BYTES: usize = 4 + 1 + 4 + 4 + KEY_ID_BYTES + 16 + 8 + 32;
 /// The salt of an owner's entry, or the encapsulated key of a delivery.
 const KEY_BYTES: usize = 32;
-const MAC_BYTES: usize = 32;
+pub(crate) const MAC_BYTES: usize = 32;
 const HEADER_BYTES: usize = FIXED_BYTES + KEY_BYTES + MAC_BYTES;
 const SECTION: u8 = 0;
 /// Octets of a [`Renumbering`].
@@ -45,7 +45,7 @@ const RENUMBERING_BYTES: usize = 8 + 8 + 32;
 /// limit can be lowered without making old entries unreadable.
 const MAX_BYTES: usize = 4 * ENTRY_BYTES;
 
-/// Authenticates the entries of all logs of an installation. Cheap to clone.
+/// Authenticates the entries of all logs of an installation, and [marks](crate::mark) of their positions. Cheap to clone.
 #[derive(Clone)]
 pub struct LogKey(Arc<[KeyParts]>);
 
@@ -53,15 +53,16 @@ pub struct LogKey(Arc<[KeyParts]>);
 struct KeyParts {
     mac: Secret,
     id: [u8; KEY_ID_BYTES],
+    is_retired: bool,
 }
 
 impl LogKey {
     /// The installation's.
     pub fn of(server: &ServerKeys) -> Self {
-        let parts = server.purposes("log entries").into_iter().map(|mac| {
+        let parts = server.purposes("log entries").into_iter().map(|(role, mac)| {
             let mut id = [0; KEY_ID_BYTES];
             id.copy_from_slice(&sha256(&[b"sealpost log key id v1", mac.bytes()])[..KEY_ID_BYTES]);
-            KeyParts { mac, id }
+            KeyParts { mac, id, is_retired: role == Role::Retired }
         });
         LogKey(parts.collect())
     }
@@ -76,8 +77,33 @@ impl LogKey {
         &self.0[0]
     }
 
-    fn called(&self, id: [u8; KEY_ID_BYTES]) -> Option<&KeyParts> {
+    fn called(&self, id: &[u8]) -> Option<&KeyParts> {
         self.0.iter().find(|key| key.id == id)
+    }
+
+    /// Whether there is a key that was retired.
+    pub fn has_retired(&self) -> bool {
+        self.0.iter().any(|key| key.is_retired)
+    }
+
+    pub(crate) fn current_id(&self) -> [u8; KEY_ID_BYTES] {
+        self.current().id
+    }
+
+    pub(crate) fn is_current(&self, id: &[u8]) -> bool {
+        self.current().id == id
+    }
+
+    /// HMAC-SHA256 under the current key.
+    pub(crate) fn sign(&self, parts: &[&[u8]]) -> [u8; MAC_BYTES] {
+        hmac_sha256(&self.current().mac, parts)
+    }
+
+    /// Whether it is the MAC of `parts` under the key that is called `id`, and whether that was retired; `None` if there is no
+    /// such key.
+    pub(crate) fn verify(&self, id: &[u8], parts: &[&[u8]], mac: &[u8; MAC_BYTES]) -> Option<(bool, bool)> {
+        let key = self.called(id)?;
+        Some((equal(&hmac_sha256(&key.mac, parts), mac), key.is_retired))
     }
 }
 
@@ -175,6 +201,8 @@ impl CountedEntries {
 pub enum Verdict {
     /// The entry of that position, as a process of this installation wrote it.
     Authentic(Origin, Header),
+    /// The same under a key that was retired, which others may have: it is the entry if it was there when that was retired.
+    Retired(Origin, Header),
     /// It says that it is the entry of that position, and is not as it was written, or it was written under another key:
     /// an entry may have been lost with it. Why, for the operator.
     Damaged(String),
@@ -192,14 +220,22 @@ pub fn judge(key: &LogKey, account: AccountId, position: Position, object: &[u8]
     if of != account || at != position {
         return Verdict::Noise(format!("it says that it is entry {at} of account {of}"));
     }
-    let Some(key) = key.called(parsed.key_id) else {
+    let Some(key) = key.called(&parsed.key_id) else {
         let why = "it was written under another server.key than this installation's";
         return Verdict::Damaged(why.to_owned());
     };
     if !equal(&key.mac_of(&object[..FIXED_BYTES + KEY_BYTES], parsed.body), parsed.mac) {
         return Verdict::Damaged("its MAC is wrong".to_owned());
     }
-    Verdict::Authentic(parsed.origin, parsed.header)
+    match key.is_retired {
+        true => Verdict::Retired(parsed.origin, parsed.header),
+        false => Verdict::Authentic(parsed.origin, parsed.header),
+    }
+}
+
+/// Whether `object`, which was [judged](judge), is under the key that everything new is under.
+pub fn is_current(key: &LogKey, object: &[u8]) -> bool {
+    Parsed::new(object).is_ok_and(|parsed| key.is_current(&parsed.key_id))
 }
 
 /// Seals an entry of at most [`ENTRY_BYTES`] with the account's log key.

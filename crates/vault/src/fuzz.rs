@@ -12,7 +12,7 @@ use crate::entry::LogKey;
 use crate::message::Layout;
 use crate::server_key::ServerKeys;
 use crate::slot::{self, Slot, SlotKind};
-use crate::{AccountKeys, RootKey, checkpoint, chunk, entry, index, message, pack, record, server_key};
+use crate::{AccountKeys, RootKey, checkpoint, chunk, entry, index, mark, message, pack, record, server_key};
 
 const ACCOUNT: AccountId = AccountId([3; 16]);
 const PACK: &str = "acct/03030303030303030303030303030303/pack/m/0";
@@ -40,6 +40,7 @@ pub fn fuzz_object(data: &[u8]) {
     let keys = keys();
     let at = Position(7);
     let _ = entry::judge(&LogKey::of(&keys.server), ACCOUNT, at, data);
+    let _ = mark::judge(&LogKey::of(&keys.server), ACCOUNT, at, mark::Kind::Checkpoint, data);
     let _ = entry::renumbering(data);
     let _ = entry::open(&keys.account, ACCOUNT, at, data);
     let _ = checkpoint::open(&keys.account, ACCOUNT, at, "state", data);
@@ -182,6 +183,7 @@ mod tests {
         write("renumbering-v2", entry::seal_renumbering(&key, &header, &renumbering).as_ref());
         let checkpoint = checkpoint::seal(&keys.account, ACCOUNT, at, "state", &text, &random);
         write("checkpoint", checkpoint.as_ref());
+        write("mark-v2-checkpoint", mark::checkpoint(&key, ACCOUNT, at, &checkpoint).as_ref());
         let segment = index::seal(&keys.account, ACCOUNT, "path", &[&text, b"", &text], &random).unwrap();
         write("segment", segment.as_ref());
         write("record", record::seal_record(&keys.server, "accounts/a", &text).as_ref());
@@ -215,6 +217,12 @@ mod tests {
                 Some("entry") => entry::open(&keys.account, ACCOUNT, at, &bytes).unwrap().1.to_vec(),
                 Some("checkpoint") => {
                     checkpoint::open(&keys.account, ACCOUNT, at, "state", &bytes).unwrap().to_vec()
+                }
+                Some("mark") => {
+                    let key = LogKey::of(&keys.server);
+                    let judged = mark::judge(&key, ACCOUNT, at, mark::Kind::Checkpoint, &bytes);
+                    let mark::Verdict::Authentic(manifest) = judged else { panic!("{judged:?}") };
+                    checkpoint::open(&keys.account, ACCOUNT, at, "state", manifest).unwrap().to_vec()
                 }
                 Some("segment") => {
                     let segment = Bytes::copy_from_slice(&bytes);

@@ -23,6 +23,7 @@ pub mod checkpoint;
 pub mod entry;
 pub mod index;
 pub mod keys;
+pub mod mark;
 pub mod message;
 pub mod pack;
 pub mod probe;

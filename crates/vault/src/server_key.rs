@@ -68,7 +68,7 @@ pub enum Role {
     Next,
     /// Was the current one; verifies everything until all records were written again.
     Older,
-    /// Verifies log entries and opens sizes, which are never written again.
+    /// Verifies log entries that were there when it was retired, and opens sizes: those are never written again.
     Retired,
 }
 
@@ -217,9 +217,10 @@ impl ServerKeys {
         self.all().map(|key| key.derived(label)).collect()
     }
 
-    /// The same for purposes that are named as in [`ServerKeys::purpose`].
-    pub(crate) fn purposes(&self, label: &str) -> Vec<Secret> {
-        self.all().map(|key| key.purpose(label)).collect()
+    /// The same for purposes that are named as in [`ServerKeys::purpose`], and what each key is good for.
+    pub(crate) fn purposes(&self, label: &str) -> Vec<(Role, Secret)> {
+        let all = std::iter::once((Role::Current, self.current())).chain(self.older());
+        all.map(|(role, key)| (role, key.purpose(label))).collect()
     }
 
     fn all(&self) -> impl Iterator<Item = &ServerKey> {

@@ -76,6 +76,10 @@ const LEFT_OUT: [&str; 4] = ["probe", "server", "spool", "store"];
 
 /// Digits of a position in the name of a log entry or a manifest.
 const POSITION_DIGITS: usize = 16;
+/// What the names of objects in the folder of manifests begin with that say which entries count although their key was retired.
+const ATTESTATION: char = 'k';
+
+mod repaired;
 
 /// What became of objects that were copied in their order.
 struct Ordered {
@@ -104,6 +108,8 @@ struct Summary {
     unreadable_derived: BTreeSet<String>,
     /// Objects that were not copied because one before them cannot be read.
     held_back: BTreeSet<String>,
+    /// Log entries that TO was repaired without: it would contradict itself with them.
+    repaired_without: BTreeSet<String>,
     /// What is wrong with the database of FROM: its listings may lack objects.
     damage: Vec<String>,
 }
@@ -264,6 +270,9 @@ impl Copy {
             if let Some(first) = self.before_the_log(id, &manifests).await? {
                 none_gone = self.in_order(vec![first]).await?.none_gone;
             }
+            let vouching = manifests.iter().filter(|object| name(&object.path).starts_with(ATTESTATION));
+            none_gone &= self.in_order(vouching.cloned().collect()).await?.none_gone;
+            let log = self.without_repaired(id, log).await?;
             // An entry that was removed has become part of a checkpoint that was not there yet.
             let entries = self.in_order(log).await?;
             let manifests = match &entries.ends_before {
@@ -276,6 +285,23 @@ impl Copy {
             }
         }
         anyhow::bail!("acct/{id} changed too quickly to be copied")
+    }
+
+    /// The log at FROM without what the one at TO was repaired without.
+    async fn without_repaired(&mut self, id: &str, mut log: Vec<Listed>) -> Result<Vec<Listed>> {
+        let there: Vec<Listed> = self.to.list(&format!("acct/{id}/log"), None).try_collect().await?;
+        let left_out = repaired::left_out(&log, &self.to, &there).await?;
+        log.retain(|object| !left_out.contains(&object.path));
+        for path in left_out {
+            let text = format!(
+                "{path}: not copied, because \"sealpost account repair\" went on without it at the destination; to have it, copy the \
+                 backup into an empty store"
+            );
+            if self.summary.repaired_without.insert(path) {
+                self.bar.suspend(|| warn(text));
+            }
+        }
+        Ok(log)
     }
 
     /// The checkpoints' manifests of an account and its log, as it was no earlier.
@@ -500,7 +526,8 @@ impl Copy {
 impl Summary {
     /// Whether all that counts is at TO.
     fn is_complete(&self) -> bool {
-        self.differing.is_empty() && self.unreadable.is_empty() && self.damage.is_empty()
+        let names = [&self.differing, &self.unreadable, &self.repaired_without];
+        names.iter().all(|names| names.is_empty()) && self.damage.is_empty()
     }
 
     fn to_text(&self) -> String {
@@ -515,6 +542,10 @@ impl Summary {
         let counted = [
             (self.unreadable.len(), "could not be copied: they cannot be read"),
             (self.held_back.len(), "were not copied because they follow an unreadable or differing one"),
+            (
+                self.repaired_without.len(),
+                "were not copied because a repair of the log at the destination left them out",
+            ),
             (
                 self.unreadable_derived.len(),
                 "were not copied because they cannot be read; the server makes \

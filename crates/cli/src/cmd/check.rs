@@ -15,6 +15,7 @@ mod records;
 mod report;
 mod state;
 mod summaries;
+mod unfit;
 mod watermarks;
 
 use std::collections::BTreeSet;

@@ -2,10 +2,13 @@
 
 use std::process::ExitCode;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::Subcommand;
 use sealpost_account::directory::Directory;
 use sealpost_account::{Watermarks, watermarks};
+use sealpost_base::AccountId;
+use sealpost_journal::Journal;
+use sealpost_vault::entry::LogKey;
 use sealpost_vault::server_key::{Role, ServerKeys};
 use serde::Serialize;
 
@@ -53,7 +56,9 @@ enum KeyCommand {
 On several nodes:
   1. On one node, run rotate --prepare. Copy server.key to all nodes and restart each: they accept both keys.
   2. On the same node, run rotate. Copy server.key to all nodes and restart each.
-  3. On the same node, run rotate --finish. Copy server.key to all nodes and restart each at any time.\n
+  3. When all nodes have restarted, run rotate --finish on the same node: entries that a node still writes
+     under the old key do not count. Copy server.key to all nodes and restart each: from then on the old
+     key authenticates nothing new.\n
 Keep the last server.key in the backup. Authorized URLs (URLAUTH) stop working with the key that made them.\n
 Examples:
   sealpost server key rotate
@@ -85,6 +90,8 @@ struct Rotated {
     /// Records that there are, and those that were written again.
     records: u64,
     again: u64,
+    /// Objects of logs that the older keys go on counting for.
+    vouched_for: u64,
     /// What is to be done next.
     next: &'static str,
 }
@@ -111,7 +118,7 @@ async fn rotate(args: &RotateArgs, global: &Global) -> Result<()> {
         keys = keys.with_next(&*place.random)?;
         keep(&place, &keys).await?;
         let next = "copy server.key to all nodes, restart each, and run `sealpost server key rotate` here";
-        return told(global, &keys, Default::default(), next);
+        return told(global, &keys, Default::default(), 0, next);
     }
     if !args.finish && !keys.is_rotating() {
         keys = keys.with_next(&*place.random)?.rotated();
@@ -127,11 +134,26 @@ async fn rotate(args: &RotateArgs, global: &Global) -> Result<()> {
     tokio::task::spawn_blocking(move || seen.save()).await??;
     if one_by_one && !args.finish {
         let next = "copy server.key to all nodes, restart each, and then run `sealpost server key rotate --finish` here";
-        return told(global, &keys, done, next);
+        return told(global, &keys, done, 0, next);
     }
+    // While they still count for whatever is there.
+    let vouched_for = vouch(&place, &keys).await?;
     keys = keys.settled();
     keep(&place, &keys).await?;
-    told(global, &keys, done, "keep server.key in the backup, and copy it to all nodes; start them")
+    let next = "keep server.key in the backup, and copy it to all nodes; start them";
+    told(global, &keys, done, vouched_for, next)
+}
+
+/// Records which objects of all logs are under older keys, so that nothing else under them counts from now on.
+async fn vouch(place: &Place, keys: &ServerKeys) -> Result<u64> {
+    let (key, mut objects) = (LogKey::of(keys), 0);
+    for id in place.store.names_below("acct").await? {
+        // Whatever else has such a name is no account's, and `sealpost check` names it.
+        let Ok(account) = id.parse::<AccountId>() else { continue };
+        let journal = Journal::new(place.store.clone(), account, &key, place.random.clone());
+        objects += journal.attest().await.with_context(|| format!("the log of acct/{id}"))? as u64;
+    }
+    Ok(objects)
 }
 
 /// Puts the keys in the place of those of before, and what this node has seen under the new one.
@@ -149,9 +171,11 @@ fn told(
     global: &Global,
     keys: &ServerKeys,
     done: sealpost_account::directory::Authenticated,
+    vouched_for: u64,
     next: &'static str,
 ) -> Result<()> {
-    let rotated = Rotated { keys: listed(keys), records: done.records, again: done.again, next };
+    let (keys, records, again) = (listed(keys), done.records, done.again);
+    let rotated = Rotated { keys, records, again, vouched_for, next };
     global.output().done(&rotated, |rotated| {
         let Rotated { keys, again, next, .. } = rotated;
         format!("{}\n{again} records were authenticated again.\nNext: {next}", text(keys))

@@ -100,7 +100,9 @@ fn what_is_never_written_again_outlives_its_key() {
         let verdict = judge(&LogKey::of(keys), header.account, header.position, entry.as_ref());
         matches!(verdict, Verdict::Authentic(..))
     };
-    assert!(is_authentic(&settled, &sealed(&old)) && is_authentic(&settled, &sealed(&settled)));
+    let verdict = judge(&LogKey::of(&settled), header.account, header.position, sealed(&old).as_ref());
+    assert!(matches!(verdict, Verdict::Retired(..)), "{verdict:?}");
+    assert!(is_authentic(&old, &sealed(&old)) && is_authentic(&settled, &sealed(&settled)));
     assert!(!is_authentic(&old, &sealed(&settled)));
 
     let hidden = Records::new(&old).hide("usage/a", b"5", &random);

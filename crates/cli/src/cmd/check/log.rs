@@ -8,13 +8,12 @@ use futures::{StreamExt, TryStreamExt, stream};
 use sealpost_account::event::{Batch, Event};
 use sealpost_account::state::{AccountState, Restore};
 use sealpost_base::{AccountId, Error, Position, Result};
-use sealpost_journal::{
-    Checkpoint, Content, Entry, Journal, Place, Read, Replay, Step, Survey, Tail, UnfitObject,
-};
+use sealpost_journal::{Checkpoint, Content, Entry, Journal, Place, Read, Replay, Step, Tail};
 use sealpost_vault::entry::Origin;
 use sealpost_vault::{AccountKeys, Hash, RootKey};
 
 use super::report::Finding;
+use super::unfit::{self, Gaps};
 use crate::place::Place as Directory;
 
 /// Entries and chunks read at once.
@@ -78,8 +77,9 @@ struct Examination<'a> {
     findings: Vec<Finding>,
     counts: Counts,
     state: Option<AccountState>,
-    /// Where something is that is no entry; it was found before.
+    /// Where something is that is no entry; what it is to the log is said in the end.
     unfit: Vec<Position>,
+    gaps: Gaps,
     /// An entry could not be replayed: what a checkpoint says may differ from the state from here on.
     lossy: bool,
 }
@@ -96,6 +96,7 @@ impl<'a> Examination<'a> {
             counts: Counts::default(),
             state: None,
             unfit: Vec::new(),
+            gaps: Gaps::default(),
             lossy: false,
         }
     }
@@ -110,41 +111,16 @@ impl<'a> Examination<'a> {
         // Below the older of the last two nothing is needed, and what is there was left by an interrupted trim.
         let needed = positions.get(1).copied().unwrap_or(Position(1));
         let survey = self.journal.survey(needed).await?;
-        for unfit in &survey.unfit {
-            self.unfit(&survey, unfit);
-            self.unfit.push(unfit.position);
-        }
+        self.unfit.extend(survey.unfit.iter().map(|unfit| unfit.position));
         let end = survey.end().max(positions.first().copied().unwrap_or(Position::ZERO));
         self.state = (needed == Position(1)).then(|| AccountState::new(self.account));
         self.counts.entries = survey.entries.len() as u64;
         self.replay(&survey.entries, needed, end, &checkpoints).await?;
-        let Examination { findings, counts, state, keys, .. } = self;
+        let Examination { findings: of_entries, counts, state, keys, gaps, journal, .. } = self;
+        let mut findings = unfit::marks(journal).await?;
+        findings.extend(unfit::entries(&survey, &gaps));
+        findings.extend(of_entries);
         Ok(Examined { findings, counts, state: state.filter(|_| keys.is_some()) })
-    }
-
-    /// An object at the path of an entry that is none.
-    fn unfit(&mut self, survey: &Survey, unfit: &UnfitObject) {
-        let UnfitObject { path, position, is_damaged, why } = unfit;
-        let what = match (position, *is_damaged) {
-            (position, _) if survey.is_far(*position) => format!(
-                "not a log entry ({why}), and far beyond the end of the log, which is at {}: it is never \
-                 read; remove it",
-                survey.end()
-            ),
-            (position, true) if *position > survey.end() => format!(
-                "the last log entry is damaged ({why}): nothing is appended after it, and mail for the \
-                 account is deferred. A backup may have it; \"sealpost account repair\" gives it up"
-            ),
-            (position, false) if *position > survey.end() => {
-                format!("not a log entry ({why}): the log continues after it")
-            }
-            (_, true) => format!(
-                "log entry {position} is damaged: {why}. If others follow it, the account is not opened until \
-                 the entry is restored (a backup may have it) or \"sealpost account repair\" gives it up"
-            ),
-            (_, false) => format!("not a log entry ({why}); it is skipped"),
-        };
-        self.findings.push(Finding::object(path, what));
     }
 
     /// Reads all entries in order. A run of missing ones is one finding, however long it is.
@@ -230,7 +206,8 @@ impl<'a> Examination<'a> {
             true => format!("log entry {from} is missing"),
             false => format!("log entries {from} to {last} are missing"),
         };
-        if checkpoints.iter().any(|r| r.whole && r.checkpoint.tail.position >= last) {
+        let is_covered = checkpoints.iter().any(|r| r.whole && r.checkpoint.tail.position >= last);
+        if is_covered {
             what.push_str(
                 ", but a checkpoint covers them: this is the state of an interrupted backup, which \
                            another run completes",
@@ -241,7 +218,10 @@ impl<'a> Examination<'a> {
                  account repair\" gives it up",
             );
         }
-        // What is there instead was found before.
+        if !is_covered {
+            self.gaps.add(from, to);
+        }
+        // Of what is there instead it is said as well.
         if !self.unfit.iter().any(|position| (from..to).contains(position)) {
             self.findings.push(Finding::object(path(self.account, from), what));
         }

@@ -2,7 +2,7 @@
 //! to be named, or nobody would miss the last entry of a log.
 
 use sealpost_base::{AccountId, ObjectId};
-use sealpost_journal::{Ballot, Place, is_passed_over};
+use sealpost_journal::{Ballot, Place, is_mark};
 
 /// Folders at the top that others look through, or that hold nothing that lasts.
 const FOLDERS: [&str; 8] = ["accounts", "aliases", "server", "shares", "usage", "spool", "probe", "store"];
@@ -23,7 +23,7 @@ fn is_of_kind(kind: &str, rest: &[&str]) -> bool {
         |name: &str| Place::parse(name).is_some_and(|place| place == Place::plain(place.position));
     match (kind, rest) {
         ("log", [name]) => Place::parse(name).is_some(),
-        ("manifest", [name]) => is_position(name) || is_passed_over(name) || Ballot::of_file(name).is_some(),
+        ("manifest", [name]) => is_position(name) || is_mark(name) || Ballot::of_file(name).is_some(),
         ("snap", [position, _]) => is_position(position),
         ("msg" | "thin", [name]) => name.parse::<ObjectId>().is_ok(),
         ("idx", ["summary" | "text", _]) | ("pack", ["message" | "structure", _]) => true,
@@ -41,7 +41,8 @@ mod tests {
         for known in [
             format!("acct/{id}/log/0000000000000001"),
             format!("acct/{id}/snap/0000000000000001/mailboxes"),
-            format!("acct/{id}/manifest/s0000000000000001"),
+            format!("acct/{id}/manifest/s0000000000000001-0123456789abcdef"),
+            format!("acct/{id}/manifest/k0123456789abcdef"),
             format!("acct/{id}/msg/{id}"),
             format!("acct/{id}/idx/summary/x"),
             "accounts/jane@example.org/0000000000000001".to_owned(),

@@ -1,0 +1,87 @@
+//! What is in a log under keys that were retired: it counts if it was there when they were.
+//!
+//! Log entries and manifests are never written again, so they outlive the key they are under; and who has that key, and can write
+//! to the store, can make others. So before keys are retired, an object under the new key names all objects that are there
+//! under older ones, by their hashes (decision 61). Of whatever else is under a retired key nothing counts.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use sealpost_base::{Error, Position, Result, limits};
+use sealpost_vault::{Hash, entry, mark};
+
+use crate::manifests::{Found, Name, names};
+use crate::noise::Judge;
+use crate::read::Object;
+use crate::{Journal, Place};
+
+/// What is said of the rest.
+pub(crate) const NOT_VOUCHED_FOR: &str =
+    "it is under a server key that was retired, and was not there when that was retired";
+
+/// The objects under retired keys that count.
+#[derive(Default)]
+pub(crate) struct Vouched(HashSet<Hash>);
+
+impl Vouched {
+    pub(crate) fn names(&self, object: &[u8]) -> bool {
+        self.0.contains(&Hash::of(object))
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl Judge {
+    /// What is vouched for, read once.
+    pub(crate) async fn vouched(&self) -> Result<Arc<Vouched>> {
+        if let Some(vouched) = self.known_vouched() {
+            return Ok(vouched);
+        }
+        let folder = format!("acct/{}/manifest", self.account());
+        let mut vouched = Vouched::default();
+        let names = names(self.store(), &folder, Some(&format!("{folder}/k"))).await?;
+        let names: Vec<Name> =
+            names.into_iter().filter(|name| matches!(name, Name::Attestation(_))).collect();
+        if names.len() > limits::LOG_GAP as usize {
+            return Err(Error::corrupt(format!(
+                "{folder} has more than {} objects that say what counts under older keys: remove what is none of this server's",
+                limits::LOG_GAP
+            )));
+        }
+        for name in names {
+            match self.read_mark(name).await? {
+                Found::Authentic(object) => {
+                    let said = mark::judge(self.key(), self.account(), Position::ZERO, name.kind(), &object);
+                    if let mark::Verdict::Authentic(said) = said {
+                        vouched.0.extend(mark::attested(said));
+                    }
+                }
+                Found::Noise(why) => self.note_mark(name, &why),
+                Found::Superseded | Found::Gone => {}
+            }
+        }
+        let vouched = Arc::new(vouched);
+        self.knows_vouched(vouched.clone());
+        Ok(vouched)
+    }
+}
+
+impl Journal {
+    /// The hashes of all entries that are not under the current key.
+    pub(crate) async fn entries_under_older_keys(&self) -> Result<Vec<Hash>> {
+        let mut found = Vec::new();
+        let places: Vec<Place> = self.chain.list(Position::ZERO).await?;
+        for some in places.chunks(crate::read::READ_AHEAD) {
+            let read = some.iter().map(|place| self.object(place, true));
+            for object in futures::future::try_join_all(read).await? {
+                let Object::Entry(object, ..) = object else { continue };
+                if !entry::is_current(self.judge.key(), &object) {
+                    found.push(Hash::of(&object));
+                }
+            }
+        }
+        Ok(found)
+    }
+}

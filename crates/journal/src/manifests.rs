@@ -1,0 +1,333 @@
+//! The folder of manifests: which checkpoints a log has, which positions are passed over, and what vouches for older keys.
+//!
+//! A listing gives names; what is there counts only with a MAC of the installation ([`sealpost_vault::mark`]). What has none is
+//! noise: reported, and passed over by everything that acts on this folder. An object is read once for as long as a log is in use,
+//! because none is ever changed; only a trim, which removes what cannot be had again, reads anew.
+
+use bytes::Bytes;
+use futures::TryStreamExt;
+use futures::future::{BoxFuture, FutureExt, try_join_all};
+use sealpost_base::{Error, Kind, Position, Result, limits};
+use sealpost_vault::{Appends, Hash, Store, mark};
+
+use crate::noise::Judge;
+use crate::{Journal, position_in};
+
+/// What the name of a mark begins with that says that a position of the log is passed over: behind those of all checkpoints.
+const PASSED_OVER: char = 's';
+/// What the name of an attestation begins with: behind those of all checkpoints too.
+const ATTESTATION: char = 'k';
+/// Objects read at once.
+const READ_AHEAD: usize = 16;
+/// How often it is listed anew because something went that was listed: newer checkpoints are there then.
+const LISTINGS: u32 = 6;
+
+/// The name of an object in the folder of manifests that is no ballot's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Name {
+    /// A checkpoint's manifest.
+    Checkpoint(Position),
+    /// A mark that a position is passed over. The number is random, so that nobody can be there first.
+    PassedOver(Position, u64),
+    /// What vouches for objects under older keys, with a random number too.
+    Attestation(u64),
+}
+
+impl Name {
+    pub(crate) fn parse(name: &str) -> Option<Self> {
+        if let Some(position) = position_in(name) {
+            return Some(Name::Checkpoint(position));
+        }
+        if let Some(number) = name.strip_prefix(ATTESTATION) {
+            return Some(Name::Attestation(position_in(number)?.0));
+        }
+        let (position, number) = name.strip_prefix(PASSED_OVER)?.split_once('-')?;
+        Some(Name::PassedOver(position_in(position)?, position_in(number)?.0))
+    }
+
+    pub(crate) fn file_name(self) -> String {
+        match self {
+            Name::Checkpoint(position) => format!("{:016x}", position.0),
+            Name::PassedOver(position, number) => format!("{PASSED_OVER}{:016x}-{number:016x}", position.0),
+            Name::Attestation(number) => format!("{ATTESTATION}{number:016x}"),
+        }
+    }
+
+    pub(crate) fn position(self) -> Position {
+        match self {
+            Name::Checkpoint(position) | Name::PassedOver(position, _) => position,
+            Name::Attestation(_) => Position::ZERO,
+        }
+    }
+
+    pub(crate) fn kind(self) -> mark::Kind {
+        match self {
+            Name::Checkpoint(_) => mark::Kind::Checkpoint,
+            Name::PassedOver(..) => mark::Kind::PassedOver,
+            Name::Attestation(_) => mark::Kind::Attestation,
+        }
+    }
+}
+
+/// Whether that is the name of something beside checkpoints and ballots in the folder of manifests.
+pub fn is_mark(name: &str) -> bool {
+    matches!(Name::parse(name), Some(Name::PassedOver(..) | Name::Attestation(_)))
+}
+
+/// What the folder of manifests says of positions.
+#[derive(Debug, Default)]
+pub(crate) struct Marked {
+    /// They have checkpoints; newest first.
+    pub checkpoints: Vec<Position>,
+    /// They are passed over: what is written there does not count.
+    pub passed_over: Vec<Position>,
+    /// Something is at the path of their checkpoints that is none.
+    pub noise: Vec<Position>,
+}
+
+impl Marked {
+    /// Whether so many checkpoints are of what is behind `position` that what is there may have been removed.
+    pub(crate) fn is_trimmed(&self, position: Position) -> bool {
+        above(&self.checkpoints, position) >= 2
+    }
+
+    /// The same if what is noise was once a checkpoint's manifest, and only then.
+    pub(crate) fn may_be_trimmed(&self, position: Position) -> bool {
+        let checkpoints = above(&self.checkpoints, position);
+        checkpoints < 2 && checkpoints + above(&self.noise, position) >= 2
+    }
+}
+
+fn above(positions: &[Position], position: Position) -> usize {
+    positions.iter().filter(|at| **at > position).count()
+}
+
+/// What was found of a mark.
+pub(crate) enum Found {
+    /// It is what its name says.
+    Authentic(Bytes),
+    /// It is not; why, for the operator.
+    Noise(String),
+    /// It vouched for what there was when other keys than the last ones were retired.
+    Superseded,
+    /// It is not there.
+    Gone,
+}
+
+/// Which of the objects with these names count; `None` if one of them is gone by now. Positions that are passed over are of
+/// interest only as far behind `known` as the next entry may be.
+pub(crate) async fn judged(judge: &Judge, names: &[Name], known: Position) -> Result<Option<Marked>> {
+    let last = Position(known.0.saturating_add(limits::LOG_GAP + 1));
+    let is_of_interest = |name: &Name| match name {
+        Name::Checkpoint(_) => true,
+        Name::PassedOver(position, _) => *position > known && *position <= last,
+        Name::Attestation(_) => false,
+    };
+    let names: Vec<Name> = names.iter().copied().filter(is_of_interest).collect();
+    if names.len() > limits::LOG_NOISE {
+        return Err(Error::corrupt(format!(
+            "more than {} objects say which checkpoints a log has, most of which cannot be true; \"sealpost check\" names them: remove \
+             them",
+            limits::LOG_NOISE
+        )));
+    }
+    let mut found = Vec::with_capacity(names.len());
+    for some in names.chunks(READ_AHEAD) {
+        found.extend(try_join_all(some.iter().map(|name| judge.is_mark(*name))).await?);
+    }
+    let mut marked = Marked::default();
+    for (name, is_mark) in names.into_iter().zip(found) {
+        match (name, is_mark) {
+            (_, None) => return Ok(None),
+            (Name::Checkpoint(position), Some(true)) => marked.checkpoints.push(position),
+            (Name::Checkpoint(position), Some(false)) => marked.noise.push(position),
+            (Name::PassedOver(position, _), Some(true)) => marked.passed_over.push(position),
+            (Name::PassedOver(..) | Name::Attestation(_), Some(_)) => {}
+        }
+    }
+    marked.checkpoints.sort_unstable_by(|a, b| b.cmp(a));
+    Ok(Some(marked))
+}
+
+/// What is said of a store that lists something of this folder and does not give it out.
+pub(crate) fn not_given_out(folder: &str) -> Error {
+    Error::retry(format!("the store lists an object in {folder}, and does not give it out"))
+}
+
+/// How often a listing is begun anew.
+pub(crate) fn listings() -> std::ops::Range<u32> {
+    0..LISTINGS
+}
+
+/// The names in a folder of manifests behind `after`, without those of ballots.
+pub(crate) async fn names(store: &Store, folder: &str, after: Option<&str>) -> Result<Vec<Name>> {
+    let listed = store.list(folder, after);
+    let name = |path: &str| path.rsplit('/').next().and_then(Name::parse);
+    listed.try_filter_map(|object| std::future::ready(Ok(name(&object.path)))).try_collect().await
+}
+
+impl Journal {
+    /// What the folder says of everything, or of what is behind a position.
+    pub(crate) async fn marked(&self, after: Option<Position>) -> Result<Marked> {
+        let folder = self.manifest_prefix();
+        let from = after.map(|position| self.manifest_path(position));
+        for round in listings() {
+            let names = names(&self.store, &folder, from.as_deref()).await?;
+            if let Some(marked) = judged(&self.judge, &names, after.unwrap_or_default()).await? {
+                return Ok(marked);
+            }
+            self.chain.wait(round).await;
+        }
+        Err(not_given_out(&folder))
+    }
+
+    /// Makes nothing count that is written at `position`; durable when it returns.
+    pub(crate) async fn mark(&self, position: Position) -> Result<()> {
+        let before = Position(position.0.saturating_sub(1));
+        if self.marked(Some(before)).await?.passed_over.contains(&position) {
+            return Ok(());
+        }
+        let name = Name::PassedOver(position, self.random.next_u64());
+        let sealed = mark::passed_over(self.judge.key(), self.account, position);
+        self.store.put_new(&self.judge.mark_path(name), sealed).await?;
+        self.judge.knows(name);
+        Ok(())
+    }
+
+    /// The paths of all marks that positions before `end` are passed over, whoever wrote them.
+    pub(crate) async fn marks_below(&self, end: Position) -> Result<Vec<String>> {
+        let after = format!("{}/{PASSED_OVER}", self.manifest_prefix());
+        let names = names(&self.store, &self.manifest_prefix(), Some(&after)).await?;
+        let old = names.into_iter().filter(|name| matches!(name, Name::PassedOver(at, _) if *at < end));
+        Ok(old.map(|name| self.judge.mark_path(name)).collect())
+    }
+
+    /// Vouches for everything in the log that is under older keys, because those are going to be retired: from then on whoever
+    /// has one of them can add nothing. Nobody may write under them any more. Returns for how many objects.
+    ///
+    /// # Errors
+    /// What the store says. It can be repeated.
+    pub async fn attest(&self) -> Result<usize> {
+        self.look_again();
+        let old = names(&self.store, &self.manifest_prefix(), None).await?;
+        let mut objects = self.entries_under_older_keys().await?;
+        for name in &old {
+            if !matches!(name, Name::Attestation(_))
+                && let Found::Authentic(object) = self.judge.read_mark(*name).await?
+                && !mark::is_current(self.judge.key(), &object)
+            {
+                objects.push(Hash::of(&object));
+            }
+        }
+        if !objects.is_empty() {
+            let name = Name::Attestation(self.random.next_u64());
+            let sealed = mark::attestation(self.judge.key(), self.account, &objects);
+            self.store.put_new(&self.judge.mark_path(name), sealed).await?;
+        }
+        // The new one is of all of them.
+        let old = old.into_iter().filter(|name| matches!(name, Name::Attestation(_)));
+        self.store.delete_in_order(old.map(|name| self.judge.mark_path(name)).collect()).await?;
+        Ok(objects.len())
+    }
+}
+
+impl Judge {
+    pub(crate) fn mark_path(&self, name: Name) -> String {
+        format!("acct/{}/manifest/{}", self.account(), name.file_name())
+    }
+
+    /// Whether the object of that name counts, `None` if it is not there. It is read once.
+    async fn is_mark(&self, name: Name) -> Result<Option<bool>> {
+        if let Some(known) = self.known_mark(name) {
+            return Ok(Some(known));
+        }
+        self.is_mark_now(name).await
+    }
+
+    /// The same as it is now.
+    pub(crate) async fn is_mark_now(&self, name: Name) -> Result<Option<bool>> {
+        Ok(match self.read_mark(name).await? {
+            Found::Authentic(_) => {
+                self.knows(name);
+                Some(true)
+            }
+            Found::Noise(why) => {
+                self.note_mark(name, &why);
+                Some(false)
+            }
+            Found::Superseded => Some(false),
+            Found::Gone => None,
+        })
+    }
+
+    /// The object of that name. What does not count is asked for several times, over half a second, as entries are.
+    pub(crate) fn read_mark(&self, name: Name) -> BoxFuture<'_, Result<Found>> {
+        self.read_mark_often(name).boxed()
+    }
+
+    async fn read_mark_often(&self, name: Name) -> Result<Found> {
+        let path = self.mark_path(name);
+        let store = self.store();
+        let is_local = store.directory().is_some();
+        let attempts = if is_local { 1 } else { super::read::READ_ATTEMPTS };
+        let mut found = Found::Gone;
+        for round in 0..=attempts {
+            let read = if round == 0 { store.read(&path).await } else { store.read_confirmed(&path).await };
+            found = match read {
+                Ok(object) => match self.is_wrong(name, &object).await? {
+                    None => return Ok(Found::Authentic(object)),
+                    Some(_) if self.is_superseded(name, &object) => return Ok(Found::Superseded),
+                    Some(why) => Found::Noise(why),
+                },
+                Err(e) if e.kind() == Kind::NotFound && store.appends() == Appends::Conditional => {
+                    return Ok(Found::Gone);
+                }
+                Err(e) if e.kind() == Kind::NotFound => Found::Gone,
+                Err(e) if e.kind() == Kind::Corrupt => Found::Noise(e.to_string()),
+                Err(e) => return Err(e),
+            };
+            if round < attempts && !is_local {
+                super::noise::pause(round).await;
+            }
+        }
+        Ok(found)
+    }
+
+    fn is_superseded(&self, name: Name, object: &[u8]) -> bool {
+        let judged = mark::judge(self.key(), self.account(), name.position(), name.kind(), object);
+        matches!((name, judged), (Name::Attestation(_), mark::Verdict::Retired(_)))
+    }
+
+    /// Why an object is not what its name says; `None` if it is.
+    async fn is_wrong(&self, name: Name, object: &Bytes) -> Result<Option<String>> {
+        Ok(match mark::judge(self.key(), self.account(), name.position(), name.kind(), object) {
+            mark::Verdict::Authentic(_) => None,
+            mark::Verdict::Noise(why) => Some(why),
+            mark::Verdict::Retired(_) if matches!(name, Name::Attestation(_)) => {
+                Some("it was written under a server key that was retired".to_owned())
+            }
+            mark::Verdict::Retired(_) => {
+                let vouched = self.vouched().await?;
+                (!vouched.names(object)).then(|| super::attested::NOT_VOUCHED_FOR.to_owned())
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_round_trip_and_sort_behind_checkpoints() {
+        let checkpoint = Name::Checkpoint(Position(u64::MAX));
+        for name in [checkpoint, Name::PassedOver(Position(7), 1 << 63), Name::Attestation(5)] {
+            assert_eq!(Name::parse(&name.file_name()), Some(name));
+            assert!(name.file_name() >= checkpoint.file_name());
+            assert!(*name.file_name() < *"v");
+        }
+        for strange in ["", "s", "k", "s0000000000000001", "s0000000000000001-x", "0000000000000001-"] {
+            assert_eq!(Name::parse(strange), None, "{strange}");
+        }
+    }
+}

@@ -1,0 +1,289 @@
+//! What somebody plants in the folder of manifests who can write to the store and has no key, or one that was retired.
+
+use sealpost_vault::mark;
+use sealpost_vault::server_key::ServerKeys;
+
+use super::*;
+
+const BOTH: [Appends; 2] = [Appends::Conditional, Appends::Siblings];
+
+impl World {
+    fn manifest(&self, name: &str) -> String {
+        format!("acct/{ACCOUNT}/manifest/{name}")
+    }
+
+    async fn write(&self, path: &str, bytes: &[u8]) {
+        let path = object_store::path::Path::parse(path).unwrap();
+        self.objects.put(&path, object_store::PutPayload::from(bytes.to_vec())).await.unwrap();
+    }
+
+    /// The same store for a process with these keys.
+    fn keyed(&self, keys: &ServerKeys, seed: u64) -> World {
+        let random = Arc::new(SeededRandom::new(seed));
+        World {
+            objects: self.objects.clone(),
+            journal: Journal::new(self.store.clone(), ACCOUNT, &LogKey::of(keys), random),
+            store: self.store.clone(),
+            keys: AccountKeys::derive(&RootKey::generate(&SeededRandom::new(1)), ACCOUNT),
+        }
+    }
+}
+
+/// Noise as it may be: anything, what earlier versions wrote, and a sound manifest in another place.
+async fn noises(w: &World) -> Vec<Vec<u8>> {
+    let mut noises = vec![Vec::new(), b"noise".to_vec(), b"SPM\x01".to_vec(), vec![7; 300]];
+    if let Some(position) = w.journal.checkpoints().await.unwrap().first() {
+        noises.push(w.store.read(&w.journal.manifest_path(*position)).await.unwrap().to_vec());
+    }
+    noises
+}
+
+#[tokio::test(start_paused = true)]
+async fn noise_manifests_stop_no_delivery_and_no_reader() {
+    for appends in BOTH {
+        for with_checkpoint in [false, true] {
+            let w = world_of(appends);
+            let two = w.fill(Tail::EMPTY, &["one", "two"]).await;
+            if with_checkpoint {
+                w.checkpoint(two, &[("head", "h")]).await;
+            }
+            let noises = noises(&w).await;
+            for (noise, position) in noises.iter().cycle().zip([3, 4, 5, 9, 1 << 40, u64::MAX]) {
+                w.write(&w.manifest(&format!("{position:016x}")), noise).await;
+            }
+            let begun = w.again();
+            begun.deliver("three").await;
+            w.again().deliver("four").await;
+            let three = begun.journal.tail(two).await.unwrap();
+            assert!(begun.journal.reaches_back(&three).await.unwrap());
+            let read = w.again().read(Tail::EMPTY).await;
+            assert_eq!(read, ["one", "two", "three", "four"], "{appends:?} {with_checkpoint}");
+            let checkpoints = w.again().journal.checkpoints().await.unwrap();
+            assert_eq!(checkpoints.len(), usize::from(with_checkpoint));
+            let unfit = w.again().journal.survey_marks().await.unwrap();
+            assert_eq!(unfit.len(), 6, "{unfit:?}");
+            assert_eq!(w.again().journal.repair(false).await.unwrap(), None);
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn forged_marks_of_positions_change_nothing() {
+    for appends in BOTH {
+        let w = world_of(appends);
+        w.fill(Tail::EMPTY, &["one", "two"]).await;
+        let elsewhere = mark::passed_over(&LogKey::for_tests(), AccountId([8; 16]), Position(3));
+        for (number, noise) in [&b"SPM\x01"[..], b"", elsewhere.as_ref()].iter().enumerate() {
+            w.write(&w.manifest("s0000000000000003"), noise).await;
+            w.write(&w.manifest(&format!("s0000000000000003-{number:016x}")), noise).await;
+        }
+        w.again().deliver("three").await;
+        assert_eq!(w.again().read(Tail::EMPTY).await, ["one", "two", "three"], "{appends:?}");
+        let unfit = w.again().journal.survey_marks().await.unwrap();
+        assert_eq!(unfit.len(), 3, "{unfit:?}");
+    }
+}
+
+/// Whoever plants noise at the next position, too, keeps nobody from marking it.
+#[tokio::test(start_paused = true)]
+async fn a_position_is_passed_over_in_spite_of_forged_marks() {
+    let w = world();
+    let two = w.fill(Tail::EMPTY, &["one", "two"]).await;
+    w.plant(3, b"noise").await;
+    w.write(&w.manifest("s0000000000000003-0000000000000001"), b"noise").await;
+    let sleeper = w.again();
+    w.again().deliver("three").await;
+    w.store.delete(&w.path(3)).await.unwrap();
+    assert_eq!(sleeper.append(&two, "stale").await, Append::Lost);
+    assert_eq!(w.again().read(Tail::EMPTY).await, ["one", "two", "renumbered 1", "three"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn trim_counts_no_noise_manifest() {
+    for appends in BOTH {
+        for planted in [1, 2] {
+            let w = world_of(appends);
+            let two = w.fill(Tail::EMPTY, &["one", "two"]).await;
+            w.checkpoint(two, &[("head", "h")]).await;
+            w.fill(two, &["three", "four"]).await;
+            for position in 3..3 + planted {
+                w.write(&w.manifest(&format!("{position:016x}")), b"noise").await;
+            }
+            w.again().journal.trim().await.unwrap();
+            assert_eq!(w.paths("log/").await.len(), 4, "{appends:?}");
+            w.again().journal.checkpoint(&w.keys, Position(2)).await.unwrap();
+        }
+    }
+}
+
+/// It knew the manifest when it was sound; a trim removes what cannot be had again.
+#[tokio::test(start_paused = true)]
+async fn trim_reads_manifests_anew() {
+    let w = world();
+    let mut tail = Tail::EMPTY;
+    for text in ["one", "two"] {
+        tail = w.fill(tail, &[text, "more"]).await;
+        w.checkpoint(tail, &[("head", text)]).await;
+    }
+    assert_eq!(w.journal.checkpoints().await.unwrap().len(), 2);
+    w.write(&w.manifest("0000000000000004"), b"noise").await;
+    w.journal.trim().await.unwrap();
+    assert_eq!(w.paths("log/").await.len(), 4);
+}
+
+/// Two manifests said that the log is trimmed. A writer that slept through that is not told that its entry counts.
+#[tokio::test(start_paused = true)]
+async fn a_stale_entry_is_not_acknowledged_when_manifests_were_destroyed() {
+    let w = world();
+    let clock = Arc::new(FakeClock::new(Timestamp(0)));
+    let sleeper =
+        Journal::new(w.store.clone(), ACCOUNT, &LogKey::for_tests(), Arc::new(SeededRandom::new(2)))
+            .timed(clock);
+    let appended = sleeper.append(&Tail::EMPTY, Seal::Owner(&w.keys), b"one").await.unwrap();
+    let Append::Done(old) = appended else { panic!("{appended:?}") };
+    let two = w.fill(old, &["two", "two and a half"]).await;
+    w.checkpoint(two, &[("head", "h")]).await;
+    let three = w.fill(two, &["three"]).await;
+    w.checkpoint(three, &[("head", "h3")]).await;
+    w.journal.trim().await.unwrap();
+    for position in [two.position, three.position] {
+        w.write(&w.journal.manifest_path(position), b"destroyed").await;
+    }
+    let refused = sleeper.append(&old, Seal::Owner(&w.keys), b"stale").await.unwrap_err();
+    assert_eq!(refused.kind(), Kind::Retry, "{refused}");
+    assert!(!w.again().journal.reaches_back(&old).await.unwrap());
+    w.again().deliver("four").await;
+}
+
+/// Noise costs reading it once; then a delivery takes as many requests as ever.
+#[tokio::test(start_paused = true)]
+async fn manifests_are_read_once_and_not_for_each_delivery() {
+    for noise in [false, true] {
+        let w = world();
+        let two = w.fill(Tail::EMPTY, &["one", "two"]).await;
+        w.checkpoint(two, &[("head", "h")]).await;
+        if noise {
+            w.write(&w.manifest("0000000000000009"), b"noise").await;
+        }
+        let calls = Faulty::new(w.objects.clone(), Plan::default(), 1);
+        let store = Store::over(Arc::new(calls.clone()));
+        let clock = Arc::new(FakeClock::new(Timestamp(0)));
+        let journal =
+            Journal::new(store, ACCOUNT, &LogKey::for_tests(), Arc::new(SeededRandom::new(5))).timed(clock);
+        let public = w.keys.public();
+        let (mut tail, mut requests) = (two, Vec::new());
+        for _ in 0..4 {
+            let before = calls.calls();
+            let appended = journal.append(&tail, Seal::Delivery(&public), b"mail").await.unwrap();
+            let Append::Done(end) = appended else { panic!("{appended:?}") };
+            (tail, requests) = (end, [requests, vec![calls.calls() - before]].concat());
+        }
+        assert_eq!(requests[1..], [2, 2, 2], "{noise}: {requests:?}");
+    }
+}
+
+struct Rotation {
+    old: ServerKeys,
+    rotated: ServerKeys,
+    settled: ServerKeys,
+}
+
+fn rotation(old: ServerKeys, seed: u64) -> Rotation {
+    let rotated = old.with_next(&SeededRandom::new(seed)).unwrap().rotated();
+    Rotation { old, settled: rotated.settled(), rotated }
+}
+
+/// A log that was begun under an old key, and goes on under a new one.
+async fn rotated(appends: Appends) -> (World, Rotation) {
+    let base = world_of(appends);
+    let keys = rotation(ServerKeys::generate(&SeededRandom::new(9)), 10);
+    let w = base.keyed(&keys.old, 11);
+    let two = w.fill(Tail::EMPTY, &["one", "two"]).await;
+    w.checkpoint(two, &[("head", "h")]).await;
+    w.fill(two, &["three"]).await;
+    let between = base.keyed(&keys.rotated, 12);
+    between.deliver("four").await;
+    assert_eq!(between.journal.attest().await.unwrap(), 4, "three entries and a manifest");
+    (base, keys)
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_there_when_a_key_was_retired_stays_valid() {
+    for appends in BOTH {
+        let (base, keys) = rotated(appends).await;
+        base.keyed(&keys.settled, 13).deliver("five").await;
+        let expected = ["one", "two", "three", "four", "five"];
+        assert_eq!(base.keyed(&keys.settled, 14).read(Tail::EMPTY).await, expected, "{appends:?}");
+        let journal = base.keyed(&keys.settled, 15).journal;
+        assert_eq!(journal.checkpoints().await.unwrap(), [Position(2)]);
+        journal.checkpoint(&base.keys, Position(2)).await.unwrap();
+        // And when the next one is retired.
+        let next = rotation(keys.settled, 16);
+        base.keyed(&next.rotated, 17).journal.attest().await.unwrap();
+        assert_eq!(base.keyed(&next.settled, 18).read(Tail::EMPTY).await, expected, "{appends:?}");
+        let attestations = base.paths("manifest/").await.into_iter().filter(|name| name.starts_with('k'));
+        assert_eq!(attestations.count(), 1, "the old one was replaced");
+        assert_eq!(base.keyed(&next.settled, 19).journal.checkpoints().await.unwrap(), [Position(2)]);
+    }
+}
+
+/// The thief has the old key, and knows the log as far as it is readable without the account's.
+#[tokio::test(start_paused = true)]
+async fn a_retired_key_authenticates_nothing_new() {
+    for appends in BOTH {
+        let (base, keys) = rotated(appends).await;
+        let thief = base.keyed(&keys.old, 20);
+        let public = base.keys.public();
+        // An entry at the end: under its key that is the third.
+        let end = base.keyed(&keys.settled, 21).journal.tail(Tail::EMPTY).await.unwrap();
+        let forged = thief.journal.append(&end, Seal::Delivery(&public), b"forged").await.unwrap();
+        assert!(matches!(forged, Append::Done(_)), "{forged:?}");
+        // With ballots nobody can tell what the end is before a repair.
+        if appends == Appends::Conditional {
+            let read = base.keyed(&keys.settled, 22).read(Tail::EMPTY).await;
+            let read: Vec<_> = read.iter().filter(|said| *said != "damaged").collect();
+            assert_eq!(read, ["one", "two", "three", "four"], "{appends:?}");
+        }
+        let refused = base.keyed(&keys.settled, 23).journal.append(&end, Seal::Owner(&base.keys), b"x").await;
+        assert!(refused.is_err(), "nothing is appended behind it: {refused:?}");
+        base.keyed(&keys.settled, 25).journal.repair(false).await.unwrap().unwrap();
+        let read = base.keyed(&keys.settled, 26).read(Tail::EMPTY).await;
+        assert!(!read.contains(&"forged".to_owned()), "{appends:?}: {read:?}");
+
+        // A manifest, a mark, and what would vouch for them.
+        let key = LogKey::of(&keys.old);
+        let manifest = base.store.read(&base.manifest("0000000000000002")).await.unwrap();
+        let forged = mark::attestation(&key, ACCOUNT, &[sealpost_vault::Hash::of(&manifest)]);
+        base.write(&base.manifest("k0000000000000007"), forged.as_ref()).await;
+        let forged = mark::passed_over(&key, ACCOUNT, Position(5));
+        base.write(&base.manifest("s0000000000000005-0000000000000007"), forged.as_ref()).await;
+        let elsewhere = Tail { position: Position(7), ..end };
+        thief.checkpoint(elsewhere, &[("head", "forged")]).await;
+        let journal = base.keyed(&keys.settled, 24).journal;
+        assert_eq!(journal.checkpoints().await.unwrap(), [Position(2)], "{appends:?}");
+        let unfit = journal.survey_marks().await.unwrap();
+        assert_eq!(unfit.len(), 2, "what vouched before the last rotation is no damage: {unfit:?}");
+    }
+}
+
+/// In the place of an entry that was there when the key was retired.
+#[tokio::test(start_paused = true)]
+async fn a_retired_key_replaces_no_old_entry() {
+    let (base, keys) = rotated(Appends::Conditional).await;
+    let other = world();
+    let thief = other.keyed(&keys.old, 20);
+    let public = base.keys.public();
+    let mut tail = Tail::EMPTY;
+    for text in ["one", "forged"] {
+        let done = thief.journal.append(&tail, Seal::Delivery(&public), text.as_bytes()).await.unwrap();
+        let Append::Done(next) = done else { panic!("{done:?}") };
+        tail = next;
+    }
+    base.plant(2, &other.object(2).await).await;
+    let read = base.keyed(&keys.settled, 21).read(Tail::EMPTY).await;
+    assert_eq!(read, ["one", "damaged", "!three", "!four"]);
+    // Nor does a repair take it in.
+    base.keyed(&keys.settled, 22).journal.repair(false).await.unwrap().unwrap();
+    let read = base.keyed(&keys.settled, 23).read(Tail::EMPTY).await;
+    assert!(!read.iter().any(|said| said.contains("forged")), "{read:?}");
+}
