@@ -121,8 +121,10 @@ impl Account {
                     }
                     Read::Gone(_) => continue,
                 };
-                let goes_on = matches!(work.replay.next(&entry), Step::Counts);
-                if !goes_on || matches!(entry.content, Content::Renumbering(_)) {
+                // Before it is counted: if loading fails, the state does not go up to it.
+                if matches!(entry.content, Content::Renumbering(_))
+                    || work.replay.next(&entry) != Step::Counts
+                {
                     return self.reload(work).await;
                 }
                 let said = read_entry(self.id, &entry);
