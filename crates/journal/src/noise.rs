@@ -3,7 +3,7 @@
 //!
 //! [`Judge`] tells them from entries. They are remembered ([`Noise`]), so that they are neither read each time nor reported each
 //! time; the store may give something else there later, so whoever loads an account, or finds that its log is broken, forgets them
-//! first. Nothing rests on that memory but what is read: an entry that is taken for noise by mistake has others behind it that
+//! first, and after a minute they are read again. Nothing rests on that memory but what is read: an entry that is taken for noise by mistake has others behind it that
 //! do not chain without it, or is what an append finds in its place.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,10 +13,14 @@ use std::time::Duration;
 use sealpost_base::{AccountId, Error, Position, Result, limits};
 use sealpost_vault::entry::{self, Header, LogKey, Origin, Verdict};
 use sealpost_vault::{Store, mark};
+use tokio::time::Instant;
 
 use crate::attested::{NOT_VOUCHED_FOR, Vouched};
 use crate::ballot::Place;
 use crate::manifests::Name;
+
+/// How long it is not read again. A store, or what is between, may answer wrongly for longer than it takes to read it six times.
+const REMEMBERED: Duration = Duration::from_secs(60);
 
 /// Why something is no entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,10 +45,10 @@ struct Noise(Mutex<Known>);
 
 #[derive(Default)]
 struct Known {
-    places: BTreeMap<Place, Unfit>,
+    places: BTreeMap<Place, (Unfit, Instant)>,
     reported: BTreeSet<Place>,
-    /// Whether marks count.
-    marks: BTreeMap<Name, bool>,
+    /// Whether marks count, and since when that is known.
+    marks: BTreeMap<Name, (bool, Instant)>,
     reported_marks: BTreeSet<Name>,
     /// What counts under keys that were retired.
     vouched: Option<Arc<Vouched>>,
@@ -102,7 +106,7 @@ impl Judge {
         if known.places.len() >= limits::LOG_NOISE {
             known.places.clear();
         }
-        known.places.insert(place, unfit);
+        known.places.insert(place, (unfit, Instant::now()));
         let is_new = known.reported.len() < limits::LOG_NOISE && known.reported.insert(place);
         drop(known);
         if is_new {
@@ -135,7 +139,9 @@ impl Judge {
 
     /// Whether the mark of that name counts, if that is known.
     pub(crate) fn known_mark(&self, name: Name) -> Option<bool> {
-        self.lock().marks.get(&name).copied()
+        let known = self.lock();
+        let (counts, since) = *known.marks.get(&name)?;
+        (counts || is_recent(since)).then_some(counts)
     }
 
     /// The mark of that name counts.
@@ -148,7 +154,7 @@ impl Judge {
         if known.marks.len() >= 2 * limits::LOG_NOISE {
             known.marks.clear();
         }
-        known.marks.insert(name, counts);
+        known.marks.insert(name, (counts, Instant::now()));
     }
 
     /// What is called so is no mark, however often it is read. Reports it, once.
@@ -180,7 +186,7 @@ impl Judge {
 
     /// Whether `place` may have an entry, as far as it is remembered.
     pub(crate) fn may_be_entry(&self, place: &Place) -> bool {
-        !self.lock().places.contains_key(place)
+        self.lock().places.get(place).is_none_or(|(_, since)| !is_recent(*since))
     }
 
     /// A damaged entry where the one after `position` may be, if one is remembered.
@@ -188,14 +194,16 @@ impl Judge {
         let next = position.next()..=Position(position.0.saturating_add(limits::LOG_GAP));
         let known = self.lock();
         let mut unfit = known.places.iter().filter(|(place, _)| next.contains(&place.position));
-        unfit.find(|(_, unfit)| **unfit == Unfit::Damaged).map(|(place, _)| place.position)
+        unfit
+            .find(|(_, (unfit, since))| *unfit == Unfit::Damaged && is_recent(*since))
+            .map(|(place, _)| place.position)
     }
 
     /// Whatever is at any path is read again; nothing is reported again.
     pub(crate) fn forget(&self) {
         let mut known = self.lock();
         known.places.clear();
-        known.marks.retain(|_, counts| *counts);
+        known.marks.retain(|_, (counts, _)| *counts);
         if known.vouched.as_ref().is_some_and(|vouched| vouched.is_empty()) {
             known.vouched = None;
         }
@@ -203,7 +211,7 @@ impl Judge {
 
     /// An operator says that the log goes on without what is damaged.
     pub(crate) fn pass_over_damage(&self) {
-        for unfit in self.lock().places.values_mut() {
+        for (unfit, _) in self.lock().places.values_mut() {
             *unfit = Unfit::Noise;
         }
     }
@@ -211,6 +219,10 @@ impl Judge {
     fn lock(&self) -> MutexGuard<'_, Known> {
         self.noise.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn is_recent(since: Instant) -> bool {
+    since.elapsed() < REMEMBERED
 }
 
 /// A pause before something is read again, longer each round; all of them take half a second.

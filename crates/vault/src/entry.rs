@@ -214,6 +214,7 @@ pub enum Verdict {
 pub fn judge(key: &LogKey, account: AccountId, position: Position, object: &[u8]) -> Verdict {
     let parsed = match Parsed::new(object) {
         Ok(parsed) => parsed,
+        Err(e) if is_begun_as(account, position, object) => return Verdict::Damaged(e.to_string()),
         Err(e) => return Verdict::Noise(e.to_string()),
     };
     let Header { account: of, position: at, .. } = parsed.header;
@@ -231,6 +232,13 @@ pub fn judge(key: &LogKey, account: AccountId, position: Position, object: &[u8]
         true => Verdict::Retired(parsed.origin, parsed.header),
         false => Verdict::Authentic(parsed.origin, parsed.header),
     }
+}
+
+/// Whether `object` begins as the entry at `position` of `account` does: then it may be one of which the end is missing.
+fn is_begun_as(account: AccountId, position: Position, object: &[u8]) -> bool {
+    object.starts_with(&MAGIC)
+        && object.get(17..33).is_some_and(|of| of == account.0)
+        && object.get(33..41).is_some_and(|at| at == position.0.to_be_bytes())
 }
 
 /// Whether `object`, which was [judged](judge), is under the key that everything new is under.
@@ -525,14 +533,17 @@ mod tests {
     }
 
     #[test]
-    fn a_misplaced_entry_is_noise_and_a_changed_one_is_damage() {
+    fn a_misplaced_entry_is_noise_and_a_changed_or_short_one_is_damage() {
         let (_, [object, _], _) = sealed(b"one event");
         let object = object.as_ref();
         let elsewhere = [(ACCOUNT, AT.next()), (AccountId([4; 16]), AT)];
         for (account, position) in elsewhere {
             assert!(matches!(judge(&log_key(1), account, position, object), Verdict::Noise(_)));
         }
-        for noise in [&b""[..], b"noise", &object[..HEADER_BYTES - 1], &[0; 500]] {
+        for short in [&object[..41], &object[..HEADER_BYTES - 1]] {
+            assert!(matches!(judge(&log_key(1), ACCOUNT, AT, short), Verdict::Damaged(_)));
+        }
+        for noise in [&b""[..], b"noise", &object[..40], &[0; 500]] {
             assert!(matches!(judge(&log_key(1), ACCOUNT, AT, noise), Verdict::Noise(_)));
         }
         let changed = [object, b"x"].concat();
