@@ -259,3 +259,34 @@ async fn a_damaged_last_entry_leaves_the_account_readable_and_mail_waits() {
         assert_eq!(subjects(&inbox(&there).await), ["x0", "x2"], "{appends:?}");
     }
 }
+
+/// Somebody who can write to the store plants manifests and marks: no UID changes its meaning, and nothing waits.
+#[tokio::test(start_paused = true)]
+async fn noise_among_manifests_stops_nothing_and_renumbers_nothing() {
+    for appends in BOTH {
+        let w = World::new(appends);
+        let node = w.node();
+        w.deliver(&node, "a").await.unwrap();
+        let here = w.open(&node).await.unwrap();
+        let (validity, _) = inbox(&here).await;
+        for name in ["0000000000000002", "0000000000000003", "0000800000000001", "s0000000000000002"] {
+            let path = Path::parse(format!("acct/{ID}/manifest/{name}")).unwrap();
+            w.put(&path, b"SPM\x01").await;
+        }
+        let mark = Path::parse(format!("acct/{ID}/manifest/s0000000000000002-0000000000000001")).unwrap();
+        w.put(&mark, b"SPM\x01").await;
+        w.deliver(&w.node(), "b").await.unwrap();
+        w.deliver(&node, "c").await.unwrap();
+        let expected = inbox(&here).await;
+        assert_eq!((expected.0, subjects(&expected)), (validity, vec!["a", "b", "c"]), "{appends:?}");
+        assert_eq!(inbox(&w.open(&w.node()).await.unwrap()).await, expected, "{appends:?}");
+        // No checkpoint comes where something was planted; the next one does.
+        let refused = here.checkpoint().await.unwrap_err();
+        assert_eq!(refused.kind(), Kind::Conflict, "{appends:?}: {refused}");
+        w.deliver(&node, "d").await.unwrap();
+        let expected = inbox(&here).await;
+        here.checkpoint().await.unwrap();
+        assert_eq!(inbox(&w.open(&w.node()).await.unwrap()).await, expected, "{appends:?}");
+        assert!(!here.is_damaged());
+    }
+}

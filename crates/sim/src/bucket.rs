@@ -6,7 +6,7 @@
 //! acknowledged may be seen by one reader and not by the next. Lists come in pages, each of its own moment. An answer to a read may have a wrong bit,
 //! but not the same one twice in a row: that would be damage.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, UNIX_EPOCH};
@@ -20,7 +20,8 @@ use object_store::{
     GetOptions, GetRange, GetResult, GetResultPayload, ListResult, MultipartUpload, ObjectMeta, ObjectStore,
     PutMode, PutMultipartOptions, PutOptions, PutPayload, PutResult,
 };
-use sealpost_base::SeededRandom;
+use sealpost_base::{AccountId, Random, SeededRandom, limits};
+use sealpost_journal::log_entry;
 use sealpost_vault::Appends;
 use tokio::time::{Instant, sleep};
 
@@ -61,6 +62,8 @@ struct State {
     wrong: HashMap<String, (usize, u8)>,
     /// Everything that was ever written below a `log` folder.
     archive: Vec<(String, Bytes)>,
+    /// What somebody wrote who has no key.
+    planted: BTreeSet<String>,
     faults: u64,
     requests: u64,
 }
@@ -102,16 +105,52 @@ impl Bucket {
         Access { bucket: self.clone(), gate, hole }
     }
 
-    /// A log entry that is not the last one of its log, by chance; everybody sees it as it is.
-    pub fn some_entry(&self) -> Option<String> {
+    /// A log entry by chance, and whether it is the last one of its log; everybody sees it as it is.
+    pub fn some_entry(&self) -> Option<(String, bool)> {
         let state = self.lock();
-        let paths: Vec<&String> = state.objects.keys().filter(|path| path.contains("/log/")).collect();
+        let is_entry = |path: &&String| path.contains("/log/") && !state.planted.contains(*path);
+        let paths: Vec<&String> = state.objects.keys().filter(is_entry).collect();
         let position = |path: &str| path.rsplit('/').next().map(|name| name[..16].to_owned());
         let last = paths.last().and_then(|path| position(path));
-        let whole = |path: &&&String| state.objects[**path].whole && position(path) != last;
-        let before: Vec<&&String> = paths.iter().filter(whole).collect();
-        let chosen = self.0.random.below(before.len().max(1) as u64) as usize;
-        before.get(chosen).map(|path| (**path).clone())
+        let whole: Vec<&&String> = paths.iter().filter(|path| state.objects[**path].whole).collect();
+        let chosen = self.0.random.below(whole.len().max(1) as u64) as usize;
+        whole.get(chosen).map(|path| ((**path).clone(), position(path) == last))
+    }
+
+    /// Somebody who can write to the store and has no key plants something beside the log of `account`: at the next position or
+    /// far behind, as the manifest of a checkpoint, or as a mark.
+    pub fn plant(&self, account: AccountId) {
+        let (random, mut state) = (&self.0.random, self.lock());
+        if state.calm {
+            return;
+        }
+        let (log, manifests) = (format!("acct/{account}/log/"), format!("acct/{account}/manifest/"));
+        let entries = state.objects.keys().filter(|path| path.starts_with(&log));
+        let positions =
+            entries.filter(|path| !state.planted.contains(*path)).filter_map(|path| log_entry(path));
+        let next = 1 + positions.map(|(_, position)| position.0).max().unwrap_or(0);
+        let far = next + 2 * limits::LOG_GAP + random.below(1 << 40);
+        let path = match random.below(7) {
+            0 => format!("{log}{next:016x}"),
+            1 => format!("{log}{far:016x}"),
+            2 => format!("{manifests}{:016x}", next - random.below(next.min(3))),
+            3 => format!("{manifests}{far:016x}"),
+            4 => format!("{manifests}s{next:016x}-{:016x}", random.next_u64()),
+            5 => format!("{manifests}k{:016x}", random.next_u64()),
+            _ => format!("{log}{:016x}", 0),
+        };
+        // Anything, or what is sound in another place.
+        let others: Vec<&Object> = state.objects.values().filter(|object| object.whole).collect();
+        let bytes = match others.get(random.below(2 * others.len().max(1) as u64) as usize) {
+            Some(other) => other.bytes.clone(),
+            None => Bytes::from_static(b"SPM\x01"),
+        };
+        if !state.objects.contains_key(&path) {
+            state.faults += 1;
+            state.planted.insert(path.clone());
+            let modified = self.0.began.elapsed();
+            state.objects.insert(path, Object { bytes, modified, whole: true, before: None });
+        }
     }
 
     /// What tells later whether it is gone.

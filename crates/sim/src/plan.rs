@@ -39,6 +39,8 @@ pub struct Plan {
     pub records: bool,
     /// How often the world has a node that does not see an entry of the log as it is, for a while.
     pub holes: u64,
+    /// How often somebody who has no key writes something where log entries, manifests and marks are.
+    pub noise: u64,
 }
 
 impl Plan {
@@ -68,6 +70,7 @@ impl Plan {
                 [below(3) as usize],
             records: below(8) == 0,
             holes: if calm { 0 } else { SeededRandom::new(seed ^ 0x401e).below(500) },
+            noise: if calm { 0 } else { SeededRandom::new(seed ^ 0x901e).below(300) },
         }
     }
 }

@@ -5,8 +5,9 @@ use std::collections::HashMap;
 
 use sealpost_account::event::Batch;
 use sealpost_account::{AccountState, Applied, Event};
-use sealpost_base::{AccountId, ObjectId, Position};
+use sealpost_base::{AccountId, ObjectId, Position, limits};
 use sealpost_journal::{Tail, log_entry};
+use sealpost_vault::entry::Generation;
 use sealpost_vault::{AccountKeys, Hash, entry};
 
 use crate::bucket::Bucket;
@@ -42,7 +43,13 @@ impl Truth {
             placed: HashMap::new(),
         };
         let mut meanings: HashMap<_, ObjectId> = HashMap::new();
-        for (position, origin, batch) in batches {
+        for (position, generation, said) in batches {
+            let Some((origin, batch)) = said else {
+                truth.state.apply_renumbering(position, generation);
+                truth.digests.insert(position, digest(&truth.state));
+                continue;
+            };
+            let batch = truth.state.decided_on(generation, &batch);
             let applied = truth.state.apply(position, origin, &batch);
             truth.note_new(&batch, &applied)?;
             for one in &applied {
@@ -112,29 +119,38 @@ impl Truth {
     }
 }
 
-type Entries = Vec<(Position, entry::Origin, Batch)>;
+/// Entries with the generation of UIDs they were decided on; of a renumbering there is no more to say.
+type Entries = Vec<(Position, Generation, Option<(entry::Origin, Batch)>)>;
 
 fn walk_back(bucket: &Bucket, id: AccountId, keys: &AccountKeys, end: Tail) -> Result<Entries, Wrong> {
-    let mut written: HashMap<(Position, Hash), bytes::Bytes> = HashMap::new();
+    let mut written: HashMap<Hash, (Position, bytes::Bytes)> = HashMap::new();
     for (path, bytes) in bucket.archive() {
         if let Some((account, position)) = log_entry(&path)
             && account == id
         {
-            written.insert((position, entry::hash(&bytes)), bytes);
+            written.insert(entry::hash(&bytes), (position, bytes));
         }
     }
     let mut entries = Vec::new();
-    let Tail { mut position, mut hash, .. } = end;
-    while position > Position::ZERO {
-        let object = written.get(&(position, hash)).ok_or(format!("entry {position} was never written"))?;
-        let (origin, plain) = entry::open(keys, id, position, object).map_err(|e| e.to_string())?;
-        let batch = Batch::decode(&plain).map_err(|e| e.to_string())?;
-        entries.push((position, origin, batch));
-        hash = entry::header(object).map_err(|e| e.to_string())?.1.prev;
-        position = Position(position.0 - 1);
-    }
-    if hash != Hash::ZERO {
-        return Err("the first entry follows another one".to_owned());
+    let Tail { position: mut before, mut hash, .. } = end;
+    before = before.next();
+    while hash != Hash::ZERO {
+        let (position, object) =
+            written.get(&hash).ok_or(format!("what {before} follows was never written"))?;
+        // Positions with something else at them are passed over.
+        if *position >= before || before.0 - position.0 > limits::LOG_GAP + 1 {
+            return Err(format!("entry {before} follows entry {position}"));
+        }
+        let (origin, header) = entry::header(object).map_err(|e| e.to_string())?;
+        let said = match origin {
+            entry::Origin::Renumbering => None,
+            entry::Origin::Owner | entry::Origin::Delivery => {
+                let (origin, plain) = entry::open(keys, id, *position, object).map_err(|e| e.to_string())?;
+                Some((origin, Batch::decode(&plain).map_err(|e| e.to_string())?))
+            }
+        };
+        entries.push((*position, header.generation, said));
+        (before, hash) = (*position, header.prev);
     }
     entries.reverse();
     Ok(entries)

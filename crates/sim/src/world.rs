@@ -8,7 +8,7 @@ use sealpost_base::{AccountId, Kind, Random, Result, SeededRandom};
 use sealpost_journal::{Journal, Tail};
 use sealpost_vault::entry::LogKey;
 use sealpost_vault::server_key::ServerKeys;
-use sealpost_vault::{AccountKeys, Backend, RootKey};
+use sealpost_vault::{AccountKeys, Appends, Backend, RootKey};
 use tokio::time::{Instant, sleep};
 
 use crate::bucket::{Bucket, Left, Seen};
@@ -197,11 +197,18 @@ impl World {
             sleep(self.plan.trouble_every).await;
             let victim = self.below(self.plan.nodes as u64) as usize;
             let node = self.all()[victim].clone();
+            if self.below(1000) < self.plan.noise {
+                self.bucket.plant(ID);
+            }
             if self.below(1000) < self.plan.holes
-                && let Some(path) = self.bucket.some_entry()
+                && let Some((path, is_last)) = self.bucket.some_entry()
             {
-                let seen = [Seen::Absent, Seen::Short, Seen::Wrong, Seen::Unreadable];
-                node.hole.open(path, seen[self.below(4) as usize]);
+                let mut seen = vec![Seen::Short, Seen::Wrong, Seen::Unreadable];
+                // Where nothing but listings tells of the end of a log, an acknowledged one is never left out.
+                if !is_last || self.plan.appends == Appends::Conditional {
+                    seen.push(Seen::Absent);
+                }
+                node.hole.open(path, seen[self.below(seen.len() as u64) as usize]);
                 let (hole, while_for) = (node.hole.clone(), Duration::from_millis(self.below(60_000)));
                 tokio::spawn(async move {
                     sleep(while_for).await;
@@ -232,7 +239,11 @@ impl World {
             sleep(GRACE).await;
             let account = collector.open(ID, &self.root).await.map_err(said)?;
             account.refresh().await.map_err(said)?;
-            account.checkpoint().await.map_err(said)?;
+            match account.checkpoint().await {
+                // Something was planted in its place; the next one is elsewhere.
+                Err(e) if e.kind() == Kind::Conflict => {}
+                written => written.map_err(said)?,
+            }
             account.collect_garbage().await.map_err(said)?;
         }
         let mut nodes = nodes;

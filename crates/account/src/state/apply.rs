@@ -87,8 +87,17 @@ impl AccountState {
     /// others found, or they not of what it had read. Whatever names messages by UIDs, or a mailbox that would change or go,
     /// does nothing: they may be others. New messages count; in the inbox, if there is no such mailbox.
     fn apply_of_another_generation(&mut self, position: Position, origin: Origin, batch: &Batch) {
+        let counts = self.decided_on(self.generation.next(), batch);
+        self.apply(position, origin, &counts);
+    }
+
+    /// What counts of an entry that was decided on UIDs of `generation`: all of it, if that is the one of now.
+    pub fn decided_on(&self, generation: Generation, batch: &Batch) -> Batch {
+        if generation == self.generation {
+            return batch.clone();
+        }
         let events = batch.events.iter().filter_map(|event| self.regardless_of_numbers(event)).collect();
-        self.apply(position, origin, &Batch { at: batch.at, events });
+        Batch { at: batch.at, events }
     }
 
     fn regardless_of_numbers(&self, event: &Event) -> Option<Event> {
