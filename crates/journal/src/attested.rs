@@ -46,7 +46,7 @@ impl Judge {
             names.into_iter().filter(|name| matches!(name, Name::Attestation(_))).collect();
         if names.len() > limits::LOG_GAP as usize {
             return Err(Error::corrupt(format!(
-                "{folder} has more than {} objects that say what counts under older keys: remove what is none of this server's",
+                "{folder} has more than {} objects that say what counts under older keys: remove those of other servers",
                 limits::LOG_GAP
             )));
         }

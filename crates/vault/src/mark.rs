@@ -93,7 +93,7 @@ pub fn judge<'a>(
     }
     match key.verify(&fixed[5..9], &[LABEL, fixed, body], mac) {
         None => noise("it was written under another server.key than this installation's"),
-        Some((false, _)) => noise("it is not what was written: its MAC is wrong"),
+        Some((false, _)) => noise("its MAC is wrong"),
         Some((true, true)) => Verdict::Retired(body),
         Some((true, false)) => Verdict::Authentic(body),
     }
