@@ -290,7 +290,7 @@ impl Copy {
     /// The log at FROM without what the one at TO was repaired without.
     async fn without_repaired(&mut self, id: &str, mut log: Vec<Listed>) -> Result<Vec<Listed>> {
         let there: Vec<Listed> = self.to.list(&format!("acct/{id}/log"), None).try_collect().await?;
-        let left_out = repaired::left_out(&log, &self.to, &there).await?;
+        let left_out = repaired::left_out(&self.from, &log, &self.to, &there).await?;
         log.retain(|object| !left_out.contains(&object.path));
         for path in left_out {
             let text = format!(

@@ -192,8 +192,9 @@ fn tally(
             }
             "log"
         }
-        (Some("manifest"), _) => {
-            account.checkpoints += 1;
+        (Some("manifest"), name) => {
+            // Marks and ballots have longer names.
+            account.checkpoints += u64::from(name.is_some_and(|name| name.len() == 16));
             "checkpoints"
         }
         (Some("snap"), _) => "checkpoints",

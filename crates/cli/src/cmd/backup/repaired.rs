@@ -1,56 +1,95 @@
-//! A log at TO that was repaired: it says which entries count, and another one among them, from a backup, would contradict it. So such
-//! an entry is not copied; the account could not be opened.
+//! A log at TO that was repaired: it states which entries count, and another one among them, from a backup, would contradict it. Such
+//! an entry is not copied, because the account could not be opened. One that the repair counted, and that was lost later, is.
 
 use std::collections::BTreeSet;
 
 use anyhow::Result;
-use sealpost_base::{Error, Kind, Position};
+use sealpost_base::{Kind, Position};
 use sealpost_journal::log_entry;
-use sealpost_vault::entry::{self, Origin};
-use sealpost_vault::{Listed, Store};
+use sealpost_vault::entry::{self, CountedEntries, Origin, Renumbering};
+use sealpost_vault::{Hash, Listed, Store};
 
-/// Positions that the log at a store says everything about.
-struct Stated {
-    from: Position,
-    to: Position,
+/// Missing entries of which it is tried which of them were counted. Of more, all or none.
+const TRIED: usize = 8;
+
+/// An entry at one of the stores.
+struct Known {
+    position: Position,
+    hash: Hash,
+    renumbering: Option<Renumbering>,
 }
 
-/// The paths of those of `log`, as it is at FROM, that a repair of the log at TO went on without.
-pub async fn left_out(log: &[Listed], to: &Store, there: &[Listed]) -> Result<BTreeSet<String>> {
-    let mut missing = Vec::new();
+/// The paths of those of `log`, as it is at FROM, that a repair of the log at TO, whose objects are `there`, went on without.
+pub async fn left_out(
+    from: &Store,
+    log: &[Listed],
+    to: &Store,
+    there: &[Listed],
+) -> Result<BTreeSet<String>> {
     let end = there.iter().filter_map(position).max().unwrap_or_default();
+    let mut missing = Vec::new();
     for object in log.iter().filter(|object| position(object).is_some_and(|at| at < end)) {
         let is_there = there.iter().any(|other| other.path == object.path && other.size == object.size);
-        if !is_there || !to.has_all(&object.path).await? {
-            missing.push(object);
+        if (!is_there || !to.has_all(&object.path).await?)
+            && let Some(known) = known(from, object).await?
+        {
+            missing.push((known, &object.path));
         }
     }
-    let Some(first) = missing.iter().filter_map(|object| position(object)).min() else {
+    let Some(first) = missing.iter().map(|(known, _)| known.position).min() else {
         return Ok(BTreeSet::new());
     };
-    let stated = stated_behind(first, to, there).await?;
-    let is_stated = |at: Position| stated.iter().any(|stated| (stated.from..stated.to).contains(&at));
-    let left_out = missing.into_iter().filter(|object| position(object).is_some_and(is_stated));
-    Ok(left_out.map(|object| object.path.clone()).collect())
-}
-
-/// What the renumberings behind `first` state.
-async fn stated_behind(first: Position, to: &Store, there: &[Listed]) -> Result<Vec<Stated>> {
-    let mut stated = Vec::new();
+    let mut present = Vec::new();
     for object in there {
-        let Some(at) = position(object).filter(|at| *at > first) else { continue };
-        let bytes = match to.read(&object.path).await {
-            // What is wrong with it is another matter.
-            Err(e) if matches!(e.kind(), Kind::NotFound | Kind::Corrupt) => continue,
-            read => read.map_err(Error::from)?,
-        };
-        if entry::header(&bytes).is_ok_and(|(origin, _)| origin == Origin::Renumbering)
-            && let Ok(renumbering) = entry::renumbering(&bytes)
-        {
-            stated.push(Stated { from: renumbering.from, to: at });
+        if missing.iter().all(|(_, path)| **path != object.path) {
+            present.extend(known(to, object).await?);
         }
     }
-    Ok(stated)
+    let mut left_out = BTreeSet::new();
+    for at in present.iter().filter(|entry| entry.position > first) {
+        let Some(renumbering) = &at.renumbering else { continue };
+        let is_stated = |entry: &Known| entry.position >= renumbering.from && entry.position < at.position;
+        let stated: Vec<&Known> = present.iter().filter(|entry| is_stated(entry)).collect();
+        let absent: Vec<_> = missing.iter().filter(|(entry, _)| is_stated(entry)).collect();
+        let absentees: Vec<&Known> = absent.iter().map(|(entry, _)| entry).collect();
+        let counted = counted(&stated, &absentees, renumbering);
+        let not_counted = absent.iter().zip(counted).filter(|(_, counted)| !counted);
+        left_out.extend(not_counted.map(|((_, path), _)| (*path).clone()));
+    }
+    Ok(left_out)
+}
+
+/// Which of the absent entries a renumbering counts beside those that are present; none, if that cannot be found out.
+fn counted(present: &[&Known], absent: &[&Known], said: &Renumbering) -> Vec<bool> {
+    let choices: Vec<Vec<bool>> = match absent.len() {
+        few if few <= TRIED => {
+            (0..1u32 << few).map(|chosen| (0..few).map(|n| chosen & (1 << n) != 0).collect()).collect()
+        }
+        many => vec![vec![false; many], vec![true; many]],
+    };
+    let fits = |chosen: &Vec<bool>| {
+        let added = absent.iter().zip(chosen).filter(|(_, chosen)| **chosen).map(|(entry, _)| *entry);
+        let mut all: Vec<&Known> = present.iter().copied().chain(added).collect();
+        all.sort_by_key(|entry| entry.position);
+        let sum = all.iter().fold(CountedEntries::NONE, |sum, entry| sum.with(entry.position, &entry.hash));
+        Renumbering::of(said.from, sum) == *said
+    };
+    choices.into_iter().find(fits).unwrap_or_else(|| vec![false; absent.len()])
+}
+
+/// What is at the path of an entry; `None` if it cannot be read, or is none.
+async fn known(store: &Store, object: &Listed) -> Result<Option<Known>> {
+    let bytes = match store.read(&object.path).await {
+        // What is wrong with it is another matter.
+        Err(e) if matches!(e.kind(), Kind::NotFound | Kind::Corrupt) => return Ok(None),
+        read => read?,
+    };
+    let (Some(position), Ok((origin, header))) = (position(object), entry::header(&bytes)) else {
+        return Ok(None);
+    };
+    let renumbering = (origin == Origin::Renumbering).then(|| entry::renumbering(&bytes).ok()).flatten();
+    let is_entry = header.position == position;
+    Ok(is_entry.then(|| Known { position, hash: entry::hash(&bytes), renumbering }))
 }
 
 fn position(object: &Listed) -> Option<Position> {

@@ -1,0 +1,158 @@
+//! What somebody plants in a local store who can write to it: named by `check`, also without a password, and nothing waits for it.
+
+#[path = "support/run.rs"]
+mod run;
+
+use run::{ACCOUNT, Home, mbox};
+use rusqlite::Connection;
+use serde_json::Value;
+
+/// A home with three messages, an entry each.
+fn home() -> Home {
+    let home = Home::with_account();
+    for n in 1..=3 {
+        home.file(
+            &format!("tree/m{n}.mbox"),
+            format!("From a Thu Jan  1 01:00:00 2015\nSubject: {n}\n\nx\n"),
+        );
+    }
+    assert_eq!(home.import("tree").1, 0);
+    assert_eq!(home.check().1, 0);
+    home
+}
+
+fn database(home: &Home) -> Connection {
+    Connection::open(home.path("data/objects.sqlite")).unwrap()
+}
+
+fn entries(home: &Home) -> Vec<String> {
+    let database = database(home);
+    let mut query =
+        database.prepare("SELECT path FROM objects WHERE path LIKE 'acct/%/log/%' ORDER BY path").unwrap();
+    query.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
+}
+
+/// Plants noise below the folder of the account that has a log.
+fn plant(home: &Home, name: &str) -> String {
+    let entry = entries(home).remove(0);
+    let path = format!("{}/{name}", entry.rsplit_once("/log/").unwrap().0);
+    database(home)
+        .execute("INSERT INTO objects (path, size, modified, head) VALUES (?1, 5, 0, ?2)", (&path, b"noise"))
+        .unwrap();
+    path
+}
+
+fn head(home: &Home, path: &str) -> Vec<u8> {
+    let query = "SELECT head FROM objects WHERE path = ?1";
+    database(home).query_row(query, [path], |row| row.get(0)).unwrap()
+}
+
+fn remove(home: &Home, path: &str) {
+    assert_eq!(database(home).execute("DELETE FROM objects WHERE path = ?1", [path]).unwrap(), 1);
+}
+
+fn named(report: &Value) -> Vec<String> {
+    let problems = report["problems"].as_array().unwrap();
+    let mut paths: Vec<_> = problems.iter().map(|found| found["path"].as_str().unwrap().to_owned()).collect();
+    paths.sort();
+    paths
+}
+
+#[test]
+fn noise_among_manifests_is_named_and_nothing_waits_for_it() {
+    let home = home();
+    let next = entries(&home).len() as u64 + 1;
+    let before = home.export("mbox", "before").0;
+    let mut planted: Vec<String> = [
+        format!("manifest/{next:016x}"),
+        format!("manifest/{:016x}", next + 1),
+        "manifest/0000800000000001".to_owned(),
+        format!("manifest/s{next:016x}-0000000000000001"),
+        "manifest/k0000000000000001".to_owned(),
+        "log/0000000000000000".to_owned(),
+    ]
+    .map(|name| plant(&home, &name))
+    .into();
+    planted.sort();
+    // Also without the account's password.
+    let (report, status) = home.json(&["check"]);
+    assert_eq!((status, named(&report)), (1, planted.clone()), "{report}");
+    let server = home.serve();
+    assert!(server.logs_in("one and two"));
+    home.file("more.mbox", mbox(1, 100));
+    assert_eq!(home.import("more.mbox").0["imported"], 1);
+    assert!(server.logs_in("one and two"));
+    drop(server);
+    let (report, _) = home.check();
+    assert_eq!(named(&report), planted, "{report}");
+    assert_eq!(home.export("mbox", "after").1, 0, "{before}");
+}
+
+#[test]
+fn an_entry_that_others_follow_is_said_to_close_the_account() {
+    for noise in [false, true] {
+        let home = home();
+        let second = entries(&home).remove(1);
+        let bytes = match noise {
+            true => b"noise".to_vec(),
+            false => {
+                let mut bytes = head(&home, &second);
+                *bytes.last_mut().unwrap() ^= 1;
+                bytes
+            }
+        };
+        let sql = "UPDATE objects SET head = ?2, size = length(?2) WHERE path = ?1";
+        assert_eq!(database(&home).execute(sql, (&second, bytes)).unwrap(), 1);
+        for report in [home.json(&["check"]).0, home.check().0] {
+            let found = report["problems"].as_array().unwrap().iter().find(|p| p["path"] == second.as_str());
+            let what = found.unwrap()["problem"].as_str().unwrap();
+            assert!(what.contains("the account is not opened"), "{what}");
+            assert!(what.contains("sealpost account repair"), "{what}");
+        }
+        home.ok(&["account", "repair", ACCOUNT]);
+        let (report, _) = home.json(&["check"]);
+        assert!(!report["problems"].to_string().contains("is not opened"), "{report}");
+        assert_eq!(home.export("mbox", "out").1, 0);
+    }
+}
+
+#[test]
+fn a_backup_does_not_bring_back_what_a_repair_went_on_without() {
+    let home = home();
+    home.ok(&["store", "copy", "data", "backup"]);
+    let second = entries(&home).remove(1);
+    remove(&home, &second);
+    home.ok(&["account", "repair", ACCOUNT]);
+    let (said, status) = home.json(&["store", "copy", "backup", "data"]);
+    assert_eq!((status, &said["repaired_without"]), (1, &serde_json::json!([second])), "{said}");
+    assert_eq!(home.check().1, 0);
+    assert_eq!(home.export("mbox", "out").1, 0);
+    // What the repair counted, and what is lost since, it does.
+    let third = entries(&home).remove(1);
+    home.ok(&["store", "copy", "data", "later"]);
+    remove(&home, &third);
+    home.ok(&["store", "copy", "later", "data"]);
+    assert_eq!(home.check().1, 0);
+}
+
+#[test]
+fn replacing_the_server_key_vouches_for_the_log() {
+    let home = home();
+    let count = entries(&home).len();
+    let (rotated, status) = home.json(&["server", "key", "rotate"]);
+    assert_eq!((status, &rotated["vouched_for"]), (0, &count.into()), "{rotated}");
+    assert_eq!(home.check().1, 0);
+    home.file("more.mbox", mbox(1, 100));
+    assert_eq!(home.import("more.mbox").0["imported"], 1);
+    let count = entries(&home).len();
+    let (rotated, _) = home.json(&["server", "key", "rotate"]);
+    assert_eq!(rotated["vouched_for"], count, "{rotated}");
+    assert_eq!(home.check().1, 0);
+    let vouching: String = database(&home)
+        .query_row("SELECT path FROM objects WHERE path LIKE 'acct/%/manifest/k%'", [], |row| row.get(0))
+        .unwrap();
+    remove(&home, &vouching);
+    let (report, status) = home.json(&["check"]);
+    assert_eq!(status, 1);
+    assert!(report["problems"].to_string().contains("a server key that was retired"), "{report}");
+}
