@@ -119,19 +119,19 @@ fn an_entry_that_others_follow_is_said_to_close_the_account() {
 #[test]
 fn a_backup_does_not_bring_back_what_a_repair_went_on_without() {
     let home = home();
-    home.ok(&["store", "copy", "data", "backup"]);
+    home.ok(&["backup", "data", "backup"]);
     let second = entries(&home).remove(1);
     remove(&home, &second);
     home.ok(&["account", "repair", ACCOUNT]);
-    let (said, status) = home.json(&["store", "copy", "backup", "data"]);
+    let (said, status) = home.json(&["backup", "backup", "data"]);
     assert_eq!((status, &said["repaired_without"]), (1, &serde_json::json!([second])), "{said}");
     assert_eq!(home.check().1, 0);
     assert_eq!(home.export("mbox", "out").1, 0);
     // What the repair counted, and what is lost since, it does.
     let third = entries(&home).remove(1);
-    home.ok(&["store", "copy", "data", "later"]);
+    home.ok(&["backup", "data", "later"]);
     remove(&home, &third);
-    home.ok(&["store", "copy", "later", "data"]);
+    home.ok(&["backup", "later", "data"]);
     assert_eq!(home.check().1, 0);
 }
 

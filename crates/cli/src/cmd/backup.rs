@@ -294,8 +294,8 @@ impl Copy {
         log.retain(|object| !left_out.contains(&object.path));
         for path in left_out {
             let text = format!(
-                "{path}: not copied, because \"sealpost account repair\" went on without it at the destination; to have it, copy the \
-                 backup into an empty store"
+                "{path}: not copied, because \"sealpost account repair\" gave it up at the destination; to get it \
+                 back, copy the backup into an empty store"
             );
             if self.summary.repaired_without.insert(path) {
                 self.bar.suspend(|| warn(text));
