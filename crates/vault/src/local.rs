@@ -98,31 +98,40 @@ impl LocalStore {
     /// # Errors
     /// `Retry` if the directory or the database cannot be opened, `Invalid` if a newer version of this program made it.
     pub fn open(dir: &FilePath) -> Result<Self> {
-        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-        let files = Arc::new(Files::open(dir).map_err(|e| cannot_open(dir, e))?);
-        let database = schema::create(dir)?;
-        let counters = Arc::new(Counters::default());
+        let files = Files::open(dir).map_err(|e| cannot_open(dir, e))?;
         let (ring, changes) = watch::channel(0);
-        let (access, unsound) = (Access::Read, Unsound::new(counters.metrics.clone()));
-        let readers = Readers::start(&database, access, &files, &unsound)?;
-        let reserve = Arc::new(Reserve::of(dir));
-        let guards = Guards { unsound: unsound.clone(), reserve: reserve.clone() };
+        let mut store = Self::readable(dir, files, (schema::create(dir)?, Access::Read), changes)?;
+        let LocalStore { files, database, clock, counters, .. } = &store;
+        let guards = Guards { unsound: store.unsound.clone(), reserve: store.reserve.clone() };
         let (kept, counted) = (files.clone(), counters.clone());
-        let writer = Some(Writer::start(database.clone(), kept, clock.clone(), counted, ring, guards)?);
+        let writer = Writer::start(database.clone(), kept, clock.clone(), counted, ring, guards)?;
         files::sweep_aside(files.clone(), database.clone(), clock.clone());
-        let _silent = None;
+        store.writer = Some(writer);
+        Ok(store)
+    }
+
+    /// What every store has, without a writer.
+    fn readable(
+        dir: &FilePath,
+        files: Files,
+        (database, access): (PathBuf, Access),
+        changes: watch::Receiver<u64>,
+    ) -> Result<Self> {
+        let (files, counters) = (Arc::new(files), Arc::<Counters>::default());
+        let unsound = Unsound::new(counters.metrics.clone());
+        let readers = Readers::start(&database, access, &files, &unsound)?;
         Ok(LocalStore {
             files,
             readers,
-            writer,
+            writer: None,
             changes,
-            _silent,
+            _silent: None,
             counters,
             database,
             access,
             unsound,
-            reserve,
-            clock,
+            reserve: Arc::new(Reserve::of(dir)),
+            clock: Arc::new(SystemClock::new()),
         })
     }
 
@@ -137,26 +146,10 @@ impl LocalStore {
     }
 
     fn open_frozen(dir: &FilePath) -> Result<Self> {
-        let files = Arc::new(Files::existing(dir).map_err(|e| cannot_open(dir, e))?);
-        let (database, access) = schema::existing(dir)?;
-        let (counters, clock) = (Arc::<Counters>::default(), Arc::new(SystemClock::new()));
-        let unsound = Unsound::new(counters.metrics.clone());
-        let readers = Readers::start(&database, access, &files, &unsound)?;
+        let files = Files::existing(dir).map_err(|e| cannot_open(dir, e))?;
         let (silent, changes) = watch::channel(0);
-        let (writer, _silent, reserve) = (None, Some(silent), Arc::new(Reserve::of(dir)));
-        Ok(LocalStore {
-            files,
-            readers,
-            writer,
-            changes,
-            _silent,
-            counters,
-            database,
-            access,
-            unsound,
-            reserve,
-            clock,
-        })
+        let store = Self::readable(dir, files, schema::existing(dir)?, changes)?;
+        Ok(LocalStore { _silent: Some(silent), ..store })
     }
 
     /// Looks whether the database is what was written, for at most `time`.
