@@ -3,7 +3,8 @@
 //! Canonical form ([`crate::canonical`]), then character by character compatibility decomposition and one letter for all
 //! that share a capital. So all canonically equivalent texts are one, whatever `i;unicode-casemap` (RFC 5051,
 //! [`crate::collate`]) takes for the same is the same, and more. Every run of white space is one space: a search finds
-//! words as they are read, wherever lines end. A text may be folded in pieces cut anywhere.
+//! words as they are read, wherever lines end. Scripts without spaces between words break their lines anywhere, so a line
+//! end between two of their characters is nothing ([`Folder::of_lines`]). A text may be folded in pieces cut anywhere.
 
 use unicode_normalization::char::is_combining_mark;
 
@@ -22,26 +23,85 @@ pub fn fold(s: &str) -> String {
 #[derive(Debug, Default, Clone)]
 pub struct Folder {
     canonical: Canonical,
-    /// The folded text ends in white space.
+    end: End,
+}
+
+/// How the folded text ends.
+#[derive(Debug, Default, Clone)]
+struct End {
+    /// In white space.
     spaced: bool,
+    /// Line ends may be nothing: they are in a text whose lines were cut to a width.
+    joins: bool,
+    /// Lines may be broken behind the last character that is no white space. Only known where lines are joined.
+    breaks: bool,
+    /// White space behind that character, which waits for the next one.
+    gap: Gap,
+}
+
+/// White space of which it is not known yet whether it is a space or nothing.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum Gap {
+    #[default]
+    None,
+    Space,
+    /// With one line end, of which a CR was the last character: an LF may be the rest of it.
+    Cr,
+    /// With one line end.
+    Line,
+    /// With a blank line, or an indented one.
+    Paragraph,
+}
+
+impl Gap {
+    /// With one more character.
+    fn with(self, c: char) -> Self {
+        match (self, c) {
+            (Gap::None | Gap::Space, '\r') => Gap::Cr,
+            (Gap::None | Gap::Space | Gap::Cr, '\n') => Gap::Line,
+            (Gap::None | Gap::Space, _) => Gap::Space,
+            (Gap::Paragraph, _) | (_, '\r' | '\n' | '\u{3000}') => Gap::Paragraph,
+            (Gap::Cr | Gap::Line, _) => Gap::Line,
+        }
+    }
+}
+
+impl End {
+    /// White space that was waiting stands before the next character, behind which lines may be broken or not.
+    fn close_gap(&mut self, breaks: bool, out: &mut String) {
+        let is_nothing = breaks && matches!(self.gap, Gap::Cr | Gap::Line);
+        if std::mem::take(&mut self.gap) != Gap::None && !is_nothing {
+            out.push(' ');
+            self.spaced = true;
+        }
+    }
 }
 
 impl Folder {
+    /// For a text whose author's program may have ended lines at any width.
+    pub fn of_lines() -> Self {
+        Folder { end: End { joins: true, ..End::default() }, ..Folder::default() }
+    }
+
     /// Appends the folded form of `s` to `out`, but for characters that wait for the next ones.
     pub fn push(&mut self, s: &str, out: &mut String) {
         let mut rest = s;
-        while !rest.is_empty() {
-            let (plain, more) = rest.split_at(plain_ascii(rest, self.spaced));
+        while let Some(first) = rest.as_bytes().first() {
+            // Nothing of ASCII is one character with what is before it.
+            if first.is_ascii() {
+                self.canonical.finish(|c| emit(c, &mut self.end, out));
+            }
+            let (plain, more) = rest.split_at(plain_ascii(rest, self.end.spaced || self.end.breaks));
             if let Some(last) = plain.bytes().last() {
-                self.canonical.finish(|c| emit(c, &mut self.spaced, out));
+                self.end.close_gap(false, out);
                 let start = out.len();
                 out.push_str(plain);
                 out[start..].make_ascii_lowercase();
-                self.spaced = last == b' ';
+                (self.end.spaced, self.end.breaks) = (last == b' ', false);
             }
             let mut chars = more.chars();
             if let Some(c) = chars.next() {
-                self.canonical.push(c, |c| emit(c, &mut self.spaced, out));
+                self.canonical.push(c, |c| emit(c, &mut self.end, out));
             }
             rest = chars.as_str();
         }
@@ -49,8 +109,9 @@ impl Folder {
 
     /// Ends the text: appends what was waiting.
     pub fn finish(&mut self, out: &mut String) {
-        self.canonical.finish(|c| emit(c, &mut self.spaced, out));
-        self.spaced = false;
+        self.canonical.finish(|c| emit(c, &mut self.end, out));
+        self.end.close_gap(false, out);
+        self.end = End { joins: self.end.joins, ..End::default() };
     }
 }
 
@@ -99,22 +160,58 @@ fn is_accent(c: char) -> bool {
 /// The only combining mark that has a capital.
 const IOTA_SUBSCRIPT: char = '\u{345}';
 
+/// Whether it is of a script without spaces between words, whose lines are broken between any two characters: the classes ID, CJ
+/// and NS of UAX #14 and the punctuation that goes with them. Hangul has spaces.
+fn breaks_anywhere(c: char) -> bool {
+    matches!(c,
+        '\u{2e80}'..='\u{2fdf}' | '\u{3001}'..='\u{30ff}' | '\u{3105}'..='\u{312f}' | '\u{31a0}'..='\u{31ff}'
+        | '\u{3220}'..='\u{325f}' | '\u{3280}'..='\u{4dbf}' | '\u{4e00}'..='\u{9fff}' | '\u{f900}'..='\u{faff}'
+        | '\u{fe30}'..='\u{fe4f}' | '\u{ff01}'..='\u{ff9f}' | '\u{20000}'..='\u{323af}')
+}
+
+/// Whether two folded texts are one, but for spaces between characters that [break anywhere](Folder::of_lines): earlier versions had
+/// one where a line ended.
+pub fn equal_but_for_lines(a: &str, b: &str) -> bool {
+    without_gaps(a).eq(without_gaps(b))
+}
+
+/// As [`equal_but_for_lines`], of two that may have been cut at different places.
+pub fn begin_alike_but_for_lines(a: &str, b: &str) -> bool {
+    without_gaps(a).zip(without_gaps(b)).all(|(a, b)| a == b)
+}
+
+/// The characters of a folded text without spaces between two that break anywhere.
+fn without_gaps(text: &str) -> impl Iterator<Item = char> + '_ {
+    text.char_indices()
+        .filter(|(at, c)| {
+            let (before, after) = (text[..*at].chars().next_back(), text[at + c.len_utf8()..].chars().next());
+            *c != ' ' || !(before.is_some_and(breaks_anywhere) && after.is_some_and(breaks_anywhere))
+        })
+        .map(|(_, c)| c)
+}
+
 /// Appends the folded form of one character in canonical form.
-fn emit(c: char, spaced: &mut bool, out: &mut String) {
+fn emit(c: char, end: &mut End, out: &mut String) {
+    if end.breaks && c.is_whitespace() {
+        end.gap = end.gap.with(c);
+        return;
+    }
+    let breaks = end.joins && breaks_anywhere(c);
+    end.close_gap(breaks, out);
     // CJK and Hangul have neither case nor a decomposition.
     if matches!(c, '\u{4e00}'..='\u{9fff}' | '\u{ac00}'..='\u{d7a3}') {
         out.push(c);
-        *spaced = false;
+        (end.spaced, end.breaks) = (false, breaks);
         return;
     }
     compatible(c, |d| {
         if d.is_whitespace() {
-            if !std::mem::replace(spaced, true) {
+            if !std::mem::replace(&mut end.spaced, true) {
                 out.push(' ');
             }
             return;
         }
-        *spaced = false;
+        end.spaced = false;
         if d.is_ascii() || (is_combining_mark(d) && d != IOTA_SUBSCRIPT) {
             out.push(d.to_ascii_lowercase());
             return;
@@ -127,6 +224,7 @@ fn emit(c: char, spaced: &mut bool, out: &mut String) {
             _ => out.extend(d.to_lowercase()),
         }
     });
+    end.breaks = breaks && !end.spaced;
 }
 
 #[cfg(test)]
@@ -189,6 +287,45 @@ mod tests {
         assert_eq!(fold("a\r\nb\rc\n\r \u{a0}\u{3000}d\t"), "a b c d ");
         assert_eq!(fold("  a"), " a");
         assert_eq!(fold("a\u{2028}\u{85}\u{c}b"), "a b");
+    }
+
+    fn of_lines(text: &str) -> String {
+        let (mut folder, mut out) = (Folder::of_lines(), String::new());
+        folder.push(text, &mut out);
+        folder.finish(&mut out);
+        out
+    }
+
+    #[test]
+    fn a_line_end_between_ideographs_separates_nothing() {
+        for (text, folded) in [
+            ("今日は東\r\n京で会議", "今日は東京で会議"),
+            ("東 \n京\rと、\r\n大阪 ", "東京と、大阪 "),
+            ("ガ\nｷ\nが", "ガキが"),
+            ("東京 大阪\t神戸", "東京 大阪 神戸"),
+            ("一\r\n\r\n二\n\n三\n　四\r\r五", "一 二 三 四 五"),
+            ("東\nK京\nx\n京 \n東", "東 k京 x 京東"),
+            ("한국\n어", "한국 어"),
+            ("A\nb 東\n\u{301}京", "a b 東 \u{301}京"),
+        ] {
+            assert_eq!(of_lines(text), fold(folded), "{text:?}");
+            assert!(equal_but_for_lines(&of_lines(text), &fold(text)), "{text:?}");
+            assert_eq!(fold(text).contains("東 京"), text.contains("東 \n京") || text.contains("東\r\n京"));
+        }
+        assert!(!equal_but_for_lines("a b", "ab") && !equal_but_for_lines("東a", "東 a"));
+    }
+
+    proptest! {
+        #[test]
+        fn a_text_of_lines_may_be_cut_anywhere(
+            pieces in proptest::collection::vec("[a東京が\u{3099} \r\n\u{3000}\u{301}한]{0,4}", 0..8),
+        ) {
+            let (mut folder, mut out) = (Folder::of_lines(), String::new());
+            pieces.iter().for_each(|piece| folder.push(piece, &mut out));
+            folder.finish(&mut out);
+            prop_assert_eq!(&out, &of_lines(&pieces.concat()));
+            prop_assert_eq!(fold(&out), out);
+        }
     }
 
     #[test]

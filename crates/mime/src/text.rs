@@ -2,6 +2,8 @@
 
 use sealpost_base::{Error, Result, limits};
 
+use crate::fold;
+
 /// Receives the decoded and folded text of a message, in order, in pieces cut anywhere between two characters.
 pub trait TextSink {
     /// A piece of the top-level header: `name: value\n` for each field, decoded (RFC 2047) and folded.
@@ -42,6 +44,20 @@ pub struct Text {
     pub body: String,
     /// The message has more text than `limits::TEXT_BYTES`; a search that finds nothing here must read the message.
     pub truncated: bool,
+}
+
+impl Text {
+    /// Whether `stored` is this text as this or an earlier version folded it: those kept line ends between ideographs as spaces.
+    pub fn is_stored_as(&self, stored: &Text) -> bool {
+        let (text, before) = (self.body.as_str(), stored.body.as_str());
+        let is_same = match (self.truncated, stored.truncated) {
+            (false, false) => text == before || fold::equal_but_for_lines(text, before),
+            // Spaces less leave room for more.
+            (true, true) => fold::begin_alike_but_for_lines(text, before),
+            _ => fold::begin_alike_but_for_lines(text, before) && stored.truncated,
+        };
+        is_same && self.headers == stored.headers
+    }
 }
 
 /// It says how the text is folded as well: a search string that is folded otherwise would not be found in it.

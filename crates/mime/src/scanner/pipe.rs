@@ -53,13 +53,16 @@ impl Pipe {
             "plain" if says("format", "flowed") => Form::Flowed(Flowed::new(says("delsp", "yes"))),
             _ => Form::Plain,
         };
+        // In HTML a line end is a paragraph's, as a space is one in its source.
+        let folder = if html { Folder::default() } else { Folder::of_lines() };
+        let end = End { preview, folder, ..End::default() };
         Pipe {
             transfer: (encoding != Encoding::Identity).then(|| TransferDecoder::new(encoding)),
             charset: CharsetDecoder::of_body(part.param("charset").as_deref(), html),
             form,
             bytes: Vec::new(),
             decoded: String::new(),
-            end: End { preview, ..End::default() },
+            end,
         }
     }
 
