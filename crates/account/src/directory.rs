@@ -32,6 +32,7 @@ mod served;
 mod server;
 mod shares;
 mod versions;
+mod withdrawn;
 
 #[cfg(test)]
 mod tests;

@@ -326,6 +326,17 @@ async fn delete_expired(ctx: &Context) {
     }
 }
 
+/// Removes what processes that were killed left of passwords and app passwords that were withdrawn.
+async fn finish_withdrawals(ctx: &Context) {
+    match ctx.directory.finish_withdrawals().await {
+        Ok(0) => {}
+        Ok(accounts) => {
+            tracing::info!(accounts, "copies of withdrawn secrets were removed: a change was interrupted")
+        }
+        Err(e) => tracing::warn!(error = %e, "cannot look for copies of withdrawn secrets"),
+    }
+}
+
 async fn keep_house(ctx: Arc<Context>, tls: Option<Arc<Tls>>) {
     if !ctx.clock_watch.is_doubted() {
         sweep_spool(&ctx).await;
@@ -333,6 +344,7 @@ async fn keep_house(ctx: Arc<Context>, tls: Option<Arc<Tls>>) {
     for minute in 0u64.. {
         if minute.is_multiple_of(RETIREMENT_PERIODS) {
             delete_expired(&ctx).await;
+            finish_withdrawals(&ctx).await;
         }
         tokio::select! {
             () = ctx.shutdown.wait() => return,

@@ -49,6 +49,8 @@ struct Shared {
     calls: AtomicU64,
     absent: AtomicU64,
     keeps: AtomicBool,
+    /// How many more calls there are before nothing has any effect.
+    left: AtomicU64,
     /// Of which object the next answer is wrong: a part of its path.
     wrong: Mutex<Option<String>>,
     /// Which listing waits.
@@ -91,6 +93,7 @@ impl Faulty {
             calls: 0.into(),
             absent: 0.into(),
             keeps: false.into(),
+            left: u64::MAX.into(),
             wrong: Mutex::default(),
             held: Mutex::default(),
         }))
@@ -104,6 +107,11 @@ impl Faulty {
     /// Whether all deletes fail, before they have any effect.
     pub fn refuse_deletes(&self, refuses: bool) {
         self.0.keeps.store(refuses, Ordering::SeqCst);
+    }
+
+    /// After so many more calls every one fails without any effect, as for a process that was killed there.
+    pub fn die_after(&self, calls: u64) {
+        self.0.left.store(calls, Ordering::SeqCst);
     }
 
     /// The next answer with octets of an object whose path has `part` in it has one wrong bit.
@@ -199,8 +207,15 @@ impl Shared {
     ) -> object_store::Result<T> {
         self.calls.fetch_add(1, Ordering::SeqCst);
         self.delay().await;
+        self.alive()?;
         self.fault(self.plan.fail, "planned failure")?;
         call.await
+    }
+
+    fn alive(&self) -> object_store::Result<()> {
+        let fewer = |left: u64| if left == u64::MAX { Some(left) } else { left.checked_sub(1) };
+        let counted = self.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, fewer);
+        counted.map(drop).map_err(|_| object_store::Error::Generic { store: "faulty", source: "dead".into() })
     }
 
     /// A call with an effect, whose reply may be lost.
@@ -299,7 +314,7 @@ fn faulty_list(
     list: impl FnOnce() -> BoxStream<'static, object_store::Result<ObjectMeta>> + Send + 'static,
 ) -> BoxStream<'static, object_store::Result<ObjectMeta>> {
     shared.calls.fetch_add(1, Ordering::SeqCst);
-    if let Err(e) = shared.fault(shared.plan.fail, "planned failure") {
+    if let Err(e) = shared.alive().and_then(|()| shared.fault(shared.plan.fail, "planned failure")) {
         return stream::once(async { Err(e) }).boxed();
     }
     let start = {

@@ -326,7 +326,7 @@ impl Directory {
     }
 
     /// Writes `record` as its version; `false` if there is one already.
-    async fn put(&self, record: &AccountRecord) -> Result<bool> {
+    pub(super) async fn put(&self, record: &AccountRecord) -> Result<bool> {
         self.versions.put_after(&directory(&record.name), record.version - 1, &encode(record)?).await
     }
 
@@ -368,6 +368,11 @@ pub(super) fn decode(at: &str, version: u64, bytes: &[u8]) -> Result<AccountReco
     }
     record.version = version;
     Ok(record)
+}
+
+/// The slots of a version of a record; `None` if it is none.
+pub(super) fn slots_of(bytes: &[u8]) -> Option<Vec<Slot>> {
+    minicbor::decode::<AccountRecord>(bytes).ok().map(|record| record.slots)
 }
 
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T> {

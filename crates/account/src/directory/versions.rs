@@ -257,6 +257,37 @@ impl Versions {
         Ok(())
     }
 
+    /// Objects of a record whose newest version is `newest` that are to go before their time: earlier versions of which nothing is
+    /// authentic any more, as a removal that was killed leaves them, and what `is_withdrawn` says of what an object holds.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub(super) async fn withdrawn(
+        &self,
+        directory: &str,
+        newest: u64,
+        is_withdrawn: impl Fn(&[u8]) -> bool,
+    ) -> Result<Vec<String>> {
+        let (mut withdrawn, mut listed) = (Vec::new(), self.store.list(directory, None));
+        while let Some(object) = listed.next().await {
+            let object = object?.path;
+            let Some((_, version)) = split(&object).filter(|(d, _)| *d == directory) else { continue };
+            let bytes = match self.store.read(&object).await {
+                Err(e) if e.kind() == Kind::NotFound => continue,
+                Err(e) if e.kind() == Kind::Corrupt => Bytes::new(),
+                bytes => bytes?,
+            };
+            let goes = match self.records.open_by(&path(directory, version), &bytes) {
+                Ok((_, bytes)) => version <= newest && is_withdrawn(&bytes),
+                Err(_) => version < newest,
+            };
+            if goes {
+                withdrawn.push(object);
+            }
+        }
+        Ok(withdrawn)
+    }
+
     async fn write(&self, directory: &str, version: u64, path: &str, object: Sealed) -> Result<bool> {
         match self.store.appends() {
             Appends::Conditional => self.put(path, object).await,

@@ -99,7 +99,9 @@ async fn wanted(place: &Place, names: &[String], report: &mut Report) -> Result<
     let mut records = Vec::new();
     for name in names {
         let name = place.account_name(name)?;
-        records.push(place.directory.get(&name).await?);
+        let record = place.directory.get(&name).await?;
+        records::withdrawn_copies(place, &record, report).await;
+        records.push(record);
         report.totals.records += 1;
     }
     Ok(records)

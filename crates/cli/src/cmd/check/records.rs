@@ -1,6 +1,7 @@
 //! Account and alias records: every version that is kept, and what the newest ones say.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use anyhow::Result;
 use futures::{StreamExt, TryStreamExt};
@@ -12,6 +13,9 @@ use sealpost_journal::Ballot;
 
 use super::report::{Place as At, Report};
 use crate::place::Place;
+
+/// How long a password change may take from its first write to its last.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// Checks the records of all accounts and aliases; the accounts that can be read, removed ones included.
 pub async fn all(place: &Place, report: &mut Report) -> Result<Vec<AccountRecord>> {
@@ -45,10 +49,13 @@ pub async fn all(place: &Place, report: &mut Report) -> Result<Vec<AccountRecord
         }
     }
     let mut accounts = Vec::new();
-    let mut records = place.directory.list();
+    let mut records = place.directory.list_with_purged();
     while let Some(record) = records.next().await {
         match record {
-            Ok(record) => accounts.push(record),
+            Ok(record) => {
+                withdrawn_copies(place, &record, report).await;
+                accounts.extend((!record.purged).then_some(record));
+            }
             Err(e) => unless_known(&damaged, e, report),
         }
     }
@@ -59,6 +66,22 @@ pub async fn all(place: &Place, report: &mut Report) -> Result<Vec<AccountRecord
         }
     }
     Ok(accounts)
+}
+
+/// Names what is left of a secret that was withdrawn. A change that is being made right now has some for a moment.
+pub async fn withdrawn_copies(place: &Place, record: &AccountRecord, report: &mut Report) {
+    let mut copies = place.directory.withdrawn_copies(record).await;
+    if copies.as_ref().is_ok_and(|copies| !copies.is_empty()) {
+        tokio::time::sleep(LOOK_AGAIN).await;
+        let again = place.directory.withdrawn_copies(record).await;
+        copies =
+            copies.and_then(|before| Ok(again?.into_iter().filter(|path| before.contains(path)).collect()));
+    }
+    for path in report.note(At::Account, copies).unwrap_or_default() {
+        let why = "it holds a password or app password that was withdrawn, because that change was interrupted: start the \
+                   server, which removes it, or repeat the change";
+        report.found(At::Object(path), why);
+    }
 }
 
 async fn authentic(place: &Place, directory: &str, name: &str) -> sealpost_base::Result<()> {

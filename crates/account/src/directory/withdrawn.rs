@@ -1,0 +1,72 @@
+//! Changes that withdrew a secret and were killed before every copy of it was gone.
+//!
+//! Such a change writes its record twice, so that neither of the two versions that stay holds the withdrawn slot. A process that is
+//! killed in between leaves a version that does. Nothing but its slots tells: an earlier version holds one that the newest has
+//! not. Servers look for that from time to time, and `sealpost check` names it.
+
+use futures::StreamExt;
+use sealpost_base::{Error, Result};
+
+use super::accounts::{ROOT, decode, slots_of};
+use super::{AccountRecord, Directory};
+
+/// How often a record is written again until no copy is left: twice is enough if nobody else changes it.
+const ATTEMPTS: usize = 4;
+
+impl Directory {
+    /// Objects of the store that hold a secret which the record of that account withdrew, or what is left of one.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub async fn withdrawn_copies(&self, record: &AccountRecord) -> Result<Vec<String>> {
+        self.copies(&self.path_of(&record.name), record).await
+    }
+
+    /// Finishes what killed processes began: removes every copy of a withdrawn secret from the records of all accounts. Of how
+    /// many accounts there were some. A record that fails is logged and does not stop the rest.
+    ///
+    /// # Errors
+    /// What the store says when the accounts cannot be listed.
+    pub async fn finish_withdrawals(&self) -> Result<usize> {
+        let (mut records, mut finished) = (self.versions.all(ROOT), 0);
+        while let Some((directory, newest)) = records.next().await {
+            match newest {
+                Err(e) if directory.is_empty() => return Err(e),
+                // Somebody has to look at it, and is told of it elsewhere.
+                Err(_) => {}
+                Ok(_) => match self.finish_withdrawal(&directory).await {
+                    Ok(found) => finished += usize::from(found),
+                    Err(error) => {
+                        tracing::warn!(record = directory, %error, "a copy of a withdrawn secret is still there");
+                    }
+                },
+            }
+        }
+        Ok(finished)
+    }
+
+    /// Whether there was something to finish.
+    async fn finish_withdrawal(&self, directory: &str) -> Result<bool> {
+        let mut found = false;
+        for _ in 0..ATTEMPTS {
+            let Some(newest) = self.versions.newest(directory).await? else { return Ok(found) };
+            let record = decode(directory, newest.version, &newest.bytes)?;
+            if self.copies(directory, &record).await?.is_empty() {
+                return Ok(found);
+            }
+            found = true;
+            self.put(&AccountRecord { version: record.version + 1, ..record }).await?;
+        }
+        Err(Error::retry(format!("{directory} cannot be removed, or others change it all the time")))
+    }
+
+    async fn copies(&self, directory: &str, record: &AccountRecord) -> Result<Vec<String>> {
+        let is_withdrawn = |bytes: &[u8]| {
+            slots_of(bytes).is_none_or(|slots| slots.iter().any(|slot| !record.slots.contains(slot)))
+        };
+        self.versions.withdrawn(directory, record.version, is_withdrawn).await
+    }
+}
+
+#[cfg(test)]
+mod tests;
