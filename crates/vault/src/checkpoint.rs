@@ -6,11 +6,13 @@ use sealpost_base::{AccountId, Error, Position, Random, Result};
 use zeroize::Zeroizing;
 
 use crate::cipher::{ObjectCipher, sha256};
-use crate::{AccountKeys, Sealed, chunk};
+use crate::{AccountKeys, Epoch, Sealed, chunk};
 
-/// "Sealpost snapshot", version 1.
+/// "Sealpost snapshot", version 1: sealed under the first root key.
 const MAGIC: [u8; 4] = *b"SPS\x01";
-const HEADER_BYTES: usize = 4 + 32;
+/// Version 2 says under the key of which epoch it is sealed.
+const MAGIC_EPOCH: [u8; 4] = *b"SPS\x02";
+const SALT_BYTES: usize = 32;
 const SECTION: u8 = 0;
 /// Plaintext bytes of one piece; larger checkpoints are several pieces.
 pub const MAX_BYTES: usize = 256 * 1024 * 1024;
@@ -24,10 +26,10 @@ pub fn seal(
     plaintext: &[u8],
     random: &dyn Random,
 ) -> Sealed {
-    let mut salt = [0; 32];
+    let mut salt = [0; SALT_BYTES];
     random.fill(&mut salt);
-    let mut object = Vec::with_capacity(HEADER_BYTES + plaintext.len() / 2 + chunk::OVERHEAD_BYTES);
-    object.extend_from_slice(&MAGIC);
+    let mut object = Vec::with_capacity(64 + plaintext.len() / 2 + chunk::OVERHEAD_BYTES);
+    keys.epoch().begin(MAGIC, MAGIC_EPOCH, &mut object);
     object.extend_from_slice(&salt);
     let cipher = ObjectCipher::new(&salt, keys.checkpoint.bytes(), context(account, position, name));
     chunk::seal_section(&cipher, SECTION, plaintext, &mut object);
@@ -45,13 +47,14 @@ pub fn open(
     name: &str,
     object: &[u8],
 ) -> Result<Zeroizing<Vec<u8>>> {
-    let Some((header, body)) = object.split_at_checked(HEADER_BYTES) else {
+    let Some((epoch, rest)) = Epoch::begun(MAGIC, MAGIC_EPOCH, object) else {
+        return Err(Error::corrupt("not a checkpoint, or of a version this program does not know"));
+    };
+    let Some((salt, body)) = rest.split_at_checked(SALT_BYTES) else {
         return Err(Error::corrupt("a checkpoint ends within its header"));
     };
-    if header[..4] != MAGIC {
-        return Err(Error::corrupt("not a checkpoint, or of a version this program does not know"));
-    }
-    let cipher = ObjectCipher::new(&header[4..], keys.checkpoint.bytes(), context(account, position, name));
+    let keys = keys.in_epoch(epoch)?;
+    let cipher = ObjectCipher::new(salt, keys.checkpoint.bytes(), context(account, position, name));
     chunk::open_section(&cipher, SECTION, body, MAX_BYTES)
         .map_err(|e| e.context(format!("checkpoint {position}/{name}")))
 }

@@ -9,12 +9,14 @@ use sealpost_base::limits::CHUNK_BYTES;
 use sealpost_base::{AccountId, Error, Random, Result};
 
 use crate::cipher::{ObjectCipher, Place, sha256};
-use crate::{AccountKeys, Sealed, chunk, compress};
+use crate::{AccountKeys, Epoch, Sealed, chunk, compress};
 
-/// "Sealpost index", version 2.
+/// "Sealpost index", version 2: sealed under the first root key.
 const MAGIC: [u8; 4] = *b"SPI\x02";
+/// Version 3 says under the key of which epoch it is sealed.
+const MAGIC_EPOCH: [u8; 4] = *b"SPI\x03";
 const SALT_BYTES: usize = 32;
-const FIXED_BYTES: usize = MAGIC.len() + SALT_BYTES + 1;
+const FIXED_BYTES: usize = MAGIC_EPOCH.len() + 4 + SALT_BYTES + 1;
 /// Bytes of one section's size in the header.
 const SIZE_BYTES: usize = 4;
 /// Sections of one segment.
@@ -46,7 +48,7 @@ pub fn seal(
     let plain: usize = sections.iter().map(|section| section.len()).sum();
     let room = plain + plain / CHUNK_BYTES * chunk::OVERHEAD_BYTES;
     let mut object = Vec::with_capacity(FIXED_BYTES + room + sections.len() * chunk::MAX_PADDING_BYTES);
-    object.extend_from_slice(&MAGIC);
+    keys.epoch().begin(MAGIC, MAGIC_EPOCH, &mut object);
     object.extend_from_slice(&salt);
     object.push(sections.len() as u8);
     let sizes = object.len();
@@ -65,13 +67,33 @@ pub fn seal(
 /// # Errors
 /// `Corrupt` if it is no segment or is cut short.
 pub fn sections(object: &[u8]) -> Result<Vec<usize>> {
-    let corrupt = || Error::corrupt("not an index segment, or of a version this program does not know");
-    let (fixed, rest) = object.split_at_checked(FIXED_BYTES).ok_or_else(corrupt)?;
-    let count = usize::from(fixed[FIXED_BYTES - 1]);
-    if !fixed.starts_with(&MAGIC) || count > MAX_SECTIONS {
-        return Err(corrupt());
+    Head::of(object).map(|head| head.sizes)
+}
+
+/// What is in front of the sections.
+struct Head<'a> {
+    epoch: Epoch,
+    salt: &'a [u8],
+    sizes: Vec<usize>,
+    /// The sections, one after the other.
+    body: &'a [u8],
+}
+
+impl<'a> Head<'a> {
+    fn of(object: &'a [u8]) -> Result<Self> {
+        let corrupt = || Error::corrupt("not an index segment, or of a version this program does not know");
+        let (epoch, rest) = Epoch::begun(MAGIC, MAGIC_EPOCH, object).ok_or_else(corrupt)?;
+        let (salt, rest) = rest.split_at_checked(SALT_BYTES).ok_or_else(corrupt)?;
+        let (count, rest) = rest.split_first().ok_or_else(corrupt)?;
+        let count = usize::from(*count);
+        let sizes = (count <= MAX_SECTIONS).then(|| rest.split_at_checked(count * SIZE_BYTES)).flatten();
+        let (sizes, body) = sizes.ok_or_else(corrupt)?;
+        let sizes = sizes_of(sizes, body)?;
+        Ok(Head { epoch, salt, sizes, body })
     }
-    let (sizes, body) = rest.split_at_checked(count * SIZE_BYTES).ok_or_else(corrupt)?;
+}
+
+fn sizes_of(sizes: &[u8], body: &[u8]) -> Result<Vec<usize>> {
     let sizes: Vec<usize> = sizes
         .chunks_exact(SIZE_BYTES)
         .map(|s| u32::from_be_bytes([s[0], s[1], s[2], s[3]]) as usize)
@@ -111,9 +133,9 @@ impl SegmentReader {
     /// # Errors
     /// `Corrupt` if it is no segment.
     pub fn new(keys: &AccountKeys, account: AccountId, path: &str, object: &Bytes) -> Result<Self> {
-        let sizes = sections(object).map_err(|e| e.context(path))?;
-        let cipher = cipher(keys, account, path, &object[MAGIC.len()..MAGIC.len() + SALT_BYTES]);
-        let mut rest = object.slice(FIXED_BYTES + sizes.len() * SIZE_BYTES..);
+        let Head { epoch, salt, sizes, body } = Head::of(object).map_err(|e| e.context(path))?;
+        let cipher = cipher(keys.in_epoch(epoch).map_err(|e| e.context(path))?, account, path, salt);
+        let mut rest = object.slice_ref(body);
         let sections = sizes.iter().map(|size| rest.split_to(*size)).collect();
         Ok(SegmentReader { cipher, path: path.to_owned(), sections })
     }
@@ -248,7 +270,7 @@ mod tests {
         let sections: [&[u8]; 2] = [b"first", b"other"];
         let object = seal(&keys(), ACCOUNT, "p", &sections, &SeededRandom::new(2)).unwrap();
         let mut swapped = object.as_ref().to_vec();
-        let body = swapped.split_off(FIXED_BYTES + 2 * SIZE_BYTES);
+        let body = swapped.split_off(MAGIC.len() + SALT_BYTES + 1 + 2 * SIZE_BYTES);
         let (first, second) = body.split_at(body.len() / 2);
         swapped.extend_from_slice(second);
         swapped.extend_from_slice(first);

@@ -41,7 +41,7 @@ pub fn wipe_scratch() {
     compress::wipe();
 }
 
-pub use keys::{AccountKeys, Keyring, PublicKey, RootKey};
+pub use keys::{AccountKeys, EarlierKeys, Epoch, Keyring, PublicKey, RootKey, RootKeyWatch};
 pub use local::local_store_owner;
 pub use metrics::StoreMetrics;
 pub use remote::{Addressing, Azure, Credentials, Gcs, Patience, Refusal, S3};

@@ -214,7 +214,7 @@ impl Slot {
         let (mut id, mut salt) = (SlotId([0; 8]), [0; 32]);
         random.fill(&mut id.0);
         random.fill(&mut salt);
-        let (public, sealed) = (PublicKey([0; 32]), [0; SEALED_BYTES]);
+        let (public, sealed) = (PublicKey::NONE, [0; SEALED_BYTES]);
         Slot { id, kind, salt, params, public, sealed, label: None, created: None }
     }
 
