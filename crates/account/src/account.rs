@@ -470,7 +470,7 @@ impl Account {
         }
         let encoded = reader.structure().await?;
         let structure = Arc::new(Structure::decode(&encoded)?);
-        cache.put(message.object, structure.clone(), encoded.len() * DECODED_FACTOR);
+        cache.put(self.id, message.object, structure.clone(), encoded.len() * DECODED_FACTOR);
         Ok(structure)
     }
 
@@ -489,7 +489,7 @@ impl Account {
                 None => {
                     let measured = Decoded::measure(&self.reader(message), found, layer.clone()).await?;
                     let decoded = Arc::new(measured);
-                    cache.put(key, decoded.clone(), decoded.memory());
+                    cache.put(self.id, key, decoded.clone(), decoded.memory());
                     decoded
                 }
             });

@@ -23,7 +23,7 @@ use sealpost_base::{
 use sealpost_journal::Journal;
 use sealpost_mime::Structure;
 use sealpost_vault::entry::LogKey;
-use sealpost_vault::{PublicKey, RootKey, Store};
+use sealpost_vault::{PublicKey, RootKey, RootKeyWatch, Store};
 use tokio::sync::broadcast;
 use tokio::time::timeout;
 
@@ -74,6 +74,8 @@ struct Shared {
     memory: AccountMemory,
     loaded: Mutex<HashMap<AccountId, Arc<Slot>>>,
     kept: Mutex<LoadedAccounts>,
+    /// Whose derived data may be in the caches, and whether anybody has the key.
+    cached: Mutex<HashMap<AccountId, RootKeyWatch>>,
     turns: Turns,
     cpu_gate: CpuGate,
     structures: Cache<Structure>,
@@ -183,6 +185,7 @@ impl Accounts {
             memory: AccountMemory::new(memory.accounts),
             loaded: Mutex::default(),
             kept: Mutex::default(),
+            cached: Mutex::default(),
             metrics: AccountMetrics::default(),
             keeps_all: AtomicBool::new(false),
             appended: broadcast::Sender::new(limits::APPENDED_QUEUE),
@@ -250,6 +253,7 @@ impl Accounts {
             }
         };
         drop(loaded);
+        lock(&self.0.cached).insert(id, root.watch());
         let before = lock(&self.0.kept).keep(account.clone(), self.0.clock.monotonic());
         drop(before);
         self.0.polls.somebody_listens();
@@ -467,6 +471,23 @@ impl Accounts {
     pub fn evict_idle(&self) {
         self.expire();
         self.forget_unloaded();
+        self.forget_derived();
+    }
+
+    /// Drops what was derived from the mail of accounts that nobody has the key of any more: no session, no login that is
+    /// remembered, and not the account itself, which was unloaded.
+    fn forget_derived(&self) {
+        let is_gone = |id: &AccountId, watch: &RootKeyWatch| watch.is_gone() && self.peek(*id).is_none();
+        let gone: Vec<_> = {
+            let mut cached = lock(&self.0.cached);
+            cached.extract_if(|id, watch| is_gone(id, watch)).map(|(id, _)| id).collect()
+        };
+        for id in gone {
+            self.0.structures.forget(id);
+            self.0.decoded.forget(id);
+            self.0.summaries.forget(id);
+            self.0.delivered.forget(id);
+        }
     }
 
     /// Unloads every account, or has whoever uses it last do so. Loaded accounts know these, so without that they stay in memory
@@ -475,6 +496,7 @@ impl Accounts {
         let kept = lock(&self.0.kept).clear();
         drop(kept);
         self.forget_unloaded();
+        self.forget_derived();
     }
 
     fn expire(&self) {

@@ -23,6 +23,7 @@ const PASSWORD: &str = "one and two";
 /// somebody looks; a slow machine takes longer.
 const LOOKS: usize = 240;
 const TEXT: &str = "a sentence that is nowhere else, zyzzyva-quokka";
+const SUBJECT: &str = "a subject that is nowhere else, axolotl-numbat";
 
 fn configuration(inspection: &str) -> String {
     format!(
@@ -60,9 +61,14 @@ fn root_key(dir: &Path) -> Vec<u8> {
 
 /// How often `bytes` are in what the process can write to.
 fn copies(server: &Server, bytes: &[u8]) -> usize {
+    copies_of(server, [bytes])[0]
+}
+
+/// The same of several, in one look.
+fn copies_of<const N: usize>(server: &Server, all: [&[u8]; N]) -> [usize; N] {
     let maps = std::fs::read_to_string(format!("/proc/{}/maps", server.id())).unwrap();
     let memory = File::open(format!("/proc/{}/mem", server.id())).unwrap();
-    let (finder, mut found, mut buffer) = (memmem::Finder::new(bytes), 0, Vec::new());
+    let (finders, mut found, mut buffer) = (all.map(memmem::Finder::new), [0; N], Vec::new());
     for line in maps.lines() {
         let (range, rest) = line.split_once(' ').unwrap();
         if !rest.starts_with("rw") {
@@ -73,7 +79,9 @@ fn copies(server: &Server, bytes: &[u8]) -> usize {
         buffer.resize((end - start) as usize, 0);
         // It may have been unmapped since.
         if memory.read_exact_at(&mut buffer, start).is_ok() {
-            found += finder.find_iter(&buffer).count();
+            for (finder, found) in finders.iter().zip(&mut found) {
+                *found += finder.find_iter(&buffer).count();
+            }
         }
     }
     found
@@ -90,7 +98,7 @@ fn a_key_is_in_memory_once_and_then_no_more() {
     let token = token.split_whitespace().find(|word| word.starts_with("sp_")).unwrap();
     let root = root_key(dir.path());
     let server = serve(dir.path(), "on");
-    let message = format!("From: you@example.org\r\nSubject: hello\r\n\r\n{TEXT}\r\n");
+    let message = format!("From: you@example.org\r\nSubject: {SUBJECT}\r\n\r\n{TEXT}\r\n");
     assert_eq!(server.connect("lmtp").lmtp(&[ACCOUNT], &message), [250]);
     assert_eq!(copies(&server, &root), 0, "whoever delivers has none");
     let mut sessions = [PASSWORD, token, PASSWORD].map(|secret| {
@@ -102,6 +110,9 @@ fn a_key_is_in_memory_once_and_then_no_more() {
     for session in &mut sessions {
         assert!(session.imap("FETCH 1 BODY[]").iter().any(|line| line == TEXT));
         session.imap("SEARCH TEXT zyzzyva");
+        let derived = session.imap("FETCH 1 (ENVELOPE PREVIEW)").join("");
+        assert!(derived.contains(SUBJECT) && derived.contains("zyzzyva"), "{derived}");
+        session.imap("SORT (SUBJECT) UTF-8 SUBJECT axolotl");
         session.imap("STORE 1 +FLAGS (\\Flagged)");
     }
     assert_eq!(copies(&server, &root), 1, "all sessions share it");
@@ -109,15 +120,16 @@ fn a_key_is_in_memory_once_and_then_no_more() {
         session.imap("LOGOUT");
     }
     drop(sessions);
-    let mut left = (1, 1);
+    assert_ne!(copies(&server, SUBJECT.as_bytes()), 0, "caches have it while the account is in use");
+    let mut left = [1; 3];
     for _ in 0..LOOKS {
-        if left == (0, 0) {
+        if left == [0; 3] {
             break;
         }
         std::thread::park_timeout(Duration::from_millis(500));
-        left = (copies(&server, &root), copies(&server, TEXT.as_bytes()));
+        left = copies_of(&server, [&root, TEXT.as_bytes(), SUBJECT.as_bytes()]);
     }
-    assert_eq!(left, (0, 0), "copies of the key and of the mail");
+    assert_eq!(left, [0; 3], "copies of the key, of the text, which the preview is, and of the subject");
     server.stop();
 }
 

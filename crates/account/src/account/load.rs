@@ -130,7 +130,7 @@ impl Account {
                 let said = read_entry(self.id, &entry);
                 let rows = self.state().rows_of(events_of(&said));
                 let events = self.change_state(rows, |state| apply(state, &entry, &said)).await;
-                keep_structures(&self.accounts, said);
+                keep_structures(&self.accounts, self.id, said);
                 match events {
                     None => self.damaged.store(true, Ordering::Relaxed),
                     Some(_) => self.head.saw(entry.tail().position),
@@ -326,7 +326,7 @@ impl Loading<'_> {
             let rows = self.state.rows_of(events_of(&said));
             let state = &mut self.state;
             let events = self.scale.accounts.cpu_gate().run(rows, || apply(state, &entry, &said)).await;
-            keep_structures(self.scale.accounts, said);
+            keep_structures(self.scale.accounts, id, said);
             self.damaged |= events.is_none();
             self.work.since_checkpoint += events.unwrap_or(1).max(1);
             if at.0 % WEIGH_ENTRIES == 0 {
@@ -447,7 +447,7 @@ fn read_entry(id: AccountId, entry: &Entry) -> Said {
 }
 
 /// Keeps structures that came with deliveries: they are asked for next.
-fn keep_structures(accounts: &Accounts, said: Said) {
+fn keep_structures(accounts: &Accounts, id: AccountId, said: Said) {
     let Said::Events(_, batch) = said else { return };
     for event in batch.events {
         if let Event::Delivered { message, structure: Some(sealed), .. } = event
@@ -455,7 +455,7 @@ fn keep_structures(accounts: &Accounts, said: Said) {
         {
             let sealed = Bytes::from(Vec::from(sealed));
             let bytes = sealed.len();
-            accounts.delivered().put(message.object, Arc::new(sealed), bytes);
+            accounts.delivered().put(id, message.object, Arc::new(sealed), bytes);
         }
     }
 }

@@ -88,7 +88,7 @@ impl Account {
         let (entry, turn) = make_entry(Content::Summaries, &self.reader(message), turns).await;
         let entry = entry.map(Arc::new);
         if let Ok(entry) = &entry {
-            cache.put(message.object, entry.clone(), entry.bytes());
+            cache.put(self.id(), message.object, entry.clone(), entry.bytes());
         }
         (entry, turn)
     }

@@ -52,7 +52,7 @@ impl Orders {
 
     pub(crate) fn keep(&self, key: Key, order: Order) {
         let bytes = order.bytes();
-        self.0.put(key, Arc::new(order), bytes);
+        self.0.put(key.account, key, Arc::new(order), bytes);
     }
 }
 
