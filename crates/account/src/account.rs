@@ -308,6 +308,16 @@ impl Account {
         self.root.same(root)
     }
 
+    /// Whether it was loaded with an earlier key of the account than `root`.
+    pub(crate) fn is_behind(&self, root: &RootKey) -> bool {
+        root.follows(&self.root)
+    }
+
+    /// Whether it was loaded with a later one.
+    pub(crate) fn is_ahead(&self, root: &RootKey) -> bool {
+        self.root.follows(root)
+    }
+
     /// Decides on a change and makes it, as one log entry. `decide` may run again on a newer state. No events: nothing
     /// is written.
     ///

@@ -243,8 +243,14 @@ impl Accounts {
                 }
                 account
             }
-            Some(_) => return Err(Error::denied("that key is not this account's")),
-            None => {
+            Some(account) if account.is_ahead(root) => {
+                return Err(Error::denied("the account has a newer key: log in again"));
+            }
+            Some(account) if !account.is_behind(root) => {
+                return Err(Error::denied("that key is not this account's"));
+            }
+            // Sessions that have the one that was loaded with the key before end soon.
+            _ => {
                 let head = self.head(id);
                 head.looks(self.0.clock.monotonic());
                 let account = Account::load(self.clone(), head, root).await?;
@@ -474,6 +480,15 @@ impl Accounts {
         self.forget_derived();
     }
 
+    /// Unloads every account, or has whoever uses it last do so. Loaded accounts know these, so without that they stay in memory
+    /// although nobody has either any more.
+    pub fn evict_all(&self) {
+        let kept = lock(&self.0.kept).clear();
+        drop(kept);
+        self.forget_unloaded();
+        self.forget_derived();
+    }
+
     /// Drops what was derived from the mail of accounts that nobody has the key of any more: no session, no login that is
     /// remembered, and not the account itself, which was unloaded.
     fn forget_derived(&self) {
@@ -488,15 +503,6 @@ impl Accounts {
             self.0.summaries.forget(id);
             self.0.delivered.forget(id);
         }
-    }
-
-    /// Unloads every account, or has whoever uses it last do so. Loaded accounts know these, so without that they stay in memory
-    /// although nobody has either any more.
-    pub fn evict_all(&self) {
-        let kept = lock(&self.0.kept).clear();
-        drop(kept);
-        self.forget_unloaded();
-        self.forget_derived();
     }
 
     fn expire(&self) {

@@ -377,3 +377,32 @@ fn the_server_key_is_replaced() {
     assert_eq!(home.check().1, 0);
     home.ok(&check_messages);
 }
+
+#[test]
+fn a_rekeyed_account_keeps_its_mail_and_its_secrets() {
+    let home = Home::with_account();
+    let token = home.ok(&["account", "token", "add", run::ACCOUNT, "phone", "--password-file", "password"]);
+    let token = token.split_whitespace().find(|word| word.starts_with("sp_")).unwrap();
+    let server = home.serve();
+    server.deliver(run::ACCOUNT, "Subject: before\r\n\r\none\r\n");
+    server.commands(&["SELECT INBOX", "FETCH 1 BODY[]", "CREATE Kept", "COPY 1 Kept"]);
+    for epoch in 2..4 {
+        let rekeyed = home.json(&["account", "rekey", run::ACCOUNT, "--password-file", "password"]);
+        assert_eq!((rekeyed.1, &rekeyed.0["epoch"]), (0, &epoch.into()));
+        server.deliver(run::ACCOUNT, "Subject: after\r\n\r\ntwo\r\n");
+        // The server has it loaded with the key before.
+        server.commands(&[
+            "SELECT INBOX",
+            &format!("FETCH {epoch} BODY[]"),
+            "STORE 1:* +FLAGS (\\Seen)",
+            "SELECT Kept",
+        ]);
+        assert!(server.logs_in(token));
+    }
+    server.stop();
+    let (found, status) = home.check();
+    assert_eq!(status, 0, "{found}");
+    assert_eq!(home.export("mbox", "mail.mbox").1, 0);
+    let wrong = home.file("wrong", "three and four").display().to_string();
+    assert_ne!(home.status(&["account", "rekey", run::ACCOUNT, "--password-file", &wrong]), 0);
+}

@@ -283,8 +283,8 @@ impl Authenticator {
             None => self.pretend(turn, secret).await?,
             Some(record) => {
                 let tag = self.remembered.tag(record, secret.bytes());
-                let id = record.id;
-                let opens = move |slot: &Slot| slot.open(id, secret.bytes()).map(|root| (root, slot.id()));
+                let open = record.opener();
+                let opens = move |slot: &Slot| open(slot, secret.bytes()).map(|root| (root, slot.id()));
                 let check = move || slots.iter().find_map(opens);
                 let opened = self.checks.run(turn, check).await.map_err(Denied::Unavailable)?;
                 let opened = opened.map(|(root, slot)| (self.keys.one(record.id, root), slot));
@@ -305,7 +305,7 @@ impl Authenticator {
     /// The login by a token, if that is one of the account.
     fn by_token(&self, record: &AccountRecord, secret: &[u8]) -> Option<Entered> {
         let slot = token_slot(&for_login(&record.slots, secret))?;
-        let root = self.keys.one(record.id, slot.open(record.id, secret)?);
+        let root = self.keys.one(record.id, record.opener()(slot, secret)?);
         Some(Entered { record: record.clone(), root, slot: slot.id() })
     }
 

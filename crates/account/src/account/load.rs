@@ -127,7 +127,7 @@ impl Account {
                 {
                     return self.reload(work).await;
                 }
-                let said = read_entry(self.id, &entry);
+                let said = read_entry(self.id, &self.keys, &entry)?;
                 let rows = self.state().rows_of(events_of(&said));
                 let events = self.change_state(rows, |state| apply(state, &entry, &said)).await;
                 keep_structures(&self.accounts, self.id, said);
@@ -322,7 +322,7 @@ impl Loading<'_> {
                     )));
                 }
             }
-            let said = read_entry(id, &entry);
+            let said = read_entry(id, self.keys, &entry)?;
             let rows = self.state.rows_of(events_of(&said));
             let state = &mut self.state;
             let events = self.scale.accounts.cpu_gate().run(rows, || apply(state, &entry, &said)).await;
@@ -433,17 +433,21 @@ enum Said {
     Nothing,
 }
 
-fn read_entry(id: AccountId, entry: &Entry) -> Said {
+/// What an entry says; `Denied` if the account has a newer key than these, under which it is sealed: that is no damage.
+fn read_entry(id: AccountId, keys: &AccountKeys, entry: &Entry) -> Result<Said> {
     let why = match &entry.content {
         Content::Plain(origin, plaintext) => match Batch::decode(plaintext) {
-            Ok(batch) => return Said::Events(*origin, batch),
+            Ok(batch) => return Ok(Said::Events(*origin, batch)),
             Err(e) => e.to_string(),
         },
-        Content::Renumbering(_) => return Said::Renumbering,
+        Content::Renumbering(_) => return Ok(Said::Renumbering),
+        Content::Sealed(_) if keys.are_outdated() => {
+            return Err(Error::denied("the account has a newer key: log in again"));
+        }
         Content::Sealed(why) => why.clone(),
     };
     tracing::error!(account = %id, position = %entry.position, why, "a log entry cannot be opened");
-    Said::Nothing
+    Ok(Said::Nothing)
 }
 
 /// Keeps structures that came with deliveries: they are asked for next.

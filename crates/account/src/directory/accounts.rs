@@ -7,7 +7,7 @@ use futures::StreamExt;
 use futures::stream::BoxStream;
 use sealpost_base::{AccountId, Error, Kind, Result, Timestamp, limits};
 use sealpost_vault::slot::{PasswordParams, Slot, SlotId, SlotKind};
-use sealpost_vault::{AccountKeys, RootKey};
+use sealpost_vault::{AccountKeys, EarlierKeys, Epoch, RootKey};
 use zeroize::Zeroizing;
 
 use super::{AccountName, AccountRecord, Directory, Role, Secret, TokenInfo, path};
@@ -67,6 +67,7 @@ impl Directory {
             removed: None,
             purged: false,
             suspended: None,
+            earlier: None,
             quota_messages: None,
             quota_mailboxes: None,
             quota_annotations: None,
@@ -220,8 +221,8 @@ impl Directory {
     /// `NotFound` if there is no such account, `Denied` if nothing opens with the secret.
     pub async fn unlock(&self, name: &AccountName, secret: Secret) -> Result<(AccountRecord, RootKey)> {
         let record = self.get(name).await?;
-        let (id, slots) = (record.id, record.slots.clone());
-        let root = blocking(move || slots.iter().find_map(|slot| slot.open(id, secret.bytes()))).await?;
+        let (open, slots) = (record.opener(), record.slots.clone());
+        let root = blocking(move || slots.iter().find_map(|slot| open(slot, secret.bytes()))).await?;
         match root {
             Some(root) => Ok((record, root)),
             None => Err(Error::denied(format!("wrong password for {name}"))),
@@ -236,6 +237,30 @@ impl Directory {
         let id = self.get(name).await?.id;
         let slot = self.password_slot(root, id, password).await?;
         self.replace(name, root, id, slot).await
+    }
+
+    /// Gives the account a new root key and a new key pair for deliveries, for what comes: with what was there before, and a password of
+    /// that time, nobody opens it. Passwords, tokens and the recovery code stay as they are; what was stored before stays readable by
+    /// its own keys. Returns the new key. Whoever uses the account with the one before has to log in again.
+    ///
+    /// # Errors
+    /// As [`Directory::set_password`]; `Limit` if that was done too often.
+    pub async fn rekey(&self, name: &AccountName, root: &RootKey) -> Result<RootKey> {
+        let next = root.next(&*self.random);
+        let next =
+            next.ok_or_else(|| Error::limit(format!("{name} was given {} keys already", Epoch::LAST.0)))?;
+        let id = self.get(name).await?.id;
+        let (public, earlier) =
+            (AccountKeys::derive(&next, id).public(), EarlierKeys::of(&next, id, &*self.random));
+        self.update(name, |record| {
+            owned(record, id, root)?;
+            let sealed = record.slots.iter().map(|slot| slot.reseal(&next, id, &*self.random));
+            record.slots = sealed.collect::<Result<_>>()?;
+            (record.public, record.earlier) = (public, earlier.clone());
+            Ok(())
+        })
+        .await?;
+        Ok(next)
     }
 
     /// Makes a recovery code, which replaces the one before, and returns it.

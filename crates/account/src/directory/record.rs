@@ -2,8 +2,8 @@
 
 use minicbor::{Decode, Encode};
 use sealpost_base::{AccountId, Timestamp};
-use sealpost_vault::PublicKey;
 use sealpost_vault::slot::{Slot, SlotId, SlotKind};
+use sealpost_vault::{EarlierKeys, Epoch, PublicKey, RootKey};
 
 use super::AccountName;
 
@@ -41,6 +41,9 @@ pub struct AccountRecord {
     /// Since when nobody may log in; its mail still arrives.
     #[n(9)]
     pub suspended: Option<Timestamp>,
+    /// The root keys of earlier epochs; `None` in the first one.
+    #[n(10)]
+    pub earlier: Option<EarlierKeys>,
     /// Messages it may hold; `None`: any number.
     #[n(20)]
     pub quota_messages: Option<u64>,
@@ -88,6 +91,24 @@ impl AccountRecord {
     /// Whether logins are let in: neither removed nor suspended.
     pub fn lets_in(&self) -> bool {
         self.is_active() && self.suspended.is_none()
+    }
+
+    /// The epoch of its root key.
+    pub fn epoch(&self) -> Epoch {
+        self.public.epoch()
+    }
+
+    /// Opens slots of this account, apart from the record: its root key with those of earlier epochs, if the secret opens the slot. As
+    /// [`Slot::open`] this may block for long.
+    pub fn opener(&self) -> impl Fn(&Slot, &[u8]) -> Option<RootKey> + Send + 'static {
+        let (id, earlier) = (self.id, self.earlier.clone());
+        move |slot, secret| {
+            let root = slot.open(id, secret)?;
+            match &earlier {
+                None => Some(root),
+                Some(earlier) => earlier.before(&root, id).ok(),
+            }
+        }
     }
 
     /// Its app passwords, oldest first.

@@ -10,6 +10,7 @@ mod passwd;
 mod purge;
 mod quota;
 mod recovery;
+mod rekey;
 mod repair;
 mod undelete;
 pub(super) mod unlock;
@@ -58,6 +59,8 @@ enum Command {
     Show(NameArgs),
     /// Change a password; mail, app passwords and the recovery code stay as they are
     Passwd(passwd::Args),
+    /// Make a new root key for future mail, so that old backups open no later mail
+    Rekey(rekey::Args),
     /// Show or change the quota of an account
     Quota(quota::Args),
     /// Suspend an account: logins fail and sessions end, but its mail still arrives
@@ -108,6 +111,7 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
         Command::List => list(global).await,
         Command::Show(args) => show(args, global).await,
         Command::Passwd(args) => passwd::run(args, global).await,
+        Command::Rekey(args) => rekey::run(args, global).await,
         Command::Quota(args) => quota::run(args, global).await,
         Command::Suspend(args) => suspend(args, global).await,
         Command::Resume(args) => resume(args, global).await,

@@ -17,6 +17,7 @@ use std::time::Duration;
 use futures::StreamExt;
 use sealpost_account::directory::{AccountName, AccountRecord, Directory};
 use sealpost_base::AccountId;
+use sealpost_vault::Epoch;
 use sealpost_vault::slot::SlotId;
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep, timeout_at};
@@ -77,12 +78,15 @@ struct Known {
     version: u64,
     /// Empty while the account is suspended, and once it is removed.
     slots: Vec<SlotId>,
+    /// Of the root key: who has an earlier one logs in again.
+    epoch: Epoch,
 }
 
 /// The right of a session to go on.
 pub struct Standing {
     id: AccountId,
     slot: SlotId,
+    epoch: Epoch,
     known: watch::Receiver<Known>,
 }
 
@@ -113,7 +117,7 @@ impl Standings {
             let accounts = Arc::downgrade(&self.accounts);
             tokio::spawn(watch(self.directory.clone(), accounts, self.accounts.look.clone()));
         }
-        Standing { id: record.id, slot, known }
+        Standing { id: record.id, slot, epoch: record.epoch(), known }
     }
 
     /// Whether somebody tells of changes from now on. When nobody does any more, all records are read: one may have changed
@@ -151,14 +155,14 @@ impl Standings {
 impl Standing {
     /// Whether the session may go on.
     pub fn holds(&self) -> bool {
-        self.known.borrow().admits(self.id, self.slot)
+        self.known.borrow().admits(self)
     }
 
     /// Waits until it may not. Cancel-safe.
     pub async fn lost(&self) {
         let mut known = self.known.clone();
         // The sender is there as long as receivers are. If it went nevertheless, the session would go on as before.
-        if known.wait_for(|known| !known.admits(self.id, self.slot)).await.is_err() {
+        if known.wait_for(|known| !known.admits(self)).await.is_err() {
             std::future::pending::<()>().await;
         }
     }
@@ -168,7 +172,7 @@ impl Known {
     fn of(record: &AccountRecord) -> Self {
         let slots =
             if record.lets_in() { record.slots.iter().map(|slot| slot.id()).collect() } else { Vec::new() };
-        Known { id: record.id, version: record.version, slots }
+        Known { id: record.id, version: record.version, slots, epoch: record.epoch() }
     }
 
     /// Takes over a newer record; whether it was newer.
@@ -180,8 +184,8 @@ impl Known {
         newer
     }
 
-    fn admits(&self, id: AccountId, slot: SlotId) -> bool {
-        self.id == id && self.slots.contains(&slot)
+    fn admits(&self, session: &Standing) -> bool {
+        self.id == session.id && self.epoch == session.epoch && self.slots.contains(&session.slot)
     }
 }
 

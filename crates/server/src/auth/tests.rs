@@ -381,6 +381,10 @@ async fn a_session_may_go_on_as_long_as_what_it_logged_in_with() {
     world.directory.revoke_token(&name, info.id).await.unwrap();
     tokio::time::timeout(standing::PERIOD * 2, by_token.lost()).await.unwrap();
     assert!(by_password.holds());
+    let next = world.directory.rekey(&name, &root).await.unwrap();
+    tokio::time::timeout(standing::PERIOD * 2, by_password.lost()).await.unwrap();
+    by_password = standing("new").await;
+    assert!(by_password.holds() && world.login("me@x", "new").await.unwrap().root.same(&next));
     world.directory.remove(&name).await.unwrap();
     tokio::time::timeout(standing::PERIOD * 2, by_password.lost()).await.unwrap();
     drop((by_password, by_token));

@@ -47,14 +47,14 @@ pub async fn unlock(
 /// # Errors
 /// If the check itself did not finish.
 pub async fn open(record: &AccountRecord, secret: Secret, accept: Accept) -> Result<Option<RootKey>> {
-    let (id, slots) = (record.id, record.slots.clone());
+    let (opens, slots) = (record.opener(), record.slots.clone());
     let of_kind = |slots: &[Slot], kind| slots.iter().filter(|s| s.kind() == kind).cloned().collect();
     let slots: Vec<Slot> = match accept {
         Accept::Login => for_login(&slots, secret.bytes()).into_iter().cloned().collect(),
         Accept::Password => of_kind(&slots, SlotKind::Password),
         Accept::Recovery => of_kind(&slots, SlotKind::Recovery),
     };
-    let check = move || slots.iter().find_map(|slot| slot.open(id, secret.bytes()));
+    let check = move || slots.iter().find_map(|slot| opens(slot, secret.bytes()));
     tokio::task::spawn_blocking(check).await.context("the password check did not finish")
 }
 

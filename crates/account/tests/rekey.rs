@@ -1,0 +1,190 @@
+//! A new root key for what comes: what was there stays readable, and what had the key before opens nothing more.
+
+use std::sync::Arc;
+
+use sealpost_account::directory::{AccountName, AccountRecord, Directory, NewAccount, Secret};
+use sealpost_account::{Account, Accounts, Delivery};
+use sealpost_base::{Budget, FakeClock, Kind, SeededRandom, Timestamp, UidValidity};
+use sealpost_vault::entry::{self, LogKey};
+use sealpost_vault::server_key::ServerKeys;
+use sealpost_vault::{AccountKeys, Epoch, RootKey, Store};
+
+struct Fixture {
+    store: Store,
+    key: ServerKeys,
+    clock: Arc<FakeClock>,
+    random: Arc<SeededRandom>,
+    directory: Directory,
+    name: AccountName,
+}
+
+impl Fixture {
+    async fn new() -> (Self, RootKey) {
+        let random = Arc::new(SeededRandom::new(5));
+        let (store, key) = (Store::memory(), ServerKeys::generate(&*random));
+        let clock = Arc::new(FakeClock::new(Timestamp(1_700_000_000_000)));
+        let directory = Directory::new(store.clone(), key.clone(), clock.clone(), random.clone());
+        let name = AccountName::parse("me@x").unwrap();
+        let (_, root) = directory.create(&name, NewAccount::with_password(secret("one"))).await.unwrap();
+        (Fixture { store, key, clock, random, directory, name }, root)
+    }
+
+    /// Those of another process.
+    fn accounts(&self) -> Accounts {
+        let (log, budget) = (LogKey::of(&self.key), Budget::new(64 << 20));
+        Accounts::new(self.store.clone(), log, self.clock.clone(), self.random.clone(), budget)
+    }
+
+    async fn record(&self) -> AccountRecord {
+        self.directory.get(&self.name).await.unwrap()
+    }
+
+    /// Delivers with the public key that the record has now.
+    async fn deliver(&self, accounts: &Accounts, subject: &str) {
+        let record = self.record().await;
+        let mut ingest = accounts.ingest(record.id).await.unwrap();
+        ingest.write(format!("Subject: {subject}\r\n\r\ntext of {subject}\r\n").as_bytes()).await.unwrap();
+        let stored = ingest.finish().await.unwrap();
+        accounts.deliver(record.id, &record.public, stored, Delivery::default()).await.unwrap();
+    }
+
+    async fn root(&self, password: &str) -> RootKey {
+        self.directory.unlock(&self.name, secret(password)).await.unwrap().1
+    }
+
+    async fn open(&self, root: &RootKey) -> Arc<Account> {
+        self.accounts().open(self.record().await.id, root).await.unwrap()
+    }
+}
+
+fn secret(text: &str) -> Secret {
+    Secret::new(text.as_bytes()).unwrap()
+}
+
+/// UIDVALIDITY of the inbox, and the UIDs and subjects there.
+async fn inbox(account: &Account) -> (UidValidity, Vec<(u32, String)>) {
+    let (validity, rows): (_, Vec<_>) = {
+        let state = account.state();
+        let inbox = state.inbox();
+        let rows = inbox.all_rows().map(|row| (row.uid.get(), state.message(row.message).unwrap()));
+        (inbox.uid_validity(), rows.collect())
+    };
+    let mut subjects = Vec::new();
+    for (uid, message) in rows {
+        let structure = account.structure(&message).await.unwrap();
+        subjects.push((uid, structure.envelope.subject.clone().unwrap()));
+    }
+    (validity, subjects)
+}
+
+#[tokio::test]
+async fn mail_of_every_epoch_stays_readable_under_its_uid() {
+    let (f, mut root) = Fixture::new().await;
+    let (token, phone) = f.directory.add_token(&f.name, &root, "phone").await.unwrap();
+    let recovery = f.directory.set_recovery(&f.name, &root).await.unwrap();
+    let accounts = f.accounts();
+    let mut expected = Vec::new();
+    let mut validity = None;
+    for epoch in 1..=4u32 {
+        let subject = format!("epoch {epoch}");
+        f.deliver(&accounts, &subject).await;
+        expected.push((epoch, subject));
+        let account = f.open(&root).await;
+        let found = inbox(&account).await;
+        assert_eq!((*validity.get_or_insert(found.0), &expected), (found.0, &found.1));
+        if epoch == 2 {
+            account.checkpoint().await.unwrap();
+        }
+        assert_eq!(f.record().await.epoch(), Epoch(epoch));
+        root = f.directory.rekey(&f.name, &root).await.unwrap();
+        for secret in ["one", &phone, &recovery] {
+            assert!(f.root(secret).await.same(&root), "every slot holds the new key");
+        }
+    }
+    // Read by the newest key alone, from a checkpoint of the second epoch and from one of the last.
+    let account = f.open(&f.root("one").await).await;
+    assert_eq!(inbox(&account).await.1, expected);
+    account.checkpoint().await.unwrap();
+    assert_eq!(inbox(&*f.open(&f.root(&phone).await).await).await.1, expected);
+    f.directory.revoke_token(&f.name, token.id).await.unwrap();
+    f.directory.set_password(&f.name, &root, secret("two")).await.unwrap();
+    assert!(f.root("two").await.same(&root));
+}
+
+/// The attack: a backup of the record and the password of that time, and everything that the store has now.
+#[tokio::test]
+async fn an_old_backup_and_password_open_no_later_mail() {
+    let (f, root) = Fixture::new().await;
+    let backup = f.record().await;
+    let accounts = f.accounts();
+    f.deliver(&accounts, "before").await;
+    f.directory.set_password(&f.name, &root, secret("two")).await.unwrap();
+    let next = f.directory.rekey(&f.name, &root).await.unwrap();
+    f.deliver(&accounts, "after").await;
+    let old = backup.opener()(&backup.slots[0], b"one").expect("the backup opens with its own password");
+    assert!(old.same(&root) && next.follows(&old));
+    let (id, old_keys) = (backup.id, AccountKeys::derive(&old, backup.id));
+    let entry = async |position: u64| {
+        let path = format!("acct/{id}/log/{position:016x}");
+        f.store.read(&path).await.unwrap()
+    };
+    let open = |keys: &AccountKeys, at: u64, object: &[u8]| {
+        entry::open(keys, id, sealpost_base::Position(at), object)
+    };
+    let (before, after) = (entry(1).await, entry(2).await);
+    assert!(open(&old_keys, 1, &before).is_ok());
+    assert_eq!(open(&old_keys, 2, &after).unwrap_err().kind(), Kind::Denied);
+    assert!(open(&AccountKeys::derive(&next, id), 2, &after).is_ok());
+    assert_eq!(f.accounts().open(id, &old).await.err().unwrap().kind(), Kind::Denied);
+    // Nor does what the record says of earlier keys lead forward.
+    let record = f.record().await;
+    assert!(record.earlier.as_ref().unwrap().before(&old, id).is_err());
+    assert!(record.slots.iter().all(|slot| slot.open(id, b"one").is_none()));
+}
+
+#[tokio::test]
+async fn a_node_with_the_key_before_takes_nothing_for_damage() {
+    let (f, root) = Fixture::new().await;
+    let (here, there) = (f.accounts(), f.accounts());
+    f.deliver(&here, "before").await;
+    let id = f.record().await.id;
+    let (session, other) = (here.open(id, &root).await.unwrap(), there.open(id, &root).await.unwrap());
+    let before = inbox(&session).await;
+    let next = f.directory.rekey(&f.name, &root).await.unwrap();
+    f.deliver(&here, "after").await;
+    for account in [&session, &other] {
+        assert_eq!(account.refresh().await.unwrap_err().kind(), Kind::Denied);
+        assert_eq!(inbox(account).await, before, "what was shown stays as it was");
+    }
+    // A login with the new key gets all of it, beside the session that has not ended yet.
+    for accounts in [&here, &there] {
+        let found = inbox(&*accounts.open(id, &next).await.unwrap()).await;
+        assert_eq!((found.0, found.1.len()), (before.0, 2));
+        assert_eq!(accounts.open(id, &root).await.err().unwrap().kind(), Kind::Denied);
+    }
+    // A delivery to the key before that was under way is read.
+    let mut ingest = here.ingest(id).await.unwrap();
+    ingest.write(b"Subject: late\r\n\r\n").await.unwrap();
+    let (stored, public) = (ingest.finish().await.unwrap(), AccountKeys::derive(&root, id).public());
+    here.deliver(id, &public, stored, Delivery::default()).await.unwrap();
+    let found = inbox(&*f.open(&next).await).await;
+    assert_eq!((found.0, found.1.len()), (before.0, 3));
+}
+
+#[tokio::test]
+async fn another_key_than_the_accounts_rekeys_nothing() {
+    let (f, root) = Fixture::new().await;
+    let foreign = RootKey::generate(&*f.random);
+    assert_eq!(f.directory.rekey(&f.name, &foreign).await.err().unwrap().kind(), Kind::Denied);
+    let next = f.directory.rekey(&f.name, &root).await.unwrap();
+    assert_eq!(
+        f.directory.rekey(&f.name, &root).await.err().unwrap().kind(),
+        Kind::Denied,
+        "it is the one before"
+    );
+    assert_eq!(
+        f.directory.set_password(&f.name, &root, secret("evil")).await.unwrap_err().kind(),
+        Kind::Denied
+    );
+    f.directory.set_password(&f.name, &next, secret("two")).await.unwrap();
+}
