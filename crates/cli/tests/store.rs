@@ -541,3 +541,27 @@ fn a_store_that_went_back_is_named_until_that_is_confirmed() {
     assert_eq!(deliver("three"), "250");
     assert_eq!(home.check().1, 0);
 }
+
+#[test]
+fn a_store_that_went_back_is_noticed_under_a_new_server_key() {
+    let home = Home::with_account();
+    let deliver = |subject: &str| {
+        let server = home.serve();
+        let (accepted, replies) = server.lmtp(run::ACCOUNT, &format!("Subject: {subject}\r\n\r\nx\r\n"));
+        server.stop();
+        accepted.unwrap_or(replies)[..3].to_owned()
+    };
+    assert_eq!((deliver("one"), deliver("two")), ("250".to_owned(), "250".to_owned()));
+    // What this node saw last is under the key of before, and nothing is seen between the two.
+    home.ok(&["server", "key", "rotate"]);
+    let last = paths(&home, "data", "acct/%/log/%").pop().unwrap();
+    assert_eq!(database(&home, "data").execute("DELETE FROM objects WHERE path = ?1", [&last]).unwrap(), 1);
+    let (found, status) = home.check();
+    assert!(status == 1 && found.to_string().contains("confirm-restore"), "{found}");
+    assert_eq!(deliver("three"), "451", "the sender tries again");
+    home.ok(&["server", "key", "rotate"]);
+    assert_eq!(deliver("three"), "451", "and again under a third key");
+    home.ok(&["store", "confirm-restore"]);
+    assert_eq!(deliver("three"), "250");
+    assert_eq!(home.check().1, 0);
+}
