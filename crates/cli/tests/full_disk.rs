@@ -65,7 +65,7 @@ fn on_a_full_disk() {
             server.stop();
         }
     }
-    assert_eq!(home.json(&["account", "list"]).1, 0);
+    drop(other);
     std::fs::remove_file(data.join("of-another-program")).unwrap();
     let (found, status) = home.json(&["check"]);
     assert_eq!(status, 0, "{found}");
