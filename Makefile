@@ -24,6 +24,9 @@ ARGS ?=
 # Of `make crash` and of the short run in `make test`.
 KILLS ?= 3000
 KILLS_SHORT ?= 200
+# Of `make crash-damage` and of the short run in `make test`.
+KILLS_DAMAGE ?= 500
+KILLS_DAMAGE_SHORT ?= 20
 # Of `make crash-archive`.
 KILLS_ARCHIVE ?= 300
 # Of `make crash-restore`; most runs wait for the server first.
@@ -83,6 +86,7 @@ test-interop: test-binaries
 .PHONY: test-crash
 test-crash: test-binaries
 	@"$(DEBUG)/sealpost-rig" crash --sealpost "$(DEBUG)/sealpost" --kills $(KILLS_SHORT)
+	@"$(DEBUG)/sealpost-rig" crash --sealpost "$(DEBUG)/sealpost" --damage --kills $(KILLS_DAMAGE_SHORT)
 
 .PHONY: test-crowd
 test-crowd: test-binaries
@@ -114,6 +118,10 @@ interop: ## Drive a release binary with clients that are not ours (ARGS="--stric
 .PHONY: crash
 crash: ## Kill a release binary under load, KILLS times (3000), and verify what it acknowledged (SEED=…)
 	@KILLS=$(KILLS) tests/crash/run.sh $(ARGS)
+
+.PHONY: crash-damage
+crash-damage: test-binaries ## Kill a server, flip bits and plant objects, KILLS_DAMAGE times (500); check, serve and repair (ARGS="--seed N")
+	@"$(DEBUG)/sealpost-rig" crash --sealpost "$(DEBUG)/sealpost" --damage --kills $(KILLS_DAMAGE) $(ARGS)
 
 .PHONY: crash-archive
 crash-archive: build ## Kill pulls of archives, KILLS_ARCHIVE times (300), and compare what is left of the copies (ARGS="--seed N")

@@ -11,6 +11,7 @@
 //!
 //! The load is seeded; the moment of the kill is not reproducible, so a failure keeps the directory.
 
+pub mod damage;
 mod model;
 mod verify;
 mod worker;

@@ -65,6 +65,9 @@ enum Command {
         /// Use Dovecot instead, all its processes killed: checks the harness itself.
         #[arg(long)]
         dovecot: bool,
+        /// Damage a copy after each kill: flip bits and plant objects, then check, serve and repair it.
+        #[arg(long, conflicts_with = "dovecot")]
+        damage: bool,
         /// How many kills.
         #[arg(long, default_value_t = 200)]
         kills: u32,
@@ -244,9 +247,10 @@ async fn run(command: Command) -> Result<()> {
             }
             write.map_or(Ok(()), |path| report.write_into(&path))
         }
-        Command::Crash { sealpost, dovecot, kills, seed, dir } => {
-            crash::main(target(sealpost, dovecot)?, kills, seed, dir).await
-        }
+        Command::Crash { sealpost, dovecot, damage, kills, seed, dir } => match target(sealpost, dovecot)? {
+            Target::Sealpost(sealpost) if damage => crash::damage::main(sealpost, kills, seed, dir).await,
+            target => crash::main(target, kills, seed, dir).await,
+        },
         Command::Huge { sealpost, dovecot, mib, limit_mib, dir } => {
             let (dir, _temporary) = directory(dir)?;
             huge::main(target(sealpost, dovecot)?, mib, limit_mib, &dir).await

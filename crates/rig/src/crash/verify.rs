@@ -184,7 +184,7 @@ fn uid(text: &str) -> Option<u32> {
 }
 
 /// The UID and the literal of a FETCH response with one literal, in whichever order.
-fn body(line: &[u8]) -> Option<(u32, &[u8])> {
+pub(super) fn body(line: &[u8]) -> Option<(u32, &[u8])> {
     let open = memchr::memchr(b'{', line)?;
     let close = open + memchr::memchr(b'}', &line[open..])?;
     let size: usize = std::str::from_utf8(&line[open + 1..close]).ok()?.parse().ok()?;
