@@ -250,8 +250,10 @@ impl Directory {
         let next =
             next.ok_or_else(|| Error::limit(format!("{name} was given {} keys already", Epoch::LAST.0)))?;
         let id = self.get(name).await?.id;
-        let (public, earlier) =
-            (AccountKeys::derive(&next, id).public(), EarlierKeys::of(&next, id, &*self.random));
+        let (public, earlier) = (
+            AccountKeys::derive(&next, id).public(),
+            EarlierKeys::of(&next, id, &*self.random).map(Box::new),
+        );
         self.update(name, |record| {
             owned(record, id, root)?;
             let sealed = record.slots.iter().map(|slot| slot.reseal(&next, id, &*self.random));

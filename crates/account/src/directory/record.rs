@@ -43,7 +43,7 @@ pub struct AccountRecord {
     pub suspended: Option<Timestamp>,
     /// The root keys of earlier epochs; `None` in the first one.
     #[n(10)]
-    pub earlier: Option<EarlierKeys>,
+    pub earlier: Option<Box<EarlierKeys>>,
     /// Messages it may hold; `None`: any number.
     #[n(20)]
     pub quota_messages: Option<u64>,
