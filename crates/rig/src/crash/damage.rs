@@ -27,6 +27,7 @@ use tokio::time::timeout;
 
 use super::ACCOUNTS;
 use super::model::content;
+use crate::imap::login;
 use crate::lmtp::{Lmtp, dotted};
 use crate::server::{self, PASSWORD, Sealpost, Server};
 use plant::{Objects, Planted};
@@ -144,7 +145,7 @@ impl Run {
             tasks.spawn(deliver(lmtp, client % ACCOUNTS.len(), ids, killed));
         }
         // What a session does leaves entries of its own, and segments.
-        let mut session = server.login(ACCOUNTS[0]).await?;
+        let mut session = login(&server, ACCOUNTS[0]).await?;
         session.ok("SELECT INBOX").await?;
         session.run("STORE 1:* +FLAGS.SILENT (\\Seen)").await?;
         session.run("SORT (SUBJECT) UTF-8 ALL").await?;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures::{StreamExt, TryStreamExt};
 use object_store::memory::InMemory;
 use sealpost_base::{FakeClock, Result, SeededRandom, Timestamp};
-use sealpost_vault::faulty::{Faulty, Plan};
+use sealpost_testkit::faulty::{Faulty, Plan};
 use sealpost_vault::record::open_record;
 use sealpost_vault::server_key::ServerKeys;
 use sealpost_vault::slot::Slot;
