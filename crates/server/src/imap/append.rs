@@ -14,41 +14,35 @@ use sealpost_base::{Uid, UidValidity};
 use sealpost_imap::types::{AppendHead, Code, SequenceSet};
 use sealpost_mailbox::append;
 
+use super::old_name;
+use super::own_entries::OwnEntries;
 use super::reply::{Outcome, Reply};
-use super::session::Session;
+use super::responses::Responses;
+use super::user::User;
+use crate::session_log::SessionLog;
+pub(super) use receive::receive;
 
-impl Session {
-    /// APPEND and REPLACE.
-    pub(super) async fn append(&mut self, head: AppendHead) -> Outcome {
-        let outcome = match head.replaces {
-            None => self.append_messages(&head).await,
-            Some(replaces) => self.replace(&head, replaces).await,
-        };
-        if outcome.is_err() {
-            // Nothing of what follows is wanted. Behind the command's end this does nothing.
-            self.connection.refuse_append();
-        }
-        outcome
-    }
-
-    async fn append_messages(&mut self, head: &AppendHead) -> Outcome {
-        self.account()?;
-        self.catch_up().await?;
-        self.refresh_quota().await?;
-        let place = self.place_for_messages(&head.mailbox).await?.require(Rights::INSERT)?;
-        let (messages, _memory) = self.receive(&place, 0).await?;
-        let parts = self.quota_parts()?;
-        let placing = append::place(parts.quota(), &place, messages, Usage::default());
-        let placed = self.await_with_progress(placing).await??;
-        self.own.extend(placed.alone.map(|at| (place.account.id(), at)));
-        self.log.count("appended", placed.uids.len() as u64);
-        self.tell_name_if_other(&head.mailbox);
-        self.warn_of_quota();
-        Ok(match append_uid(placed.uid_validity, &placed.uids) {
-            Some(code) => Reply::ok_with(code, "APPEND completed"),
-            None => Reply::ok("APPEND completed"),
-        })
-    }
+/// APPEND.
+pub(super) async fn append(
+    user: &mut User,
+    responses: &mut Responses,
+    own: &mut OwnEntries,
+    log: &mut SessionLog,
+    head: &AppendHead,
+) -> Outcome {
+    user.refresh_quota().await?;
+    let place = user.place_for_messages(&head.mailbox).await?.require(Rights::INSERT)?;
+    let (messages, _memory) = receive(user, responses, &place, 0).await?;
+    let placing = append::place(user.user_quota(), &place, messages, Usage::default());
+    let placed = responses.await_with_progress(placing).await??;
+    own.note_at(place.account.id(), placed.alone);
+    log.count("appended", placed.uids.len() as u64);
+    old_name::tell_name_if_other(user, responses, &head.mailbox);
+    user.warn_of_quota(responses);
+    Ok(match append_uid(placed.uid_validity, &placed.uids) {
+        Some(code) => Reply::ok_with(code, "APPEND completed"),
+        None => Reply::ok("APPEND completed"),
+    })
 }
 
 /// APPENDUID: as many UIDs as messages, in their order (RFC 4315 §3, RFC 3502).

@@ -9,14 +9,14 @@ use super::session::Session;
 impl Session {
     /// COMPRESS. Everything behind the CRLF of its OK is compressed (RFC 4978 §3).
     pub(super) async fn compress(&mut self, tag: &Tag, algorithm: &Atom) -> Result<(), End> {
-        if let Err(reply) = self.account() {
-            return self.complete(tag, reply);
+        if self.user.is_none() {
+            return self.complete(tag, Reply::bad("log in first"));
         }
         if *algorithm != *"DEFLATE" {
             return self.complete(tag, Reply::bad("only DEFLATE is known"));
         }
         // RFC 4978 §3: BAD, as it is no other layer that compresses.
-        if self.connection.is_deflated() {
+        if self.responses.connection.is_deflated() {
             let code = Atom::new("COMPRESSIONACTIVE").ok().map(|name| Code::Other(name, None));
             let text = "DEFLATE is active already".into();
             return self.complete(tag, Reply { status: Status::Bad, code, text });
@@ -31,6 +31,6 @@ impl Session {
         };
         self.log.count("compressed", 1);
         self.complete(tag, Reply::ok("DEFLATE active"))?;
-        self.connection.start_deflate(&self.ctx.compressions, compression).await
+        self.responses.connection.start_deflate(&self.ctx.compressions, compression).await
     }
 }

@@ -10,21 +10,19 @@ use sealpost_imap::types::{
     StoreModifier,
 };
 
-use super::session::Session;
+use super::responses::Responses;
 use super::view::View;
 
-impl Session {
-    /// Switches CONDSTORE on if that command does. A client that has a mailbox selected is told where it stands
-    /// (RFC 7162 §3.1).
-    pub(super) fn enable_condstore(&mut self, body: &CommandBody) {
-        if self.dialect.modseq() || !enables(body, self.view.is_some()) {
-            return;
-        }
-        self.dialect.condstore = true;
-        if let Some(view) = &self.view {
-            let code = Code::HighestModSeq(view.whole());
-            self.connection.out().status(None, Status::Ok, Some(&code), "highest mod-sequence");
-        }
+/// Switches CONDSTORE on if that command does. A client that has a mailbox selected is told where it stands
+/// (RFC 7162 §3.1).
+pub(super) fn enable(selected: Option<&View>, responses: &mut Responses, body: &CommandBody) {
+    if responses.dialect.modseq() || !enables(body, selected.is_some()) {
+        return;
+    }
+    responses.dialect.condstore = true;
+    if let Some(selected) = selected {
+        let code = Code::HighestModSeq(selected.whole());
+        responses.out().status(None, Status::Ok, Some(&code), "highest mod-sequence");
     }
 }
 

@@ -18,9 +18,11 @@ use sealpost_mailbox::memory::reserve;
 use sealpost_search::{Comparator, Match, Query};
 
 use super::connection::End;
-use super::reply::{Failure, Outcome, Reply};
-use super::search::numbered::NumberedScope;
-use super::session::Session;
+use super::reply::{Failure, Reply};
+use super::responses::Responses;
+use super::search::{self, numbered::NumberedScope};
+use super::sort;
+use super::view::View;
 use results::Results;
 use updates::Pairs;
 
@@ -66,178 +68,185 @@ pub(super) struct Wanted<'a> {
     pub(super) now: Timestamp,
 }
 
-impl Session {
-    /// Whether a search with UPDATE may have that tag: not twice (RFC 5267 §4.3).
-    ///
-    /// # Errors
-    /// `BAD` if another one has it.
-    pub(super) fn check_context(&self, correlator: &Correlator) -> Result<(), Reply> {
-        let contexts = &self.view()?.contexts;
-        if contexts.list.iter().any(|context| context.correlator.tag == correlator.tag) {
-            return Err(Reply::bad("the tag is in use by a search that is kept up to date"));
-        }
-        Ok(())
+/// Whether a search with UPDATE may have that tag: not twice (RFC 5267 §4.3).
+///
+/// # Errors
+/// `BAD` if another one has it.
+pub(super) fn check(selected: &View, correlator: &Correlator) -> Result<(), Reply> {
+    let contexts = &selected.contexts;
+    if contexts.list.iter().any(|context| context.correlator.tag == correlator.tag) {
+        return Err(Reply::bad("the tag is in use by a search that is kept up to date"));
     }
+    Ok(())
+}
 
-    /// From now on the client is told of changes to the result; if there is no room for that, it is told so
-    /// (RFC 5267 §4.3.1).
-    pub(super) fn keep_up_to_date(&mut self, wanted: Wanted<'_>) {
-        let Some(view) = &mut self.view else { return };
-        let contexts = &mut view.contexts;
-        let results = match wanted.comparators {
-            None => {
-                let mut uids: Vec<Uid> = wanted.found.iter().map(|found| found.uid).collect();
-                uids.sort_unstable();
-                Results::Set(uids.into_iter().collect())
+/// From now on the client is told of changes to the result; if there is no room for that, it is told so
+/// (RFC 5267 §4.3.1).
+pub(super) fn keep_up_to_date(selected: &mut View, responses: &mut Responses, wanted: Wanted<'_>) {
+    let contexts = &mut selected.contexts;
+    let results = match wanted.comparators {
+        None => {
+            let mut uids: Vec<Uid> = wanted.found.iter().map(|found| found.uid).collect();
+            uids.sort_unstable();
+            Results::Set(uids.into_iter().collect())
+        }
+        Some(comparators) => Results::Sorted { comparators, list: wanted.found.to_vec() },
+    };
+    if !contexts.have_room(&results) {
+        return no_update(responses, &wanted.correlator, "there are too many searches to be kept up to date");
+    }
+    if contexts.list.is_empty() {
+        contexts.position = wanted.position;
+    }
+    let Wanted { correlator, uid, query, now, .. } = wanted;
+    contexts.list.push(Context { correlator, uid, query, looked: now.seconds(), results });
+}
+
+/// CANCELUPDATE. Tags that are not in use are passed over: no updates come for them either way.
+pub(super) fn cancel_update(selected: &mut View, tags: &[AString]) -> Reply {
+    let named = |context: &Context| context.correlator.tag.as_ref().is_some_and(|tag| tags.contains(tag));
+    selected.contexts.list.retain(|context| !named(context));
+    Reply::ok("CANCELUPDATE completed")
+}
+
+fn no_update(responses: &mut Responses, correlator: &Correlator, text: &str) {
+    let code = correlator.tag.clone().map(Code::NoUpdate);
+    responses.out().status(None, Status::No, code.as_ref(), text);
+}
+
+/// Tells what goes because its messages do.
+pub(super) async fn report_gone(responses: &mut Responses, updates: Vec<Update>) -> Result<(), End> {
+    for update in updates {
+        for goes in update.goes {
+            let out = responses.out();
+            out.esearch_begin(&update.correlator, update.uid).space();
+            out.search_data(&sealpost_imap::types::SearchData::RemoveFrom(goes)).crlf();
+            responses.relieve().await?;
+        }
+    }
+    Ok(())
+}
+
+/// Brings the results up to date with messages that are new in the view and with what changed up to `position`.
+pub(super) async fn update(
+    ctx: &crate::Context,
+    selected: &mut View,
+    responses: &mut Responses,
+    arrived: &UidSet,
+    position: Position,
+) -> Result<(), End> {
+    if selected.contexts.list.is_empty() {
+        return Ok(());
+    }
+    let mut contexts = std::mem::take(&mut selected.contexts);
+    let changed = {
+        let state = selected.account().state();
+        let mailbox = selected.mailbox_in(&state).map_err(|_| End::MailboxGone)?;
+        let since = contexts.position;
+        let changed: UidSet = mailbox.changed_since(since).map(|row| row.uid).collect();
+        changed.intersection(selected.uids()).union(arrived)
+    };
+    let _room = reserve(&ctx.accounts, &[&changed]).await.map_err(|_| End::Crowded)?;
+    let mut kept = Vec::with_capacity(contexts.list.len());
+    for mut context in contexts.list {
+        match update_one(ctx, selected, responses, &mut context, &changed).await {
+            Ok(()) => kept.push(context),
+            Err(Failure::Reply(_)) => {
+                no_update(responses, &context.correlator, "the search cannot be kept up to date any longer");
             }
-            Some(comparators) => Results::Sorted { comparators, list: wanted.found.to_vec() },
-        };
-        if !contexts.have_room(&results) {
-            return self.no_update(&wanted.correlator, "there are too many searches to be kept up to date");
+            Err(Failure::End(end)) => return Err(end),
         }
-        if contexts.list.is_empty() {
-            contexts.position = wanted.position;
+    }
+    contexts.list = kept;
+    contexts.position = position;
+    selected.contexts = contexts;
+    Ok(())
+}
+
+async fn update_one(
+    ctx: &crate::Context,
+    selected: &View,
+    responses: &mut Responses,
+    context: &mut Context,
+    changed: &UidSet,
+) -> Result<(), Failure> {
+    let now = ctx.clock.now();
+    let uids = to_look_at(selected, context, changed, now.seconds())?;
+    if uids.is_empty() {
+        return Ok(());
+    }
+    let scope = NumberedScope::among(selected, uids);
+    let found = search::find(ctx, responses, &scope, &context.query, now).await?;
+    let matching: UidSet = found.iter().map(|found| found.uid).collect();
+    let goes = scope.mailbox().uids.difference(&matching);
+    let (goes, comes) = match &mut context.results {
+        Results::Set(set) => {
+            let (goes, comes) = (goes.intersection(set), matching.difference(set));
+            *set = set.difference(&goes).union(&comes);
+            (updates::unplaced(goes.iter()), updates::unplaced(comes.iter()))
         }
-        let Wanted { correlator, uid, query, now, .. } = wanted;
-        contexts.list.push(Context { correlator, uid, query, looked: now.seconds(), results });
-    }
-
-    /// CANCELUPDATE. Tags that are not in use are passed over: no updates come for them either way.
-    pub(super) fn cancel_update(&mut self, tags: &[AString]) -> Outcome {
-        self.view()?;
-        if let Some(view) = &mut self.view {
-            let named =
-                |context: &Context| context.correlator.tag.as_ref().is_some_and(|tag| tags.contains(tag));
-            view.contexts.list.retain(|context| !named(context));
-        }
-        Ok(Reply::ok("CANCELUPDATE completed"))
-    }
-
-    fn no_update(&mut self, correlator: &Correlator, text: &str) {
-        let code = correlator.tag.clone().map(Code::NoUpdate);
-        self.connection.out().status(None, Status::No, code.as_ref(), text);
-    }
-
-    /// Tells what goes because its messages do.
-    pub(super) async fn tell_gone(&mut self, updates: Vec<Update>) -> Result<(), End> {
-        for update in updates {
-            for goes in update.goes {
-                let out = self.connection.out();
-                out.esearch_begin(&update.correlator, update.uid).space();
-                out.search_data(&sealpost_imap::types::SearchData::RemoveFrom(goes)).crlf();
-                self.connection.relieve().await?;
+        Results::Sorted { comparators, list } => {
+            let removed = updates::removals(list, |uid| goes.contains(uid));
+            list.retain(|found| !goes.contains(found.uid));
+            let old: UidSet = results::uids(list);
+            let new = found.map(|mut found| {
+                found.retain(|found| !old.contains(found.uid));
+                found
+            });
+            if new.is_empty() {
+                (removed, Vec::new())
+            } else {
+                let whole = NumberedScope::selected(selected);
+                // Not many more than were searched for: what is kept has an end.
+                let all = new.map(|new| results::together(list, new));
+                let all = sort::sorted(ctx, responses, &whole, all, comparators).await?;
+                let (removed, comes) = results::placed(removed, list, &all, &old);
+                *list = all.into_list();
+                (removed, comes)
             }
         }
-        Ok(())
+    };
+    if context.results.are_too_long() {
+        return Err(Reply::no(Code::Limit, "the result is too long").into());
     }
+    report_update(selected, responses, context, goes, comes).await
+}
 
-    /// Brings the results up to date with messages that are new in the view and with what changed up to `position`.
-    pub(super) async fn update_contexts(&mut self, arrived: &UidSet, position: Position) -> Result<(), End> {
-        let Some(view) = self.view.as_mut().filter(|view| !view.contexts.list.is_empty()) else {
-            return Ok(());
-        };
-        let mut contexts = std::mem::take(&mut view.contexts);
-        let changed = {
-            let state = view.account().state();
-            let mailbox = view.mailbox_in(&state).map_err(|_| End::MailboxGone)?;
-            let since = contexts.position;
-            let changed: UidSet = mailbox.changed_since(since).map(|row| row.uid).collect();
-            changed.intersection(view.uids()).union(arrived)
-        };
-        let _room = reserve(&self.ctx.accounts, &[&changed]).await.map_err(|_| End::Crowded)?;
-        let mut kept = Vec::with_capacity(contexts.list.len());
-        for mut context in contexts.list {
-            match self.update(&mut context, &changed).await {
-                Ok(()) => kept.push(context),
-                Err(Failure::Reply(_)) => {
-                    self.no_update(&context.correlator, "the search cannot be kept up to date any longer");
-                }
-                Err(Failure::End(end)) => return Err(end),
-            }
-        }
-        contexts.list = kept;
-        contexts.position = position;
-        if let Some(view) = &mut self.view {
-            view.contexts = contexts;
-        }
-        Ok(())
+/// The messages that may have come to the result or gone from it.
+fn to_look_at(selected: &View, context: &mut Context, changed: &UidSet, now: i64) -> Result<UidSet, Failure> {
+    let state = selected.account().state();
+    let before = std::mem::replace(&mut context.looked, now);
+    let ages = context.query.ages();
+    if ages.is_empty() || now == before {
+        return Ok(changed.clone());
     }
+    let mailbox = selected.mailbox_in(&state).map_err(|_| End::MailboxGone)?;
+    let crossed = |received: i64| ages.iter().any(|age| (before - age..=now - age).contains(&received));
+    let crossed: UidSet = mailbox
+        .all_rows()
+        .filter(|row| state.message(row.message).is_some_and(|m| crossed(m.received.seconds())))
+        .map(|row| row.uid)
+        .collect();
+    Ok(changed.union(&crossed.intersection(selected.uids())))
+}
 
-    async fn update(&mut self, context: &mut Context, changed: &UidSet) -> Result<(), Failure> {
-        let now = self.ctx.clock.now();
-        let uids = self.to_look_at(context, changed, now.seconds())?;
-        if uids.is_empty() {
-            return Ok(());
-        }
-        let scope = NumberedScope::among(self.view()?, uids);
-        let found = self.find(&scope, &context.query, now).await?;
-        let matching: UidSet = found.iter().map(|found| found.uid).collect();
-        let goes = scope.mailbox().uids.difference(&matching);
-        let (goes, comes) = match &mut context.results {
-            Results::Set(set) => {
-                let (goes, comes) = (goes.intersection(set), matching.difference(set));
-                *set = set.difference(&goes).union(&comes);
-                (updates::unplaced(goes.iter()), updates::unplaced(comes.iter()))
-            }
-            Results::Sorted { comparators, list } => {
-                let removed = updates::removals(list, |uid| goes.contains(uid));
-                list.retain(|found| !goes.contains(found.uid));
-                let old: UidSet = results::uids(list);
-                let new = found.map(|mut found| {
-                    found.retain(|found| !old.contains(found.uid));
-                    found
-                });
-                if new.is_empty() {
-                    (removed, Vec::new())
-                } else {
-                    let whole = NumberedScope::selected(self.view()?);
-                    // Not many more than were searched for: what is kept has an end.
-                    let all = new.map(|new| results::together(list, new));
-                    let all = self.sorted(&whole, all, comparators).await?;
-                    let (removed, comes) = results::placed(removed, list, &all, &old);
-                    *list = all.into_list();
-                    (removed, comes)
-                }
-            }
-        };
-        if context.results.are_too_long() {
-            return Err(Reply::no(Code::Limit, "the result is too long").into());
-        }
-        self.tell_update(context, goes, comes).await
+async fn report_update(
+    selected: &View,
+    responses: &mut Responses,
+    context: &Context,
+    goes: Pairs,
+    comes: Pairs,
+) -> Result<(), Failure> {
+    use sealpost_imap::types::SearchData;
+    let number = |uid: Uid| if context.uid { Some(uid.get()) } else { selected.sequence(uid) };
+    let goes: Vec<_> = updates::responses(goes, number).map(SearchData::RemoveFrom).collect();
+    let comes: Vec<_> = updates::responses(comes, number).map(SearchData::AddTo).collect();
+    for data in goes.into_iter().chain(comes) {
+        let out = responses.out();
+        out.esearch_begin(&context.correlator, context.uid).space().search_data(&data).crlf();
+        responses.relieve().await?;
     }
-
-    /// The messages that may have come to the result or gone from it.
-    fn to_look_at(&self, context: &mut Context, changed: &UidSet, now: i64) -> Result<UidSet, Failure> {
-        let view = self.view()?;
-        let state = view.account().state();
-        let before = std::mem::replace(&mut context.looked, now);
-        let ages = context.query.ages();
-        if ages.is_empty() || now == before {
-            return Ok(changed.clone());
-        }
-        let mailbox = view.mailbox_in(&state).map_err(|_| End::MailboxGone)?;
-        let crossed = |received: i64| ages.iter().any(|age| (before - age..=now - age).contains(&received));
-        let crossed: UidSet = mailbox
-            .all_rows()
-            .filter(|row| state.message(row.message).is_some_and(|m| crossed(m.received.seconds())))
-            .map(|row| row.uid)
-            .collect();
-        Ok(changed.union(&crossed.intersection(view.uids())))
-    }
-
-    async fn tell_update(&mut self, context: &Context, goes: Pairs, comes: Pairs) -> Result<(), Failure> {
-        use sealpost_imap::types::SearchData;
-        let view = self.view()?;
-        let number = |uid: Uid| if context.uid { Some(uid.get()) } else { view.sequence(uid) };
-        let goes: Vec<_> = updates::responses(goes, number).map(SearchData::RemoveFrom).collect();
-        let comes: Vec<_> = updates::responses(comes, number).map(SearchData::AddTo).collect();
-        for data in goes.into_iter().chain(comes) {
-            let out = self.connection.out();
-            out.esearch_begin(&context.correlator, context.uid).space().search_data(&data).crlf();
-            self.connection.relieve().await?;
-        }
-        Ok(())
-    }
+    Ok(())
 }
 
 impl Contexts {

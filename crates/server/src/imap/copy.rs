@@ -11,85 +11,105 @@ use sealpost_mailbox::cross_account_copy::CrossAccountCopy;
 use sealpost_mailbox::resolve::ResolvedMailbox;
 
 use super::connection::End;
+use super::own_entries::OwnEntries;
 use super::reply::{Failure, Outcome, Reply};
-use super::session::Session;
+use super::responses::Responses;
 use super::targets;
+use super::user::User;
+use super::view::View;
 
-impl Session {
-    /// COPY.
-    pub(super) async fn copy(&mut self, uid: bool, set: &SequenceSet, to: &Mailbox) -> Outcome {
-        let targets = targets::resolve(self.view()?, set, uid)?;
-        self.refresh_quota().await?;
-        let placed = self.put(&targets, uid, to, Kind::Copy).await?;
-        self.warn_of_quota();
-        Ok(match placed {
-            Some(code) => Reply::ok_with(code, "COPY completed"),
-            None => Reply::ok("COPY completed, no messages"),
-        })
+/// What a COPY or MOVE asks for.
+pub(super) struct Asked {
+    pub(super) uid: bool,
+    pub(super) set: SequenceSet,
+    pub(super) to: Mailbox,
+}
+
+/// COPY.
+pub(super) async fn copy(
+    user: &mut User,
+    selected: &View,
+    responses: &mut Responses,
+    own: &mut OwnEntries,
+    asked: &Asked,
+) -> Outcome {
+    let targets = targets::resolve(selected, &asked.set, asked.uid)?;
+    user.refresh_quota().await?;
+    let placed = put(user, selected, responses, own, &targets, asked, Kind::Copy).await?;
+    user.warn_of_quota(responses);
+    Ok(match placed {
+        Some(code) => Reply::ok_with(code, "COPY completed"),
+        None => Reply::ok("COPY completed, no messages"),
+    })
+}
+
+/// MOVE. The expunges are told with everything else at the end of the command.
+pub(super) async fn move_messages(
+    user: &User,
+    selected: &View,
+    responses: &mut Responses,
+    own: &mut OwnEntries,
+    asked: &Asked,
+) -> Outcome {
+    let selected = selected.writable()?;
+    // RFC 6851 §4.2: what STORE, COPY and EXPUNGE need together.
+    selected.opened().check_may_take_out()?;
+    let targets = targets::resolve(selected, &asked.set, asked.uid)?;
+    let placed = put(user, selected, responses, own, &targets, asked, Kind::Move).await?;
+    let Some(code) = placed else { return Ok(Reply::ok("MOVE completed, no messages")) };
+    // RFC 6851 §4.3: before the expunges, so that the client knows where they went.
+    responses.out().status(None, Status::Ok, Some(&code), "moved");
+    Ok(Reply::ok("MOVE completed"))
+}
+
+/// Places `targets` where they shall go; COPYUID, or `None` if there was nothing to place. By number, all or none: one that
+/// another session has expunged refuses all (RFC 2180 §4.4.1).
+async fn put(
+    user: &User,
+    selected: &View,
+    responses: &mut Responses,
+    own: &mut OwnEntries,
+    targets: &UidSet,
+    asked: &Asked,
+    kind: Kind,
+) -> Result<Option<Code>, Failure> {
+    let source = selected.opened();
+    let to = user.place_for_messages(&asked.to).await?.require(Rights::INSERT)?;
+    let all = !asked.uid;
+    if Arc::ptr_eq(&source.account, &to.account) {
+        let copying = copy::within_log(user.user_quota(), &source, targets, all, &to, kind);
+        let copied = responses.await_with_progress(copying).await??;
+        own.note_at(source.account.id(), copied.as_ref().and_then(|copied| copied.entry));
+        return Ok(copied.as_ref().and_then(copy_uid));
     }
-
-    /// MOVE. The expunges are told with everything else at the end of the command.
-    pub(super) async fn move_messages(&mut self, uid: bool, set: &SequenceSet, to: &Mailbox) -> Outcome {
-        let view = self.writable()?;
-        // RFC 6851 §4.2: what STORE, COPY and EXPUNGE need together.
-        view.opened().check_may_take_out()?;
-        let targets = targets::resolve(view, set, uid)?;
-        let placed = self.put(&targets, uid, to, Kind::Move).await?;
-        let Some(code) = placed else { return Ok(Reply::ok("MOVE completed, no messages")) };
-        // RFC 6851 §4.3: before the expunges, so that the client knows where they went.
-        self.connection.out().status(None, Status::Ok, Some(&code), "moved");
-        Ok(Reply::ok("MOVE completed"))
+    match CrossAccountCopy::begin(user.user_quota(), source, targets, all, &to, kind).await? {
+        Some(copy) => put_between(user, responses, own, copy, (selected, &to)).await,
+        None => Ok(None),
     }
+}
 
-    /// Places `targets` in `to`; COPYUID, or `None` if there was nothing to place. By number, all or none: one that another
-    /// session has expunged refuses all (RFC 2180 §4.4.1).
-    async fn put(
-        &mut self,
-        targets: &UidSet,
-        uid: bool,
-        to: &Mailbox,
-        kind: Kind,
-    ) -> Result<Option<Code>, Failure> {
-        let source = self.view()?.opened();
-        let to = self.place_for_messages(to).await?.require(Rights::INSERT)?;
-        if !Arc::ptr_eq(&source.account, &to.account) {
-            return self.put_between(targets, uid, &to, kind).await;
+/// The same between logs.
+async fn put_between(
+    user: &User,
+    responses: &mut Responses,
+    own: &mut OwnEntries,
+    mut copy: CrossAccountCopy,
+    (selected, to): (&View, &ResolvedMailbox),
+) -> Result<Option<Code>, Failure> {
+    loop {
+        if responses.connection.is_stopping() {
+            return Err(End::Shutdown.into());
         }
-        let parts = self.quota_parts()?;
-        let copying = copy::within_log(parts.quota(), &source, targets, !uid, &to, kind);
-        let copied = self.await_with_progress(copying).await??;
-        let entry = copied.as_ref().and_then(|copied| copied.entry);
-        self.own.extend(entry.map(|at| (source.account.id(), at)));
-        Ok(copied.as_ref().and_then(copy_uid))
-    }
-
-    /// The same between logs.
-    async fn put_between(
-        &mut self,
-        targets: &UidSet,
-        uid: bool,
-        to: &ResolvedMailbox,
-        kind: Kind,
-    ) -> Result<Option<Code>, Failure> {
-        let (source, parts) = (self.view()?.opened(), self.quota_parts()?);
-        let (from_log, to_log, accounts) = (source.account.id(), to.account.id(), self.ctx.accounts.clone());
-        let copy = CrossAccountCopy::begin(parts.quota(), source, targets, !uid, to, kind).await?;
-        let Some(mut copy) = copy else { return Ok(None) };
-        loop {
-            if self.connection.is_stopping() {
-                return Err(End::Shutdown.into());
-            }
-            self.report_progress(copy.sealed(), copy.len()).await?;
-            if !self.await_with_progress(copy.seal_next(&accounts)).await?? {
-                break;
-            }
+        responses.report_progress(copy.sealed(), copy.len()).await?;
+        if !responses.await_with_progress(copy.seal_next(user.accounts())).await?? {
+            break;
         }
-        let placed = self.await_with_progress(copy.place(parts.quota())).await??;
-        self.own.extend(placed.copied.entry.map(|at| (to_log, at)));
-        let expunged = self.await_with_progress(placed.expunge()).await??;
-        self.own.extend(expunged.map(|at| (from_log, at)));
-        Ok(copy_uid(&placed.copied))
     }
+    let placed = responses.await_with_progress(copy.place(user.user_quota())).await??;
+    own.note_at(to.account.id(), placed.copied.entry);
+    let expunged = responses.await_with_progress(placed.expunge()).await??;
+    own.note_at(selected.account().id(), expunged);
+    Ok(copy_uid(&placed.copied))
 }
 
 /// COPYUID: both sets ascending, so that the n-th of one is the n-th of the other (RFC 4315 §3).

@@ -6,34 +6,38 @@ use sealpost_base::Error;
 use sealpost_imap::types::SequenceSet;
 use sealpost_mailbox::opened::expunge_deleted;
 
+use super::own_entries::OwnEntries;
 use super::reply::{Outcome, Reply};
-use super::session::Session;
+use super::responses::Responses;
 use super::targets;
+use super::tell;
+use super::view::View;
 
-impl Session {
-    /// EXPUNGE: every message that is `\Deleted`; of these with `uids` only those.
-    pub(super) async fn expunge(&mut self, uids: Option<&SequenceSet>) -> Outcome {
-        let view = self.writable()?;
-        let among = uids.map(|set| targets::by_uid(view, set));
-        let rows = match &among {
-            Some(among) => view.rows_to_expunge().min(among.len()),
-            None => view.rows_to_expunge(),
-        };
-        let committed = self
-            .change_selected(rows, |view, state| {
-                if !view.rights(state).contains(Rights::EXPUNGE) {
-                    return Err(Error::denied("you do not have the right to expunge messages"));
-                }
-                let mailbox = view.mailbox_in(state).ok();
-                let events = mailbox.map(|mailbox| expunge_deleted(state, mailbox, among.as_ref()));
-                Ok((events.unwrap_or_default(), ()))
-            })
-            .await?;
-        if let (true, Some(view)) = (self.dialect.qresync() && !committed.applied.is_empty(), &mut self.view)
-        {
-            // RFC 7162 §3.2.7, §3.2.9
-            view.owe_modseq();
+/// EXPUNGE: every message that is `\Deleted`; of these with `uids` only those.
+pub(super) async fn expunge(
+    selected: &mut View,
+    responses: &mut Responses,
+    own: &mut OwnEntries,
+    uids: Option<&SequenceSet>,
+) -> Outcome {
+    let view = selected.writable()?;
+    let among = uids.map(|set| targets::by_uid(view, set));
+    let rows = match &among {
+        Some(among) => view.rows_to_expunge().min(among.len()),
+        None => view.rows_to_expunge(),
+    };
+    let committed = tell::change_selected(selected, responses, own, rows, |view, state| {
+        if !view.rights(state).contains(Rights::EXPUNGE) {
+            return Err(Error::denied("you do not have the right to expunge messages"));
         }
-        Ok(Reply::ok("EXPUNGE completed"))
+        let mailbox = view.mailbox_in(state).ok();
+        let events = mailbox.map(|mailbox| expunge_deleted(state, mailbox, among.as_ref()));
+        Ok((events.unwrap_or_default(), ()))
+    })
+    .await?;
+    if responses.dialect.qresync() && !committed.applied.is_empty() {
+        // RFC 7162 §3.2.7, §3.2.9
+        selected.owe_modseq();
     }
+    Ok(Reply::ok("EXPUNGE completed"))
 }

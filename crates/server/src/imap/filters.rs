@@ -13,9 +13,10 @@ use sealpost_imap::parse;
 use sealpost_imap::types::{Atom, Code, Entry, Search, SearchKey};
 
 use super::reply::Reply;
+use super::responses::Responses;
 use super::search::charset::Charset;
-use super::session::Session;
 use super::uid_only;
+use super::user::User;
 use crate::settings::Settings;
 
 /// Where the values are (RFC 5466 §3.1): those of the user, which come first, and those that the operator made for all.
@@ -60,43 +61,38 @@ pub(super) fn shared_entries(settings: &Settings) -> impl Iterator<Item = &str> 
     settings.filters.iter().map(|search| search.entry.as_str())
 }
 
-impl Session {
-    /// The search with what is stored in the place of FILTER keys.
-    ///
-    /// # Errors
-    /// `NO [UNDEFINED-FILTER]`; `BAD [BADCHARSET]` if the strings of the command are not UTF-8 as those of filters are
-    /// (RFC 5466 §3.1).
-    pub(super) fn with_filters(&self, search: Search) -> Result<Search, Reply> {
-        if !search.keys.iter().any(|key| key.any(&|key| matches!(key, SearchKey::Filter(_)))) {
-            return Ok(search);
-        }
-        if !Charset::is_utf8(search.charset.as_ref()) {
-            let code = Code::BadCharset(Vec::new());
-            return Err(Reply {
-                code: Some(code),
-                ..Reply::bad("stored searches are UTF-8; search in that")
-            });
-        }
-        let mut keys = Vec::with_capacity(search.keys.len());
-        let mut substitution = Substitution { session: self, keys: 0, path: Vec::new() };
-        for key in search.keys {
-            keys.push(substitution.key(key, 0)?);
-        }
-        if self.dialect.uid_only() && uid_only::searches_numbers(&keys) {
-            return Err(uid_only::uid_required());
-        }
-        Ok(Search { keys, ..search })
+/// The search with what is stored in the place of FILTER keys.
+///
+/// # Errors
+/// `NO [UNDEFINED-FILTER]`; `BAD [BADCHARSET]` if the strings of the command are not UTF-8 as those of filters are
+/// (RFC 5466 §3.1).
+pub(super) fn with_filters(user: &User, responses: &Responses, search: Search) -> Result<Search, Reply> {
+    if !search.keys.iter().any(|key| key.any(&|key| matches!(key, SearchKey::Filter(_)))) {
+        return Ok(search);
     }
+    if !Charset::is_utf8(search.charset.as_ref()) {
+        let code = Code::BadCharset(Vec::new());
+        return Err(Reply { code: Some(code), ..Reply::bad("stored searches are UTF-8; search in that") });
+    }
+    let mut keys = Vec::with_capacity(search.keys.len());
+    let mut substitution = Substitution { user, keys: 0, path: Vec::new() };
+    for key in search.keys {
+        keys.push(substitution.key(key, 0)?);
+    }
+    if responses.dialect.uid_only() && uid_only::searches_numbers(&keys) {
+        return Err(uid_only::uid_required());
+    }
+    Ok(Search { keys, ..search })
+}
 
-    /// The keys that are stored under that name, if they are a full and correct search.
-    fn filter(&self, name: &Atom) -> Option<Vec<SearchKey>> {
-        let account = self.account().ok()?;
-        let entry = |top| Entry::new(&format!("{top}{}", name.as_str())).ok();
-        let state = account.state();
-        let value = metadata::value(&state, Holder::Server, entry(PRIVATE)?.as_str())
-            .or_else(|| shared(&self.ctx.settings, entry(SHARED)?.as_str()))?;
-        parse::search_keys(value).ok()
-    }
+/// The keys that are stored under that name, if they are a full and correct search.
+fn stored(user: &User, name: &Atom) -> Option<Vec<SearchKey>> {
+    let account = user.account();
+    let entry = |top| Entry::new(&format!("{top}{}", name.as_str())).ok();
+    let state = account.state();
+    let value = metadata::value(&state, Holder::Server, entry(PRIVATE)?.as_str())
+        .or_else(|| shared(&user.env.settings, entry(SHARED)?.as_str()))?;
+    parse::search_keys(value).ok()
 }
 
 /// Whether the value of an entry of the server may be stored: a stored search has to be one (RFC 5466 §3.2).
@@ -119,7 +115,7 @@ pub(super) fn check(entry: &Entry, value: Option<&[u8]>) -> Result<(), Reply> {
 
 /// Putting stored searches in their places.
 struct Substitution<'a> {
-    session: &'a Session,
+    user: &'a User,
     /// Keys so far.
     keys: usize,
     /// The filters that the key at hand is in.
@@ -152,7 +148,7 @@ impl Substitution<'_> {
     fn filter(&mut self, name: Atom, depth: usize) -> Result<SearchKey, Reply> {
         let circle = self.path.contains(&name) || self.path.len() == SUBSTITUTIONS;
         self.path.push(name);
-        let stored = if circle { None } else { self.path.last().and_then(|name| self.session.filter(name)) };
+        let stored = if circle { None } else { self.path.last().and_then(|name| stored(self.user, name)) };
         let Some(stored) = stored else { return Err(self.undefined()) };
         let keys = self.all(stored, depth + 1)?;
         self.path.pop();
@@ -162,7 +158,7 @@ impl Substitution<'_> {
     /// For the filter at hand (RFC 5466 §3.1): it is not there, or cannot be used.
     fn undefined(&self) -> Reply {
         match self.path.last() {
-            Some(name) if self.session.filter(name).is_some() => {
+            Some(name) if stored(self.user, name).is_some() => {
                 let text = "this stored search leads back to itself, or through too many others";
                 Reply::no(Code::UndefinedFilter(name.clone()), text)
             }

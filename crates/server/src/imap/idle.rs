@@ -11,22 +11,21 @@ use super::tell::Telling;
 impl Session {
     /// IDLE. Without a selected mailbox nothing is told but what NOTIFY asked for (RFC 5465 §4).
     pub(super) async fn idle(&mut self) -> Outcome {
-        self.account()?;
-        self.connection.out().continuation("idling");
-        self.connection.expect_line();
-        let deadline = self.connection.idle_deadline();
+        self.responses.connection.out().continuation("idling");
+        self.responses.connection.expect_line();
+        let deadline = self.responses.connection.idle_deadline();
         let mut keep_alive = KeepAlive::new(self.ctx.settings.timeouts.imap_keep_alive);
         loop {
             let watchers = self.watchers();
             self.tell(&Telling::everything()).await?;
-            if !self.connection.out().is_empty() {
+            if !self.responses.connection.out().is_empty() {
                 keep_alive.said();
             }
             let event = self.next_or_rung(deadline, watchers, Some(&mut keep_alive)).await?;
             let Some(event) = event else { continue };
             // Whoever cannot be told now is told with the next command.
             if let Err(error) = Box::pin(self.wake()).await {
-                tracing::warn!(user = %self.user, %error, "cannot report changes to a session yet");
+                tracing::warn!(user = self.user_name(), %error, "cannot report changes to a session yet");
             }
             match event {
                 Event::Line(line) if line.eq_ignore_ascii_case(b"DONE") => {

@@ -8,98 +8,112 @@ use sealpost_imap::types::{
     NamespaceEntry, Namespaces, Response, ReturnOption, SelectionOption,
 };
 
+use super::acl;
+use super::metadata;
 use super::reply::{Failure, Outcome, Reply};
-use super::session::Session;
+use super::responses::Responses;
+use super::status;
+use super::user::User;
 use lister::{Listed, Lister};
 
 const TOO_LONG: &str = "the patterns are too long";
 
-impl Session {
-    /// LIST.
-    pub(super) async fn list(&mut self, list: &List) -> Outcome {
-        if list.is_delimiter_request() {
-            // RFC 3501 §6.3.8: the delimiter, and the root of the reference, which here is always empty.
-            let root = Mailbox::new("").map_err(|_| Reply::bad("no root"))?;
-            let item = item(root, vec![MailboxAttribute::NoSelect], false);
-            self.connection.out().response(&Response::List(item));
+/// LIST.
+pub(super) async fn list(user: &User, responses: &mut Responses, list: &List) -> Outcome {
+    if list.is_delimiter_request() {
+        // RFC 3501 §6.3.8: the delimiter, and the root of the reference, which here is always empty.
+        let root = Mailbox::new("").map_err(|_| Reply::bad("no root"))?;
+        let item = item(root, vec![MailboxAttribute::NoSelect], false);
+        responses.out().response(&Response::List(item));
+        return Ok(Reply::ok("LIST completed"));
+    }
+    let extended = list.selection.is_some() || list.patterns.len() > 1 || !list.returns.is_empty();
+    let lister = Lister::new(list, extended || responses.dialect.rev2());
+    let mut lister = lister.ok_or_else(|| Reply::no(Code::Limit, TOO_LONG))?;
+    let links = user.links().await?;
+    lister.hide(links.hidden());
+    let account = user.account().clone();
+    loop {
+        let batch = lister.batch(&account.state());
+        for listed in batch.names {
+            tell_listed(user, responses, &listed, &list.returns).await?;
+        }
+        if !batch.more {
             return Ok(Reply::ok("LIST completed"));
         }
-        let extended = list.selection.is_some() || list.patterns.len() > 1 || !list.returns.is_empty();
-        let lister = Lister::new(list, extended || self.dialect.rev2());
-        let mut lister = lister.ok_or_else(|| Reply::no(Code::Limit, TOO_LONG))?;
-        let links = self.links().await?;
-        lister.hide(links.hidden());
-        let account = self.account()?.clone();
-        loop {
-            let batch = lister.batch(&account.state());
-            for listed in batch.names {
-                self.tell_listed(&listed, &list.returns).await?;
-            }
-            if !batch.more {
-                return Ok(Reply::ok("LIST completed"));
-            }
-            tokio::task::yield_now().await;
-        }
+        tokio::task::yield_now().await;
     }
+}
 
-    /// One name, and what else was asked for about it: only if it is a mailbox and selected itself (RFC 5819 §2).
-    async fn tell_listed(&mut self, listed: &Listed, returns: &[ReturnOption]) -> Result<(), Failure> {
-        let Ok(mailbox) = Mailbox::new(&listed.name) else { return Ok(()) };
-        let item = item(mailbox.clone(), listed.attributes.clone(), listed.child_info);
-        self.connection.out().response(&Response::List(item));
-        self.connection.relieve().await?;
-        if !listed.exists || !listed.selected {
-            return Ok(());
-        }
-        for option in returns {
-            match option {
-                ReturnOption::Status(items) => self.tell_status(&mailbox, items).await,
-                ReturnOption::Metadata(entries) => self.tell_listed_metadata(&mailbox, entries).await,
-                ReturnOption::MyRights => self.tell_rights_of(&mailbox).await,
-                ReturnOption::Subscribed | ReturnOption::Children | ReturnOption::SpecialUse => continue,
-            }
-            // RFC 5819 §2, RFC 9590 §3: a mailbox that is gone by now, or cannot be looked at, has none.
-            .or_else(|failure| match failure {
-                Failure::Reply(_) => Ok(()),
-                Failure::End(end) => Err(Failure::End(end)),
-            })?;
-            self.connection.relieve().await?;
-        }
-        Ok(())
+/// One name, and what else was asked for about it: only if it is a mailbox and selected itself (RFC 5819 §2).
+async fn tell_listed(
+    user: &User,
+    responses: &mut Responses,
+    listed: &Listed,
+    returns: &[ReturnOption],
+) -> Result<(), Failure> {
+    let Ok(mailbox) = Mailbox::new(&listed.name) else { return Ok(()) };
+    let item = item(mailbox.clone(), listed.attributes.clone(), listed.child_info);
+    responses.out().response(&Response::List(item));
+    responses.relieve().await?;
+    if !listed.exists || !listed.selected {
+        return Ok(());
     }
+    for option in returns {
+        match option {
+            ReturnOption::Status(items) => status::report_status(user, responses, &mailbox, items).await,
+            ReturnOption::Metadata(entries) => {
+                metadata::report_listed(user, responses, &mailbox, entries).await
+            }
+            ReturnOption::MyRights => acl::report_rights(user, responses, &mailbox).await,
+            ReturnOption::Subscribed | ReturnOption::Children | ReturnOption::SpecialUse => continue,
+        }
+        // RFC 5819 §2, RFC 9590 §3: a mailbox that is gone by now, or cannot be looked at, has none.
+        .or_else(|failure| match failure {
+            Failure::Reply(_) => Ok(()),
+            Failure::End(end) => Err(Failure::End(end)),
+        })?;
+        responses.relieve().await?;
+    }
+    Ok(())
+}
 
-    /// LSUB: subscribed names, whether or not they exist.
-    pub(super) async fn lsub(&mut self, reference: &Mailbox, pattern: &ListPattern) -> Outcome {
-        let lister = Lister::lsub(reference, pattern);
-        let mut lister = lister.ok_or_else(|| Reply::no(Code::Limit, TOO_LONG))?;
-        let account = self.account()?.clone();
-        loop {
-            let batch = lister.batch(&account.state());
-            for listed in batch.names {
-                if let Ok(mailbox) = Mailbox::new(&listed.name) {
-                    let item = item(mailbox, listed.attributes, false);
-                    self.connection.out().response(&Response::Lsub(item));
-                    self.connection.relieve().await?;
-                }
+/// LSUB: subscribed names, whether or not they exist.
+pub(super) async fn lsub(
+    user: &User,
+    responses: &mut Responses,
+    reference: &Mailbox,
+    pattern: &ListPattern,
+) -> Outcome {
+    let lister = Lister::lsub(reference, pattern);
+    let mut lister = lister.ok_or_else(|| Reply::no(Code::Limit, TOO_LONG))?;
+    let account = user.account().clone();
+    loop {
+        let batch = lister.batch(&account.state());
+        for listed in batch.names {
+            if let Ok(mailbox) = Mailbox::new(&listed.name) {
+                let item = item(mailbox, listed.attributes, false);
+                responses.out().response(&Response::Lsub(item));
+                responses.relieve().await?;
             }
-            if !batch.more {
-                return Ok(Reply::ok("LSUB completed"));
-            }
-            tokio::task::yield_now().await;
         }
+        if !batch.more {
+            return Ok(Reply::ok("LSUB completed"));
+        }
+        tokio::task::yield_now().await;
     }
+}
 
-    /// NAMESPACE: one's own mailboxes without a prefix, those that others share below one (RFC 2342 §5).
-    pub(super) fn namespace(&mut self) -> Reply {
-        let space = |prefix: &str| {
-            let entry = |prefix| NamespaceEntry { prefix, delimiter: Some(HIERARCHY_DELIMITER) };
-            Mailbox::new(prefix).map(entry).into_iter().collect()
-        };
-        let other = space(&format!("{OTHERS}{HIERARCHY_DELIMITER}"));
-        let spaces = Namespaces { personal: space(""), other, ..Namespaces::default() };
-        self.connection.out().response(&Response::Namespace(spaces));
-        Reply::ok("NAMESPACE completed")
-    }
+/// NAMESPACE: one's own mailboxes without a prefix, those that others share below one (RFC 2342 §5).
+pub(super) fn namespace(responses: &mut Responses) -> Reply {
+    let space = |prefix: &str| {
+        let entry = |prefix| NamespaceEntry { prefix, delimiter: Some(HIERARCHY_DELIMITER) };
+        Mailbox::new(prefix).map(entry).into_iter().collect()
+    };
+    let other = space(&format!("{OTHERS}{HIERARCHY_DELIMITER}"));
+    let spaces = Namespaces { personal: space(""), other, ..Namespaces::default() };
+    responses.out().response(&Response::Namespace(spaces));
+    Reply::ok("NAMESPACE completed")
 }
 
 fn item(mailbox: Mailbox, attributes: Vec<MailboxAttribute>, child_info: bool) -> ListItem {

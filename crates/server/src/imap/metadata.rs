@@ -18,9 +18,11 @@ use sealpost_mailbox::resolve::ResolvedMailbox;
 
 use super::filters;
 use super::reply::{Failure, Outcome, Reply};
-use super::session::Session;
 
-pub(super) use watch::Watch;
+use super::responses::Responses;
+use super::user::User;
+pub(super) use set::set_metadata;
+pub(super) use watch::{Watch, tell_metadata, watch_metadata};
 
 /// Bytes of names and values that are copied out of the state and written at once; one value may be added to it, for which memory
 /// is drawn if it is longer than that.
@@ -77,169 +79,165 @@ pub(crate) fn long_values(budget: &Budget) -> Budget {
     budget.share(budget.common() / SHARE)
 }
 
-impl Session {
-    /// GETMETADATA.
-    pub(super) async fn get_metadata(&mut self, get: &GetMetadata) -> Outcome {
-        let source = self.source(get.mailbox.as_ref()).await?;
-        let longest = self.tell_values(&source, &get.entries, get.depth, get.max_size).await?;
-        Ok(match longest {
-            // RFC 5464 §4.2.1
-            Some(octets) => Reply::ok_with(
-                Code::Metadata(MetadataCode::LongEntries(octets)),
-                "GETMETADATA completed, some values are too long",
-            ),
-            None => Reply::ok("GETMETADATA completed"),
-        })
-    }
+/// GETMETADATA.
+pub(super) async fn get_metadata(user: &User, responses: &mut Responses, get: &GetMetadata) -> Outcome {
+    let source = source(user, get.mailbox.as_ref()).await?;
+    let longest = tell_values(user, responses, &source, &get.entries, get.depth, get.max_size).await?;
+    Ok(match longest {
+        // RFC 5464 §4.2.1
+        Some(octets) => Reply::ok_with(
+            Code::Metadata(MetadataCode::LongEntries(octets)),
+            "GETMETADATA completed, some values are too long",
+        ),
+        None => Reply::ok("GETMETADATA completed"),
+    })
+}
 
-    /// `* METADATA` for a name that LIST returns (RFC 9590 §3); an entry without a value is NIL.
-    pub(super) async fn tell_listed_metadata(
-        &mut self,
-        mailbox: &Mailbox,
-        entries: &[Entry],
-    ) -> Result<(), Failure> {
-        let source = self.source(Some(mailbox)).await?;
-        self.tell_values(&source, entries, Depth::Zero, None).await?;
-        Ok(())
-    }
+/// `* METADATA` for a name that LIST returns (RFC 9590 §3); an entry without a value is NIL.
+pub(super) async fn report_listed(
+    user: &User,
+    responses: &mut Responses,
+    mailbox: &Mailbox,
+    entries: &[Entry],
+) -> Result<(), Failure> {
+    let source = source(user, Some(mailbox)).await?;
+    tell_values(user, responses, &source, entries, Depth::Zero, None).await?;
+    Ok(())
+}
 
-    /// Where to look; `None` is the server.
-    async fn source(&self, mailbox: Option<&Mailbox>) -> Result<Source, Failure> {
-        let account = self.account()?.clone();
-        let Some(name) = mailbox else {
-            let shelf = Shelf { account, holder: Holder::Server };
-            return Ok(Source { mailbox: None, private: shelf.clone(), shared: shelf, place: None });
-        };
-        let place = self.place(name).await?.require(Rights::LOOKUP)?;
-        // RFC 5464 §3.3: "l", and any of these.
-        let one_of =
-            Rights::READ.with(Rights::SEEN).with(Rights::WRITE).with(Rights::INSERT).with(Rights::POST);
-        if !place.rights.intersects(one_of) {
-            return Err(Reply::no(Code::NoPerm, "you do not have the right to see its metadata").into());
+/// Where to look; `None` is the server.
+async fn source(user: &User, mailbox: Option<&Mailbox>) -> Result<Source, Failure> {
+    let account = user.account().clone();
+    let Some(name) = mailbox else {
+        let shelf = Shelf { account, holder: Holder::Server };
+        return Ok(Source { mailbox: None, private: shelf.clone(), shared: shelf, place: None });
+    };
+    let place = user.place(name).await?.require(Rights::LOOKUP)?;
+    // RFC 5464 §3.3: "l", and any of these.
+    let one_of = Rights::READ.with(Rights::SEEN).with(Rights::WRITE).with(Rights::INSERT).with(Rights::POST);
+    if !place.rights.intersects(one_of) {
+        return Err(Reply::no(Code::NoPerm, "you do not have the right to see its metadata").into());
+    }
+    let own = ops::existing(&account.state(), name.as_str())?.id();
+    Ok(Source {
+        mailbox: Some(name.clone()),
+        private: Shelf { account, holder: Holder::Mailbox(own) },
+        shared: Shelf { account: place.account.clone(), holder: Holder::Mailbox(place.mailbox) },
+        place: Some(place),
+    })
+}
+
+/// Writes entries with their values, in bounded pieces; the longest value that was left out.
+async fn tell_values(
+    user: &User,
+    responses: &mut Responses,
+    source: &Source,
+    entries: &[Entry],
+    depth: Depth,
+    max_size: Option<u64>,
+) -> Result<Option<u64>, Failure> {
+    let mailbox = source.mailbox.as_ref();
+    let mut out = Outgoing { mailbox, max_size, longest: None, waiting: Vec::new(), bytes: 0, room: None };
+    for top in distinct(entries, depth) {
+        let shelf = source.shelf(top);
+        if out.room.is_none() && is_long(source, shelf, top.as_str()) {
+            write_entries(responses, &mut out, 0).await?;
+            out.room = Some(room_for_a_long_value(user, responses).await?);
         }
-        let own = ops::existing(&account.state(), name.as_str())?.id();
-        Ok(Source {
-            mailbox: Some(name.clone()),
-            private: Shelf { account, holder: Holder::Mailbox(own) },
-            shared: Shelf { account: place.account.clone(), holder: Holder::Mailbox(place.mailbox) },
-            place: Some(place),
-        })
-    }
-
-    /// Writes entries with their values, in bounded pieces; the longest value that was left out.
-    async fn tell_values(
-        &mut self,
-        source: &Source,
-        entries: &[Entry],
-        depth: Depth,
-        max_size: Option<u64>,
-    ) -> Result<Option<u64>, Failure> {
-        let mailbox = source.mailbox.as_ref();
-        let mut out =
-            Outgoing { mailbox, max_size, longest: None, waiting: Vec::new(), bytes: 0, room: None };
-        for top in distinct(entries, depth) {
-            let shelf = source.shelf(top);
-            if out.room.is_none() && self.is_long(source, shelf, top.as_str()) {
-                self.write_entries(&mut out, 0).await?;
-                out.room = Some(self.room_for_a_long_value().await?);
-            }
-            let value = self.value(source, shelf, top.as_str());
-            // What was asked for by its name alone is answered in any case.
-            if depth == Depth::Zero || value.is_some() {
-                out.add(top.clone(), value);
-                self.write_entries(&mut out, BATCH_BYTES).await?;
-            }
-            if depth == Depth::Zero {
-                continue;
-            }
-            for computed in self.computed_below(source, top, depth) {
-                let value = self.computed(source, computed.as_str());
-                out.add(computed, value);
-            }
-            let mut after = top.as_str().to_owned();
-            loop {
-                let next = out.collect(&shelf.account.state(), shelf.holder, top, depth, &after);
-                self.write_entries(&mut out, BATCH_BYTES).await?;
-                match next {
-                    Next::End => break,
-                    Next::Behind(name) => after = name,
-                    Next::Long => {
-                        self.write_entries(&mut out, 0).await?;
-                        out.room = Some(self.room_for_a_long_value().await?);
-                    }
+        let value = value(user, source, shelf, top.as_str());
+        // What was asked for by its name alone is answered in any case.
+        if depth == Depth::Zero || value.is_some() {
+            out.add(top.clone(), value);
+            write_entries(responses, &mut out, BATCH_BYTES).await?;
+        }
+        if depth == Depth::Zero {
+            continue;
+        }
+        for entry in computed_below(user, source, top, depth) {
+            let value = computed(user, source, entry.as_str());
+            out.add(entry, value);
+        }
+        let mut after = top.as_str().to_owned();
+        loop {
+            let next = out.collect(&shelf.account.state(), shelf.holder, top, depth, &after);
+            write_entries(responses, &mut out, BATCH_BYTES).await?;
+            match next {
+                Next::End => break,
+                Next::Behind(name) => after = name,
+                Next::Long => {
+                    write_entries(responses, &mut out, 0).await?;
+                    out.room = Some(room_for_a_long_value(user, responses).await?);
                 }
-                tokio::task::yield_now().await;
             }
-        }
-        self.write_entries(&mut out, 0).await?;
-        Ok(out.longest)
-    }
-
-    /// Writes what waits if it is more than `limit` bytes.
-    async fn write_entries(&mut self, out: &mut Outgoing<'_>, limit: usize) -> Result<(), Failure> {
-        if out.waiting.is_empty() || out.bytes < limit {
-            return Ok(());
-        }
-        out.bytes = 0;
-        let response =
-            Response::Metadata { mailbox: out.mailbox.cloned(), entries: std::mem::take(&mut out.waiting) };
-        self.connection.out().response(&response);
-        drop(response);
-        self.connection.relieve().await?;
-        out.room = None;
-        Ok(())
-    }
-
-    /// Memory for one value that is longer than what a connection may hold without asking. It is held until the client took it;
-    /// one that does not, while others wait for theirs, is cut off.
-    async fn room_for_a_long_value(&mut self) -> Result<Permit, Failure> {
-        let (room, accounts) = (self.ctx.long_values.acquire(LONG_VALUE_BYTES), self.ctx.accounts.clone());
-        let room = self.await_with_progress(unless_pressed(|| accounts.are_pressed(), room)).await?;
-        room.ok_or_else(|| {
-            Reply::no(Code::Unavailable, "not enough memory for long values; retry later").into()
-        })
-    }
-
-    fn is_long(&self, source: &Source, shelf: &Shelf, entry: &str) -> bool {
-        let state = shelf.account.state();
-        let stored = metadata::value(&state, shelf.holder, entry);
-        !is_computed(source, entry) && stored.is_some_and(|value| value.len() > BATCH_BYTES)
-    }
-
-    /// The value of an entry, stored or computed.
-    fn value(&self, source: &Source, shelf: &Shelf, entry: &str) -> Option<Vec<u8>> {
-        if is_computed(source, entry) {
-            return self.computed(source, entry);
-        }
-        metadata::value(&shelf.account.state(), shelf.holder, entry).map(<[u8]>::to_vec)
-    }
-
-    /// What is not stored but follows from something else.
-    fn computed(&self, source: &Source, entry: &str) -> Option<Vec<u8>> {
-        match (entry, source.private.holder) {
-            // RFC 6154 §4: "a space-separated list of special-use attributes", or NIL.
-            (metadata::SPECIAL_USE, Holder::Mailbox(id)) => {
-                let uses = source.private.account.state().any_mailbox(id)?.special_uses();
-                attributes(uses).map(String::into_bytes)
-            }
-            (ADMIN, Holder::Server) => self.ctx.settings.admin_uri().map(String::into_bytes),
-            (entry, Holder::Server) => filters::shared(&self.ctx.settings, entry).map(<[u8]>::to_vec),
-            _ => None,
+            tokio::task::yield_now().await;
         }
     }
+    write_entries(responses, &mut out, 0).await?;
+    Ok(out.longest)
+}
 
-    /// The computed entries below `top` that have a value.
-    fn computed_below(&self, source: &Source, top: &Entry, depth: Depth) -> Vec<Entry> {
-        let all =
-            [metadata::SPECIAL_USE, ADMIN].into_iter().chain(filters::shared_entries(&self.ctx.settings));
-        let below = all.filter(|&entry| {
-            is_computed(source, entry) && entry != top.as_str() && is_reached(entry, top.as_str(), depth)
-        });
-        below
-            .filter(|entry| self.computed(source, entry).is_some())
-            .filter_map(|e| Entry::new(e).ok())
-            .collect()
+/// Writes what waits if it is more than `limit` bytes.
+async fn write_entries(
+    responses: &mut Responses,
+    out: &mut Outgoing<'_>,
+    limit: usize,
+) -> Result<(), Failure> {
+    if out.waiting.is_empty() || out.bytes < limit {
+        return Ok(());
     }
+    out.bytes = 0;
+    let response =
+        Response::Metadata { mailbox: out.mailbox.cloned(), entries: std::mem::take(&mut out.waiting) };
+    responses.out().response(&response);
+    drop(response);
+    responses.relieve().await?;
+    out.room = None;
+    Ok(())
+}
+
+/// Memory for one value that is longer than what a connection may hold without asking. It is held until the client took it;
+/// one that does not, while others wait for theirs, is cut off.
+async fn room_for_a_long_value(user: &User, responses: &mut Responses) -> Result<Permit, Failure> {
+    let (room, accounts) = (user.env.long_values.acquire(LONG_VALUE_BYTES), user.accounts());
+    let room = responses.await_with_progress(unless_pressed(|| accounts.are_pressed(), room)).await?;
+    room.ok_or_else(|| Reply::no(Code::Unavailable, "not enough memory for long values; retry later").into())
+}
+
+fn is_long(source: &Source, shelf: &Shelf, entry: &str) -> bool {
+    let state = shelf.account.state();
+    let stored = metadata::value(&state, shelf.holder, entry);
+    !is_computed(source, entry) && stored.is_some_and(|value| value.len() > BATCH_BYTES)
+}
+
+/// The value of an entry, stored or computed.
+fn value(user: &User, source: &Source, shelf: &Shelf, entry: &str) -> Option<Vec<u8>> {
+    if is_computed(source, entry) {
+        return computed(user, source, entry);
+    }
+    metadata::value(&shelf.account.state(), shelf.holder, entry).map(<[u8]>::to_vec)
+}
+
+/// What is not stored but follows from something else.
+fn computed(user: &User, source: &Source, entry: &str) -> Option<Vec<u8>> {
+    match (entry, source.private.holder) {
+        // RFC 6154 §4: "a space-separated list of special-use attributes", or NIL.
+        (metadata::SPECIAL_USE, Holder::Mailbox(id)) => {
+            let uses = source.private.account.state().any_mailbox(id)?.special_uses();
+            attributes(uses).map(String::into_bytes)
+        }
+        (ADMIN, Holder::Server) => user.env.settings.admin_uri().map(String::into_bytes),
+        (entry, Holder::Server) => filters::shared(&user.env.settings, entry).map(<[u8]>::to_vec),
+        _ => None,
+    }
+}
+
+/// The computed entries below `top` that have a value.
+fn computed_below(user: &User, source: &Source, top: &Entry, depth: Depth) -> Vec<Entry> {
+    let all = [metadata::SPECIAL_USE, ADMIN].into_iter().chain(filters::shared_entries(&user.env.settings));
+    let below = all.filter(|&entry| {
+        is_computed(source, entry) && entry != top.as_str() && is_reached(entry, top.as_str(), depth)
+    });
+    below.filter(|entry| computed(user, source, entry).is_some()).filter_map(|e| Entry::new(e).ok()).collect()
 }
 
 impl Source {

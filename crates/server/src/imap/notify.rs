@@ -13,16 +13,19 @@ use sealpost_account::rights::Rights;
 use sealpost_account::share;
 use sealpost_account::{AccountState, Accounts, Bell, Reservation};
 use sealpost_base::{MailboxId, limits};
-use sealpost_imap::server::Event as Input;
 use sealpost_imap::types::{
     Atom, Code, Entry, HIERARCHY_DELIMITER, ListExtension, ListItem, Mailbox, MailboxAttribute, Notify,
     Response, Status, StatusItem,
 };
 
 use super::connection::End;
+use super::own_entries::OwnEntries;
 use super::reply::{Failure, Outcome, Reply};
-use super::session::Session;
-use super::tell::{Telling, is_own};
+use super::responses::Responses;
+use super::session::Subscriptions;
+use super::status;
+use super::user::User;
+use super::view::View;
 pub(super) use groups::Selected;
 use groups::{Groups, Wanted};
 use known::{Event, Known, Overflow};
@@ -41,6 +44,14 @@ pub(super) struct Watch {
     shares: Shares,
     /// Room for all of this, if it is much.
     charge: Option<Reservation>,
+}
+
+/// What a NOTIFY SET asks for.
+pub(super) struct Asked {
+    /// The client wants to know how things are now.
+    status: bool,
+    selected: Selected,
+    groups: Groups,
 }
 
 /// What is watched up to this size is part of what a connection takes anyway, in bytes.
@@ -75,199 +86,204 @@ impl Watch {
     }
 }
 
-impl Session {
-    /// NOTIFY. Whatever it says, what was known of the selected mailbox until now is told first: it is a NOOP too
-    /// (RFC 5465 §3.1).
-    pub(super) async fn notify(&mut self, notify: Notify) -> Outcome {
-        let Notify::Set { status, groups } = notify else {
-            self.watch = Some(Box::default());
-            return Ok(Reply::ok("NOTIFY completed"));
-        };
-        let Ok((selected, groups)) = groups::sort(groups) else {
-            return Err(Reply::no(other_code("BADEVENT", Some(EVENTS)), "an event is not known").into());
-        };
-        self.watch = None;
-        self.tell(&Telling::everything()).await?;
-        let account = self.account()?.clone();
-        let known = Known::new(&account.state(), &groups);
-        let Ok(known) = known else {
-            let text = format!("at most {} mailboxes can be watched", limits::NOTIFY_MAILBOXES);
-            return Err(Reply::no(other_code("NOTIFICATIONOVERFLOW", None), text).into());
-        };
-        let watched = known.mailboxes(&groups, self.selected_here());
-        let mut watch = Box::new(Watch { selected, groups, known, ..Watch::default() });
-        if watch.weigh(&self.ctx.accounts).is_err() {
-            let text = "not enough memory for so many mailboxes; retry with fewer";
-            return Err(Reply::no(other_code("NOTIFICATIONOVERFLOW", None), text).into());
-        }
-        self.watch = Some(watch);
-        if self.watch_shares().await.is_err() {
-            self.watch = None;
-            let text = format!("at most {} shared mailboxes can be watched", limits::NOTIFY_SHARES);
-            return Err(Reply::no(other_code("NOTIFICATIONOVERFLOW", None), text).into());
-        }
-        for name in self.watch.as_ref().map(|watch| watch.shares.no_access()).unwrap_or_default() {
-            self.tell_attributes(&name, vec![no_access()], None);
-        }
-        if status {
-            let viewed = self.view.as_ref().map(|view| view.account().id());
-            let shared = self.watch.as_ref().map(|watch| watch.shares.readable(viewed)).unwrap_or_default();
-            for (name, wanted) in watched.into_iter().chain(shared) {
-                if wanted.messages || wanted.flags {
-                    self.tell_status_of(&name, &first_items(wanted)).await?;
-                    self.connection.relieve().await?;
-                }
-            }
-        }
-        Ok(Reply::ok("NOTIFY completed"))
-    }
+/// What NOTIFY SET asks for; `None`: nothing.
+///
+/// # Errors
+/// `NO [BADEVENT]` for an event that is not known.
+pub(super) fn asked(notify: Notify) -> Result<Option<Asked>, Reply> {
+    let Notify::Set { status, groups } = notify else { return Ok(None) };
+    let Ok((selected, groups)) = groups::sort(groups) else {
+        return Err(Reply::no(other_code("BADEVENT", Some(EVENTS)), "an event is not known"));
+    };
+    Ok(Some(Asked { status, selected, groups }))
+}
 
-    /// The next input, telling meanwhile what happens if the client asked for that.
-    pub(super) async fn next_input(&mut self) -> Result<Input, End> {
-        if self.watch.is_none() {
-            return self.next_command().await;
-        }
-        let deadline = self.connection.idle_deadline();
-        loop {
-            let watchers = self.watchers();
-            // RFC 5465 §6.1.2: whoever counts messages is told of expunges when a command allows for it.
-            let delayed = self.watch.as_ref().is_some_and(|watch| watch.selected.delayed);
-            Box::pin(self.tell(&Telling { expunges: !delayed, ..Telling::default() })).await?;
-            self.tell_modseq_alone();
-            if let Some(event) = self.next_or_rung(deadline, watchers, None).await? {
-                return Ok(event);
+/// From now on the client is told what it asked for; first how things are, if it wants to know.
+pub(super) async fn subscribe(
+    user: &User,
+    viewed: Option<&View>,
+    subscriptions: &mut Subscriptions,
+    responses: &mut Responses,
+    Asked { status, selected, groups }: Asked,
+) -> Outcome {
+    let known = Known::new(&user.account().state(), &groups);
+    let overflow = |text: String| Failure::from(Reply::no(other_code("NOTIFICATIONOVERFLOW", None), text));
+    let Ok(known) = known else {
+        return Err(overflow(format!("at most {} mailboxes can be watched", limits::NOTIFY_MAILBOXES)));
+    };
+    let watched = known.mailboxes(&groups, selected_here(user, viewed));
+    let mut watch = Box::new(Watch { selected, groups, known, ..Watch::default() });
+    if watch.weigh(user.accounts()).is_err() {
+        return Err(overflow("not enough memory for so many mailboxes; retry with fewer".to_owned()));
+    }
+    let Watch { shares, groups, .. } = &mut *watch;
+    if shares.follow_links(user, groups).await.is_err() {
+        return Err(overflow(format!("at most {} shared mailboxes can be watched", limits::NOTIFY_SHARES)));
+    }
+    let (no_access_to, shared) =
+        (shares.no_access(), shares.readable(viewed.map(|view| view.account().id())));
+    subscriptions.notify = Some(watch);
+    for name in no_access_to {
+        report_attributes(responses, &name, vec![no_access()], None);
+    }
+    if status {
+        for (name, wanted) in watched.into_iter().chain(shared) {
+            if wanted.messages || wanted.flags {
+                report_status(user, responses, &name, &first_items(wanted)).await?;
+                responses.relieve().await?;
             }
         }
     }
+    Ok(Reply::ok("NOTIFY completed"))
+}
 
-    /// Tells what has changed outside of the selected mailbox, unless it was this client's own doing.
-    pub(super) async fn tell_others(&mut self) -> Result<(), End> {
-        let selected = self.selected_here();
-        let viewed = self.view.as_ref().map(|view| view.account().id());
-        let (Some(watch), Some(account)) = (&self.watch, self.account.clone()) else { return Ok(()) };
-        if !watch.groups.any() {
-            return Ok(());
+/// Tells what has changed outside of the selected mailbox, unless it was this client's own doing.
+pub(super) async fn report_others(
+    user: &User,
+    viewed: Option<&View>,
+    subscriptions: &mut Subscriptions,
+    responses: &mut Responses,
+    own: &OwnEntries,
+) -> Result<(), End> {
+    let Some(watch) = subscriptions.notify.as_mut().filter(|watch| watch.groups.any()) else { return Ok(()) };
+    match watch.changes(user, viewed, own).await {
+        Ok(events) => {
+            for event in events {
+                report_event(user, responses, event).await?;
+                responses.relieve().await?;
+            }
         }
-        let changed = account.state().position() != watch.known.position();
-        if changed && self.watch_shares().await.is_err() {
-            return self.overflow();
+        // The client asked for more than is kept for it: it is told, and nothing more (RFC 5465 §5.8).
+        Err(Overflow) => {
+            **watch = Watch::default();
+            let code = other_code("NOTIFICATIONOVERFLOW", None);
+            responses.out().status(None, Status::Ok, Some(&code), "too many mailboxes to be watched");
         }
-        let Some(watch) = &mut self.watch else { return Ok(()) };
-        let shared = watch.shares.update(&self.ctx.accounts, viewed, &self.own).await;
-        let events = {
+    }
+    Ok(())
+}
+
+impl Watch {
+    /// Brings what is known up to date; what has to be told for it.
+    async fn changes(
+        &mut self,
+        user: &User,
+        viewed: Option<&View>,
+        own: &OwnEntries,
+    ) -> Result<Vec<Event>, Overflow> {
+        let account = user.account();
+        if account.state().position() != self.known.position() {
+            self.shares.follow_links(user, &self.groups).await?;
+        }
+        let shared = self.shares.update(user.accounts(), viewed.map(|view| view.account().id()), own).await;
+        let events: Vec<Event> = {
             let state = account.state();
             // One entry since the client was told last: that of its own command.
-            let own = is_own(&self.own, account.id(), watch.known.position(), state.position());
-            let Watch { groups, known, .. } = &mut **watch;
-            let metadata = known.metadata(&state, groups);
-            let events = known.update(&state, groups, selected);
-            let all = events.and_then(|events| Ok(events.into_iter().chain(metadata?)));
-            let here = all.map(|all| if own { Vec::new() } else { all.collect() });
-            here.and_then(|here| Ok(here.into_iter().chain(shared?).collect()))
+            let own = own.is_all_since(account.id(), self.known.position(), state.position());
+            let metadata = self.known.metadata(&state, &self.groups);
+            let events = self.known.update(&state, &self.groups, selected_here(user, viewed))?;
+            let all = events.into_iter().chain(metadata?);
+            let here: Vec<Event> = if own { Vec::new() } else { all.collect() };
+            here.into_iter().chain(shared?).collect()
         };
-        let accounts = &self.ctx.accounts;
-        let events: Vec<Event> = match events.and_then(|events| watch.weigh(accounts).map(|()| events)) {
-            Ok(events) => events,
-            Err(Overflow) => return self.overflow(),
-        };
-        for event in events {
-            match event {
-                Event::Messages { mailbox, unseen } => {
-                    let mut items = vec![StatusItem::UidNext, StatusItem::Messages];
-                    items.extend(self.dialect.modseq().then_some(StatusItem::HighestModSeq));
-                    items.extend(unseen.then_some(StatusItem::Unseen));
-                    self.tell_status_of(&mailbox, &items).await?;
-                }
-                Event::Flags { mailbox, unseen, validity } => {
-                    let modseq = self.dialect.modseq();
-                    // RFC 5465 §5.1: without any of these there is nothing that could be said.
-                    if modseq || unseen || validity {
-                        let mut items = vec![StatusItem::UidValidity];
-                        items.extend(modseq.then_some(StatusItem::HighestModSeq));
-                        items.extend(unseen.then_some(StatusItem::Unseen));
-                        self.tell_status_of(&mailbox, &items).await?;
-                    }
-                }
-                Event::Metadata { mailbox, entries } => self.tell_entries(mailbox, entries),
-                Event::Access { mailbox, readable: true, .. } => self.tell_mailbox_name(&mailbox, None),
-                Event::Access { mailbox, listed, .. } => {
-                    // RFC 5465 §5.4: what may no longer be listed is gone for this client.
-                    let gone = (!listed).then_some(MailboxAttribute::NonExistent);
-                    self.tell_attributes(&mailbox, gone.into_iter().chain([no_access()]).collect(), None);
-                }
-                Event::Name(name) if self.may_list(&name).await => self.tell_mailbox_name(&name, None),
-                Event::Renamed { from, to } if self.may_list(&to).await => {
-                    self.tell_mailbox_name(&to, Some(&from));
-                }
-                Event::Name(_) | Event::Renamed { .. } => {}
+        self.weigh(user.accounts())?;
+        Ok(events)
+    }
+}
+
+async fn report_event(user: &User, responses: &mut Responses, event: Event) -> Result<(), End> {
+    let modseq = responses.dialect.modseq();
+    match event {
+        Event::Messages { mailbox, unseen } => {
+            let mut items = vec![StatusItem::UidNext, StatusItem::Messages];
+            items.extend(modseq.then_some(StatusItem::HighestModSeq));
+            items.extend(unseen.then_some(StatusItem::Unseen));
+            report_status(user, responses, &mailbox, &items).await?;
+        }
+        Event::Flags { mailbox, unseen, validity } => {
+            // RFC 5465 §5.1: without any of these there is nothing that could be said.
+            if modseq || unseen || validity {
+                let mut items = vec![StatusItem::UidValidity];
+                items.extend(modseq.then_some(StatusItem::HighestModSeq));
+                items.extend(unseen.then_some(StatusItem::Unseen));
+                report_status(user, responses, &mailbox, &items).await?;
             }
-            self.connection.relieve().await?;
         }
-        Ok(())
-    }
-
-    /// The client asked for more than is kept for it: it is told, and nothing more (RFC 5465 §5.8).
-    fn overflow(&mut self) -> Result<(), End> {
-        self.watch = Some(Box::default());
-        let code = other_code("NOTIFICATIONOVERFLOW", None);
-        self.connection.out().status(None, Status::Ok, Some(&code), "too many mailboxes to be watched");
-        Ok(())
-    }
-
-    /// The selected mailbox, if it is one of this account's.
-    fn selected_here(&self) -> Option<MailboxId> {
-        let (view, account) = (self.view.as_ref()?, self.account.as_ref()?);
-        (view.account().id() == account.id()).then(|| view.mailbox())
-    }
-
-    /// Whether LIST would show that name: that of another user's mailbox takes the right to know of it (RFC 5465 §5).
-    async fn may_list(&self, name: &str) -> bool {
-        let Some(account) = self.account.as_ref().filter(|_| share::is_of_others(name)) else { return true };
-        if account.state().mailbox_named(name).is_none() {
-            return true;
+        Event::Metadata { mailbox, entries } => report_entries(responses, mailbox, entries),
+        Event::Access { mailbox, readable: true, .. } => report_name(user, responses, &mailbox, None),
+        Event::Access { mailbox, listed, .. } => {
+            // RFC 5465 §5.4: what may no longer be listed is gone for this client.
+            let gone = (!listed).then_some(MailboxAttribute::NonExistent);
+            report_attributes(responses, &mailbox, gone.into_iter().chain([no_access()]).collect(), None);
         }
-        match Mailbox::new(name) {
-            Ok(name) => self.place(&name).await.is_ok_and(|place| place.rights.contains(Rights::LOOKUP)),
-            Err(_) => false,
+        Event::Name(name) if may_list(user, &name).await => report_name(user, responses, &name, None),
+        Event::Renamed { from, to } if may_list(user, &to).await => {
+            report_name(user, responses, &to, Some(&from));
         }
+        Event::Name(_) | Event::Renamed { .. } => {}
     }
+    Ok(())
+}
 
-    /// STATUS of a mailbox, if it is still there.
-    async fn tell_status_of(&mut self, name: &str, items: &[StatusItem]) -> Result<(), End> {
-        let Ok(name) = Mailbox::new(name) else { return Ok(()) };
-        match self.tell_status(&name, items).await {
-            Err(Failure::End(end)) => Err(end),
-            Ok(()) | Err(Failure::Reply(_)) => Ok(()),
-        }
-    }
+/// The selected mailbox, if it is one of this account's.
+fn selected_here(user: &User, viewed: Option<&View>) -> Option<MailboxId> {
+    viewed.filter(|view| view.account().id() == user.account().id()).map(View::mailbox)
+}
 
-    /// "Only the names of changed metadata entries" (RFC 5465 §5.6, §5.7).
-    fn tell_entries(&mut self, mailbox: Option<String>, entries: Vec<String>) {
-        let mailbox = match mailbox.map(|name| Mailbox::new(&name)) {
-            None => None,
-            Some(Ok(name)) => Some(name),
-            Some(Err(_)) => return,
-        };
-        let entries: Vec<Entry> = entries.iter().filter_map(|entry| Entry::new(entry).ok()).collect();
-        if !entries.is_empty() {
-            self.connection.out().response(&Response::MetadataChanged { mailbox, entries });
-        }
+/// Whether LIST would show that name: that of another user's mailbox takes the right to know of it (RFC 5465 §5).
+async fn may_list(user: &User, name: &str) -> bool {
+    if !share::is_of_others(name) || user.account().state().mailbox_named(name).is_none() {
+        return true;
     }
+    match Mailbox::new(name) {
+        Ok(name) => user.place(&name).await.is_ok_and(|place| place.rights.contains(Rights::LOOKUP)),
+        Err(_) => false,
+    }
+}
 
-    fn tell_mailbox_name(&mut self, name: &str, old_name: Option<&str>) {
-        if let Some(account) = &self.account {
-            let attributes = attributes(&account.state(), name);
-            self.tell_attributes(name, attributes, old_name);
-        }
+/// STATUS of a mailbox, if it is still there.
+async fn report_status(
+    user: &User,
+    responses: &mut Responses,
+    name: &str,
+    items: &[StatusItem],
+) -> Result<(), End> {
+    let Ok(name) = Mailbox::new(name) else { return Ok(()) };
+    match status::report_status(user, responses, &name, items).await {
+        Err(Failure::End(end)) => Err(end),
+        Ok(()) | Err(Failure::Reply(_)) => Ok(()),
     }
+}
 
-    fn tell_attributes(&mut self, name: &str, attributes: Vec<MailboxAttribute>, old_name: Option<&str>) {
-        let Ok(mailbox) = Mailbox::new(name) else { return };
-        let old_name = old_name.and_then(|name| Mailbox::new(name).ok());
-        let extended = old_name.map(ListExtension::OldName).into_iter().collect();
-        let item = ListItem { attributes, delimiter: Some(HIERARCHY_DELIMITER), mailbox, extended };
-        self.connection.out().response(&Response::List(item));
+/// "Only the names of changed metadata entries" (RFC 5465 §5.6, §5.7).
+fn report_entries(responses: &mut Responses, mailbox: Option<String>, entries: Vec<String>) {
+    let mailbox = match mailbox.map(|name| Mailbox::new(&name)) {
+        None => None,
+        Some(Ok(name)) => Some(name),
+        Some(Err(_)) => return,
+    };
+    let entries: Vec<Entry> = entries.iter().filter_map(|entry| Entry::new(entry).ok()).collect();
+    if !entries.is_empty() {
+        responses.out().response(&Response::MetadataChanged { mailbox, entries });
     }
+}
+
+fn report_name(user: &User, responses: &mut Responses, name: &str, old_name: Option<&str>) {
+    let attributes = attributes(&user.account().state(), name);
+    report_attributes(responses, name, attributes, old_name);
+}
+
+fn report_attributes(
+    responses: &mut Responses,
+    name: &str,
+    attributes: Vec<MailboxAttribute>,
+    old_name: Option<&str>,
+) {
+    let Ok(mailbox) = Mailbox::new(name) else { return };
+    let old_name = old_name.and_then(|name| Mailbox::new(name).ok());
+    let extended = old_name.map(ListExtension::OldName).into_iter().collect();
+    let item = ListItem { attributes, delimiter: Some(HIERARCHY_DELIMITER), mailbox, extended };
+    responses.out().response(&Response::List(item));
 }
 
 /// `\\NoAccess` (RFC 5465 §8).

@@ -8,10 +8,13 @@ use sealpost_imap::types::Secret;
 use zeroize::Zeroizing;
 
 use super::connection::End;
+use super::login;
 use super::reply::{Failure, Reply};
+use super::responses::Responses;
 use super::sasl::{self, Credentials};
-use super::session::Session;
 use crate::auth::{Denied, Entered};
+use crate::context::Context;
+use crate::session_log::SessionLog;
 
 /// Which of the two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,54 +46,60 @@ const STATUS_400: &str = "eyJzdGF0dXMiOiI0MDAiLCJzY2hlbWVzIjoiYmVhcmVyIiwic2NvcG
 /// Separates the parts of a message (RFC 7628 §3.1).
 const SEPARATOR: u8 = 1;
 
-impl Session {
-    /// The exchange. It fails in three steps: an error as a challenge, an empty answer, NO (RFC 7628 §3.2.3).
-    pub(super) async fn sasl_bearer(
-        &mut self,
-        kind: Kind,
-        initial: Option<Secret>,
-    ) -> Result<Entered, Failure> {
-        // RFC 7628 §3: TLS MUST be used.
-        if !self.connection.stream().is_some_and(|stream| stream.is_tls()) {
-            let name = initial.as_ref().and_then(|initial| name_in(kind, initial));
-            return Err(self.refused_in_clear(name.as_deref()).await.into());
-        }
-        let message = self.sasl_message(initial, "").await?;
-        let server_name = self.connection.stream().and_then(|stream| stream.server_name());
-        let read = match kind {
-            Kind::OAuthBearer => oauthbearer(&message, server_name),
-            Kind::XOAuth2 => xoauth2(&message),
-        };
-        let given = match read {
-            Ok(given) => given,
-            Err(Wrong::Syntax) => return Err(Reply::bad("not a message of that mechanism").into()),
-            Err(wrong) => {
-                let name = name_of(kind, &message).unwrap_or_default();
-                return Err(self.sasl_failed(&name, challenge(kind, wrong)).await);
-            }
-        };
-        let peer = self.connection.stream().and_then(|stream| stream.peer());
-        let checked = tokio::select! {
-            checked = self.ctx.auth.bearer(peer, &given.name, &given.secret) => checked,
-            () = self.ctx.shutdown.wait() => return Err(End::Shutdown.into()),
-        };
-        match checked {
-            Ok(entered) => Ok(entered),
-            Err(Denied::Credentials) => {
-                Err(self.sasl_failed(&given.name, challenge(kind, Wrong::NoToken)).await)
-            }
-            Err(denied) => Err(self.refused(&given.name, &denied).await.into()),
-        }
+/// The exchange. It fails in three steps: an error as a challenge, an empty answer, NO (RFC 7628 §3.2.3).
+pub(super) async fn sasl_bearer(
+    ctx: &Context,
+    responses: &mut Responses,
+    log: &mut SessionLog,
+    kind: Kind,
+    initial: Option<Secret>,
+) -> Result<Entered, Failure> {
+    // RFC 7628 §3: TLS MUST be used.
+    if !responses.connection.stream().is_some_and(|stream| stream.is_tls()) {
+        let name = initial.as_ref().and_then(|initial| name_in(kind, initial));
+        return Err(login::refused_in_clear(ctx, responses, log, name.as_deref()).await.into());
     }
-
-    /// Says why, waits for the client's empty answer (`AQ==`, nothing, or `*`: RFC 7628 §3.2.3, §4.3), and fails.
-    async fn sasl_failed(&mut self, name: &str, challenge: &str) -> Failure {
-        // It has failed, whether or not the client stays to hear it.
-        let reply = self.refused(name, &Denied::Credentials).await;
-        match self.sasl_line(challenge).await {
-            Ok(_) => reply.into(),
-            Err(failure) => failure,
+    let message = sasl::sasl_message(responses, initial, "").await?;
+    let server_name = responses.connection.stream().and_then(|stream| stream.server_name());
+    let read = match kind {
+        Kind::OAuthBearer => oauthbearer(&message, server_name),
+        Kind::XOAuth2 => xoauth2(&message),
+    };
+    let given = match read {
+        Ok(given) => given,
+        Err(Wrong::Syntax) => return Err(Reply::bad("not a message of that mechanism").into()),
+        Err(wrong) => {
+            let name = name_of(kind, &message).unwrap_or_default();
+            return Err(sasl_failed(ctx, responses, log, &name, challenge(kind, wrong)).await);
         }
+    };
+    let peer = responses.connection.stream().and_then(|stream| stream.peer());
+    let checked = tokio::select! {
+        checked = ctx.auth.bearer(peer, &given.name, &given.secret) => checked,
+        () = ctx.shutdown.wait() => return Err(End::Shutdown.into()),
+    };
+    match checked {
+        Ok(entered) => Ok(entered),
+        Err(Denied::Credentials) => {
+            Err(sasl_failed(ctx, responses, log, &given.name, challenge(kind, Wrong::NoToken)).await)
+        }
+        Err(denied) => Err(login::refused(ctx, responses, log, &given.name, &denied).await.into()),
+    }
+}
+
+/// Says why, waits for the client's empty answer (`AQ==`, nothing, or `*`: RFC 7628 §3.2.3, §4.3), and fails.
+async fn sasl_failed(
+    ctx: &Context,
+    responses: &mut Responses,
+    log: &mut SessionLog,
+    name: &str,
+    challenge: &str,
+) -> Failure {
+    // It has failed, whether or not the client stays to hear it.
+    let reply = login::refused(ctx, responses, log, name, &Denied::Credentials).await;
+    match sasl::sasl_line(responses, challenge).await {
+        Ok(_) => reply.into(),
+        Err(failure) => failure,
     }
 }
 

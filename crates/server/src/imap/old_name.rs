@@ -10,60 +10,58 @@ use sealpost_imap::types::{
 };
 
 use super::list::lister::attribute;
-use super::session::Session;
+use super::responses::Responses;
+use super::user::User;
 
-impl Session {
-    /// LIST for a mailbox that is there, with OLDNAME if it was written otherwise (RFC 9051 §6.3.2).
-    pub(super) fn tell_name(&mut self, written: &Mailbox) {
-        if let Some((item, name)) = self.named(written) {
-            let old = without_delimiter(written.given());
-            self.say(item, (old != name).then_some(old));
-        }
+/// LIST for a mailbox that is there, with OLDNAME if it was written otherwise (RFC 9051 §6.3.2).
+pub(super) fn tell_name(user: &User, responses: &mut Responses, written: &Mailbox) {
+    if let Some((item, name)) = named(user, written) {
+        let old = without_delimiter(written.given());
+        say(responses, item, (old != name).then_some(old));
     }
+}
 
-    /// The same, and nothing if it was written as it is, or the client does not know OLDNAME (RFC 9051 §6.3.4, §6.3.12).
-    pub(super) fn tell_name_if_other(&mut self, written: &Mailbox) {
-        if self.dialect.rev2() && is_other(written) {
-            self.tell_name(written);
-        }
+/// The same, and nothing if it was written as it is, or the client does not know OLDNAME (RFC 9051 §6.3.4, §6.3.12).
+pub(super) fn tell_name_if_other(user: &User, responses: &mut Responses, written: &Mailbox) {
+    if responses.dialect.rev2() && is_other(written) {
+        tell_name(user, responses, written);
     }
+}
 
-    /// A mailbox was renamed, and one of the names was written otherwise (RFC 9051 §6.3.6).
-    pub(super) fn tell_renamed(&mut self, from: &Mailbox, to: &Mailbox) {
-        if self.dialect.rev2()
-            && (is_other(from) || is_other(to))
-            && let Some((item, _)) = self.named(to)
-        {
-            self.say(item, Some(from.given()));
-        }
+/// A mailbox was renamed, and one of the names was written otherwise (RFC 9051 §6.3.6).
+pub(super) fn tell_renamed(user: &User, responses: &mut Responses, from: &Mailbox, to: &Mailbox) {
+    if responses.dialect.rev2()
+        && (is_other(from) || is_other(to))
+        && let Some((item, _)) = named(user, to)
+    {
+        say(responses, item, Some(from.given()));
     }
+}
 
-    /// A mailbox that was called so was deleted, and its name was written otherwise (RFC 9051 §6.3.5).
-    pub(super) fn tell_deleted(&mut self, written: &Mailbox, name: &str) {
-        if self.dialect.rev2()
-            && written.given() != name
-            && let Ok(mailbox) = Mailbox::new(name)
-        {
-            let item = item(mailbox, vec![MailboxAttribute::NonExistent]);
-            self.say(item, Some(written.given()));
-        }
+/// A mailbox that was called so was deleted, and its name was written otherwise (RFC 9051 §6.3.5).
+pub(super) fn tell_deleted(responses: &mut Responses, written: &Mailbox, name: &str) {
+    if responses.dialect.rev2()
+        && written.given() != name
+        && let Ok(mailbox) = Mailbox::new(name)
+    {
+        let item = item(mailbox, vec![MailboxAttribute::NonExistent]);
+        say(responses, item, Some(written.given()));
     }
+}
 
-    fn say(&mut self, mut item: ListItem, old: Option<&str>) {
-        // What was read as a name can be said as one.
-        let old = old.and_then(|old| Mailbox::new(old).ok());
-        item.extended.extend(old.map(ListExtension::OldName));
-        self.connection.out().response(&Response::List(item));
-    }
+fn say(responses: &mut Responses, mut item: ListItem, old: Option<&str>) {
+    // What was read as a name can be said as one.
+    let old = old.and_then(|old| Mailbox::new(old).ok());
+    item.extended.extend(old.map(ListExtension::OldName));
+    responses.out().response(&Response::List(item));
+}
 
-    /// The mailbox as LIST has it, and its name.
-    fn named(&self, written: &Mailbox) -> Option<(ListItem, String)> {
-        let account = self.account().ok()?;
-        let state = account.state();
-        let mailbox = ops::find(&state, without_delimiter(written.as_str()))?;
-        let encoded = Mailbox::new(mailbox.name()).ok()?;
-        Some((item(encoded, attributes(&state, mailbox)), mailbox.name().to_owned()))
-    }
+/// The mailbox as LIST has it, and its name.
+fn named(user: &User, written: &Mailbox) -> Option<(ListItem, String)> {
+    let state = user.account().state();
+    let mailbox = ops::find(&state, without_delimiter(written.as_str()))?;
+    let encoded = Mailbox::new(mailbox.name()).ok()?;
+    Some((item(encoded, attributes(&state, mailbox)), mailbox.name().to_owned()))
 }
 
 /// Whether the name is kept in another form than it was written in.

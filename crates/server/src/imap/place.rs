@@ -5,24 +5,24 @@ use std::sync::Arc;
 use sealpost_account::Account;
 use sealpost_base::Result;
 use sealpost_imap::types::Mailbox;
-use sealpost_mailbox::resolve::{LinkRights, ResolvedMailbox, User, is_missing};
+use sealpost_mailbox::resolve::{self, LinkRights, ResolvedMailbox, is_missing};
 
 use super::reply::{Failure, Reply};
-use super::session::Session;
+use super::user::User;
 
-impl Session {
+impl User {
     /// Where that name leads.
     ///
     /// # Errors
     /// `NO [NONEXISTENT]` if there is no such mailbox, `NO [CANNOT]` if it is only a level above others.
     pub(super) async fn place(&self, name: &Mailbox) -> Result<ResolvedMailbox, Failure> {
-        Ok(self.resolver()?.resolve(name.as_str()).await?)
+        Ok(self.resolver().resolve(name.as_str()).await?)
     }
 
-    /// As [`Session::place`], for a mailbox that messages are put into: creating one that does not exist
+    /// As [`User::place`], for a mailbox that messages are put into: creating one that does not exist
     /// helps (RFC 3501 §6.3.11, §6.4.7).
     pub(super) async fn place_for_messages(&self, name: &Mailbox) -> Result<ResolvedMailbox, Failure> {
-        match self.resolver()?.resolve(name.as_str()).await {
+        match self.resolver().resolve(name.as_str()).await {
             Err(error) if is_missing(&error) => Err(Reply::try_create().into()),
             other => Ok(other?),
         }
@@ -31,7 +31,7 @@ impl Session {
     /// Where that name leads for whoever has that account, with the rights of that user (RFC 4467 §7,
     /// URLFETCH).
     pub(super) async fn place_of(&self, account: &Arc<Account>, name: &Mailbox) -> Result<ResolvedMailbox> {
-        User { accounts: &self.ctx.accounts, account }.resolve_known(name.as_str()).await
+        resolve::User { accounts: self.accounts(), account }.resolve_known(name.as_str()).await
     }
 
     /// Looks at all shares that the account has links to.
@@ -39,14 +39,11 @@ impl Session {
     /// # Errors
     /// What the store says. A share that is damaged is listed, and says so when it is opened.
     pub(super) async fn links(&self) -> Result<LinkRights, Failure> {
-        Ok(self.resolver()?.links().await?)
+        Ok(self.resolver().links().await?)
     }
 
-    /// This session's user.
-    ///
-    /// # Errors
-    /// `BAD` before login.
-    pub(super) fn resolver(&self) -> Result<User<'_>, Reply> {
-        Ok(User { accounts: &self.ctx.accounts, account: self.account()? })
+    /// What follows this user's names.
+    pub(super) fn resolver(&self) -> resolve::User<'_> {
+        resolve::User { accounts: self.accounts(), account: self.account() }
     }
 }

@@ -1,18 +1,16 @@
 //! INPROGRESS (RFC 9585): a client that waits for a long command is told that it is still being worked on, and how far.
 //!
 //! Nothing is said during the first ten seconds, and then once in ten seconds (RFC 9585 §4 asks for restraint). Whatever
-//! waits within a command waits in [`Session::await_with_progress`], or in [`Progress::during`] if it borrows from the session;
-//! loops call [`Session::report_progress`]. Only between responses: never when one has begun.
+//! waits within a command waits in [`Responses::await_with_progress`]; loops call
+//! [`Responses::report_progress`]. Only between responses: never when one has begun.
 
 use std::pin::Pin;
 use std::time::Duration;
 
 use sealpost_imap::types::{Atom, Code, Status, Tag};
-use sealpost_search::Engine;
 use tokio::time::{Instant, timeout};
 
 use super::connection::{Connection, End};
-use super::session::Session;
 
 /// Between two of them, and before the first.
 pub(super) const INTERVAL: Duration = Duration::from_secs(10);
@@ -128,8 +126,8 @@ async fn beside<T>(
 
 /// A session's side of long work that others do for it: its client is told of the progress meanwhile.
 pub(super) struct Reporter<'a> {
-    connection: &'a mut Connection,
-    progress: &'a mut Progress,
+    pub(super) connection: &'a mut Connection,
+    pub(super) progress: &'a mut Progress,
 }
 
 impl sealpost_search::Progress for Reporter<'_> {
@@ -154,25 +152,6 @@ impl sealpost_search::Progress for Reporter<'_> {
     async fn yield_or_shutdown(&mut self) -> Result<(), End> {
         tokio::task::yield_now().await;
         if self.connection.is_stopping() { Err(End::Shutdown) } else { Ok(()) }
-    }
-}
-
-impl Session {
-    /// The search engine, and what tells this session's client how far it is.
-    pub(super) fn search_engine(&mut self) -> (&Engine, Reporter<'_>) {
-        let reporter = Reporter { connection: &mut self.connection, progress: &mut self.progress };
-        (&self.ctx.search, reporter)
-    }
-
-    /// `done` of `goal` steps of the command are behind us; tells the client if it is time.
-    pub(super) async fn report_progress(&mut self, done: usize, goal: usize) -> Result<(), End> {
-        self.progress.reach(done, goal);
-        self.progress.tell_if_due(&mut self.connection).await
-    }
-
-    /// Waits for `work`, and tells the client meanwhile.
-    pub(super) async fn await_with_progress<T>(&mut self, work: impl Future<Output = T>) -> Result<T, End> {
-        self.progress.during(&mut self.connection, work).await
     }
 }
 

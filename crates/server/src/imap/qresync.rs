@@ -10,7 +10,7 @@ use sealpost_imap::types::{FetchModifier, QResync, SelectParameter, SequenceMatc
 use sealpost_mailbox::changes::vanished_since;
 
 use super::reply::Reply;
-use super::session::Session;
+use super::responses::Responses;
 use super::view::View;
 
 /// What a client has to be told before it knows a mailbox again.
@@ -24,51 +24,49 @@ pub(super) struct Missed {
     pub(super) asked: UidSet,
 }
 
-impl Session {
-    /// What the parameters of SELECT ask for, CONDSTORE switched on if they say so.
-    ///
-    /// # Errors
-    /// `BAD` for QRESYNC that was not enabled (RFC 7162 §3.2.5).
-    pub(super) fn select_parameters<'a>(
-        &mut self,
-        parameters: &'a [SelectParameter],
-    ) -> Result<Option<&'a QResync>, Reply> {
-        let mut known = None;
-        for parameter in parameters {
-            match parameter {
-                SelectParameter::CondStore => {}
-                SelectParameter::QResync(_) if !self.dialect.qresync() => {
-                    return Err(Reply::bad("QRESYNC is not enabled"));
-                }
-                SelectParameter::QResync(qresync) => known = Some(qresync),
+/// What the parameters of SELECT ask for, CONDSTORE switched on if they say so.
+///
+/// # Errors
+/// `BAD` for QRESYNC that was not enabled (RFC 7162 §3.2.5).
+pub(super) fn select_parameters<'a>(
+    responses: &mut Responses,
+    parameters: &'a [SelectParameter],
+) -> Result<Option<&'a QResync>, Reply> {
+    let mut known = None;
+    for parameter in parameters {
+        match parameter {
+            SelectParameter::CondStore => {}
+            SelectParameter::QResync(_) if !responses.dialect.qresync() => {
+                return Err(Reply::bad("QRESYNC is not enabled"));
             }
+            SelectParameter::QResync(qresync) => known = Some(qresync),
         }
-        self.dialect.condstore |= parameters.contains(&SelectParameter::CondStore);
-        Ok(known)
     }
+    responses.dialect.condstore |= parameters.contains(&SelectParameter::CondStore);
+    Ok(known)
+}
 
-    /// `CHANGEDSINCE` and whether `VANISHED` is asked for too.
-    ///
-    /// # Errors
-    /// `BAD` for VANISHED that is not allowed (RFC 7162 §3.2.6).
-    pub(super) fn fetch_since(
-        &self,
-        uid: bool,
-        modifiers: &[FetchModifier],
-    ) -> Result<(Option<ModSeq>, bool), Reply> {
-        let (mut since, mut vanished) = (None, false);
-        for modifier in modifiers {
-            match modifier {
-                FetchModifier::ChangedSince(modseq) => since = Some(Position(*modseq)),
-                FetchModifier::Vanished => vanished = true,
-                FetchModifier::Partial(_) => {}
-            }
+/// `CHANGEDSINCE` and whether `VANISHED` is asked for too.
+///
+/// # Errors
+/// `BAD` for VANISHED that is not allowed (RFC 7162 §3.2.6).
+pub(super) fn fetch_since(
+    responses: &Responses,
+    uid: bool,
+    modifiers: &[FetchModifier],
+) -> Result<(Option<ModSeq>, bool), Reply> {
+    let (mut since, mut vanished) = (None, false);
+    for modifier in modifiers {
+        match modifier {
+            FetchModifier::ChangedSince(modseq) => since = Some(Position(*modseq)),
+            FetchModifier::Vanished => vanished = true,
+            FetchModifier::Partial(_) => {}
         }
-        if vanished && !(uid && since.is_some() && self.dialect.qresync()) {
-            return Err(Reply::bad("VANISHED needs UID FETCH, CHANGEDSINCE and ENABLE QRESYNC"));
-        }
-        Ok((since, vanished))
     }
+    if vanished && !(uid && since.is_some() && responses.dialect.qresync()) {
+        return Err(Reply::bad("VANISHED needs UID FETCH, CHANGEDSINCE and ENABLE QRESYNC"));
+    }
+    Ok((since, vanished))
 }
 
 /// What a client missed that knows the mailbox as it says (RFC 7162 §3.2.5); nothing if it means another UIDVALIDITY.

@@ -3,7 +3,6 @@
 //! An account has one quota root, which has its name and governs all its mailboxes. An administrator may look at every
 //! account's and change it; everybody else looks at their own.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use sealpost_account::directory::{AccountName, AccountRecord, Quotas, Resource, Role, Seen, Usage};
@@ -13,10 +12,11 @@ use sealpost_base::{Kind, limits};
 use sealpost_imap::types::{AString, Atom, Code, Mailbox, QuotaLimit, QuotaResource, Response, Status};
 use sealpost_mailbox::Access;
 use sealpost_mailbox::quota::{OverQuota, QuotaHeadroom, UserQuota};
-use sealpost_mailbox::resolve::{ResolvedMailbox, User};
+use sealpost_mailbox::resolve::ResolvedMailbox;
 
 use super::reply::{Failure, Outcome, Reply};
-use super::session::Session;
+use super::responses::Responses;
+use super::user::User;
 use crate::context::Context;
 
 /// How long a session goes by limits that another process may have changed, where the store does not tell of changes.
@@ -37,7 +37,7 @@ const RESOURCES: [(Resource, &str); 4] = [
 /// A session's quota root.
 pub(super) struct Quota {
     root: AccountName,
-    pub(super) limits: Quotas,
+    limits: Quotas,
     /// What is in shares of the account.
     shared: Usage,
     seen_changes: u64,
@@ -50,183 +50,87 @@ pub(super) struct Quota {
     warned: bool,
 }
 
-/// What a user's quota is decided by, for work during which the session goes on.
-pub(super) struct QuotaParts {
-    ctx: Arc<Context>,
-    account: Arc<Account>,
-    own: QuotaHeadroom,
-}
-
-impl QuotaParts {
-    /// What bounds what the user may store.
-    pub(super) fn quota(&self) -> UserQuota<'_> {
-        let QuotaParts { ctx, account, own } = self;
-        let user = User { accounts: &ctx.accounts, account };
-        UserQuota { user, own: *own, directory: &ctx.directory, tracker: &ctx.usage }
-    }
-}
-
-impl Session {
-    /// After login.
-    pub(super) fn begin_quota(&mut self, record: &AccountRecord) {
-        let mut quota = Quota {
-            root: record.name.clone(),
-            limits: record.quotas(),
-            shared: Usage::default(),
-            seen_changes: self.ctx.usage.changes(),
-            seen: self.ctx.directory.seen(),
-            read: self.ctx.clock.monotonic(),
-            noted: self.account.as_ref().map_or(Usage::default(), |account| usage::of(&account.state())),
-            warned: false,
-        };
-        quota.warned = self.account.as_ref().is_some_and(|account| quota.near(&account.state()).is_some());
-        self.quota = Some(quota);
-    }
-
-    /// Before the session ends: what it leaves is written down for deliveries to go by.
-    /// Nobody waits for it: if it is lost, they go by what was written before.
-    pub(super) fn end_quota(&mut self) {
-        self.note_usage();
-        self.quota = None;
-    }
-
-    /// Writes down how much the account holds, for deliveries while nobody has it loaded.
+impl User {
+    /// Writes down how much the account holds, for deliveries while nobody has it loaded: also before the session ends. Nobody
+    /// waits for it; if it is lost, they go by what was written before.
     pub(super) fn note_usage(&mut self) {
-        let (Some(quota), Some(account)) = (&mut self.quota, self.account.clone()) else { return };
+        let account = self.account().clone();
         let usage = usage::of(&account.state());
         // Without limits it is good to know, and not worth looking it up for a session that changed nothing.
-        if quota.limits == Quotas::default() && usage == std::mem::replace(&mut quota.noted, usage) {
+        let noted = std::mem::replace(&mut self.quota.noted, usage);
+        if self.quota.limits == Quotas::default() && usage == noted {
             return;
         }
-        let (ctx, limits, shared) = (self.ctx.clone(), quota.limits, quota.shared);
-        let noting = self.ctx.clone();
-        noting.usage.note(async move {
+        let (env, limits, shared) = (self.env.clone(), self.quota.limits, self.quota.shared);
+        self.env.usage.note(async move {
             let usage = usage::of(&account.state());
-            ctx.usage.observed(account.id(), limits, usage, shared).await;
+            env.usage.observed(account.id(), limits, usage, shared).await;
         });
     }
 
     /// Looks at the limits again if somebody may have changed them.
     pub(super) async fn refresh_quota(&mut self) -> Result<(), Failure> {
-        let Some(quota) = &mut self.quota else { return Ok(()) };
-        let (changes, now) = (self.ctx.usage.changes(), self.ctx.clock.monotonic());
-        let seen = self.ctx.directory.seen();
+        let (changes, now) = (self.env.usage.changes(), self.env.clock.monotonic());
+        let seen = self.directory().seen();
         let trusted = match seen {
-            Some(_) => seen == quota.seen,
-            None => now.saturating_sub(quota.read) < TRUSTED,
+            Some(_) => seen == self.quota.seen,
+            None => now.saturating_sub(self.quota.read) < TRUSTED,
         };
-        if quota.seen_changes != changes || !trusted {
-            if let Some(record) = self.ctx.directory.find(&quota.root).await? {
-                quota.limits = record.quotas();
+        if self.quota.seen_changes != changes || !trusted {
+            if let Some(record) = self.directory().find(&self.quota.root).await? {
+                self.quota.limits = record.quotas();
             }
-            (quota.seen_changes, quota.seen, quota.read) = (changes, seen, now);
+            (self.quota.seen_changes, self.quota.seen, self.quota.read) = (changes, seen, now);
         }
-        if quota.limits.limit_messages() || quota.limits.of(Resource::Annotations).is_some() {
-            let shared = self.usage_in_own_shares().await?;
-            if let Some(quota) = &mut self.quota {
-                quota.shared = shared;
-            }
+        let limits = &self.quota.limits;
+        if limits.limit_messages() || limits.of(Resource::Annotations).is_some() {
+            self.quota.shared = self.usage_in_own_shares().await?;
         }
         Ok(())
     }
 
     /// What the account's own log may hold.
     pub(super) fn own_headroom(&self) -> QuotaHeadroom {
-        self.quota
-            .as_ref()
-            .map_or(QuotaHeadroom::default(), |own| QuotaHeadroom { limits: own.limits, other: own.shared })
+        QuotaHeadroom { limits: self.quota.limits, other: self.quota.shared }
     }
 
     /// What the log of a mailbox may hold.
     pub(super) async fn headroom_at(&self, place: &ResolvedMailbox) -> Result<QuotaHeadroom, Failure> {
-        Ok(self.quota_parts()?.quota().headroom_at(place).await?)
+        Ok(self.user_quota().headroom_at(place).await?)
     }
 
-    /// What the quota of this session's user is decided by.
-    ///
-    /// # Errors
-    /// `BAD` before login.
-    pub(super) fn quota_parts(&self) -> Result<QuotaParts, Reply> {
-        self.quota()?;
-        Ok(QuotaParts { ctx: self.ctx.clone(), account: self.account()?.clone(), own: self.own_headroom() })
+    /// What bounds what this user may store.
+    pub(super) fn user_quota(&self) -> UserQuota<'_> {
+        UserQuota {
+            user: self.resolver(),
+            own: self.own_headroom(),
+            directory: self.directory(),
+            tracker: &self.env.usage,
+        }
     }
 
     /// `* NO [OVERQUOTA]`, once, when a limit comes near: in the selected state, or as part of a command that adds
     /// something (RFC 9208 §4.3.1).
-    pub(super) fn warn_of_quota(&mut self) {
-        let (Some(quota), Some(account)) = (&mut self.quota, &self.account) else { return };
-        if quota.limits == Quotas::default() {
+    pub(super) fn warn_of_quota(&mut self, responses: &mut Responses) {
+        if self.quota.limits == Quotas::default() {
             return;
         }
-        let near = quota.near(&account.state());
-        let before = std::mem::replace(&mut quota.warned, near.is_some());
+        let near = self.quota.near(&self.account().state());
+        let before = std::mem::replace(&mut self.quota.warned, near.is_some());
         if let (Some(resource), false) = (near, before) {
             let text = format!("the limit of {} is nearly reached", name(resource));
-            self.connection.out().status(None, Status::No, Some(&Code::OverQuota), &text);
+            responses.out().status(None, Status::No, Some(&Code::OverQuota), &text);
         }
     }
 
-    /// GETQUOTA.
-    pub(super) async fn get_quota(&mut self, root: &AString) -> Outcome {
-        let record = self.record_of(root).await?;
-        self.tell_quota(&record).await?;
-        Ok(Reply::ok("GETQUOTA completed"))
-    }
-
-    /// GETQUOTAROOT. The mailbox need not exist (RFC 9208 §4.1.2).
-    pub(super) async fn get_quota_root(&mut self, mailbox: &Mailbox) -> Outcome {
-        // What others share counts for them, and how much they have is not this user's business (RFC 9208 §8): such a
-        // mailbox has no root here.
-        if let Ok(place) = self.place(mailbox).await
-            && matches!(place.access, Access::Share { owner: false, .. })
-        {
-            // RFC 9208 §6
-            place.require(Rights::READ)?;
-            let (mailbox, roots) = (mailbox.clone(), Vec::new());
-            self.connection.out().response(&Response::QuotaRoot { mailbox, roots });
-            return Ok(Reply::ok("GETQUOTAROOT completed"));
-        }
-        let record = self.own_record().await?;
-        let roots = vec![AString::from(record.name.as_str())];
-        self.connection.out().response(&Response::QuotaRoot { mailbox: mailbox.clone(), roots });
-        self.tell_quota(&record).await?;
-        Ok(Reply::ok("GETQUOTAROOT completed"))
-    }
-
-    /// SETQUOTA. Limits that are not named are removed (RFC 9208 §4.1.3).
-    pub(super) async fn set_quota(&mut self, root: &AString, limits: &[QuotaLimit]) -> Outcome {
-        if self.own_record().await?.role != Role::Admin {
-            return Err(Reply::no(Code::NoPerm, "only an administrator may do that").into());
-        }
-        let quotas = parse(limits)?;
-        let name = self.record_of(root).await?.name;
-        let record = self
-            .ctx
-            .directory
-            .update(&name, |record| {
-                record.set_quotas(quotas);
-                Ok(record.clone())
-            })
-            .await?;
-        self.ctx.usage.settle(record.id).await?;
-        self.ctx.usage.limits_changed();
-        tracing::info!(account = %name, ?quotas, "an administrator changed what an account may hold");
-        self.tell_quota(&record).await?;
-        Ok(Reply::ok("SETQUOTA completed"))
-    }
-
-    async fn tell_quota(&mut self, record: &AccountRecord) -> Result<(), Failure> {
-        let usage = self.ctx.usage.usage(record.id).await?;
-        let resources = resources(&record.quotas(), &usage);
-        let root = AString::from(record.name.as_str());
-        self.connection.out().response(&Response::Quota { root, resources });
-        Ok(())
+    async fn own_record(&self) -> Result<AccountRecord, Failure> {
+        Ok(self.directory().get(&self.quota.root).await?)
     }
 
     /// The record of the account that a quota root is of, if this user may see it.
     async fn record_of(&self, root: &AString) -> Result<AccountRecord, Failure> {
         let own = self.own_record().await?;
-        let name = root.as_str().and_then(|root| self.ctx.directory.account_name(root).ok());
+        let name = root.as_str().and_then(|root| self.directory().account_name(root).ok());
         if name.as_ref() == Some(&own.name) {
             return Ok(own);
         }
@@ -235,22 +139,90 @@ impl Session {
             return Err(Reply::no(Code::NoPerm, "that quota root is not yours").into());
         }
         let none = || Failure::Reply(Reply::no(Code::NonExistent, "no such quota root"));
-        self.ctx.directory.get(&name.ok_or_else(none)?).await.map_err(|error| match error.kind() {
+        self.directory().get(&name.ok_or_else(none)?).await.map_err(|error| match error.kind() {
             Kind::NotFound => none(),
             _ => error.into(),
         })
     }
+}
 
-    async fn own_record(&self) -> Result<AccountRecord, Failure> {
-        Ok(self.ctx.directory.get(&self.quota()?.root).await?)
-    }
+/// GETQUOTA.
+pub(super) async fn get_quota(user: &User, responses: &mut Responses, root: &AString) -> Outcome {
+    let record = user.record_of(root).await?;
+    tell_quota(user, responses, &record).await?;
+    Ok(Reply::ok("GETQUOTA completed"))
+}
 
-    fn quota(&self) -> Result<&Quota, Reply> {
-        self.quota.as_ref().ok_or_else(|| Reply::bad("log in first"))
+/// GETQUOTAROOT. The mailbox need not exist (RFC 9208 §4.1.2).
+pub(super) async fn get_quota_root(user: &User, responses: &mut Responses, mailbox: &Mailbox) -> Outcome {
+    // What others share counts for them, and how much they have is not this user's business (RFC 9208 §8): such a
+    // mailbox has no root here.
+    if let Ok(place) = user.place(mailbox).await
+        && matches!(place.access, Access::Share { owner: false, .. })
+    {
+        // RFC 9208 §6
+        place.require(Rights::READ)?;
+        let (mailbox, roots) = (mailbox.clone(), Vec::new());
+        responses.out().response(&Response::QuotaRoot { mailbox, roots });
+        return Ok(Reply::ok("GETQUOTAROOT completed"));
     }
+    let record = user.own_record().await?;
+    let roots = vec![AString::from(record.name.as_str())];
+    responses.out().response(&Response::QuotaRoot { mailbox: mailbox.clone(), roots });
+    tell_quota(user, responses, &record).await?;
+    Ok(Reply::ok("GETQUOTAROOT completed"))
+}
+
+/// SETQUOTA. Limits that are not named are removed (RFC 9208 §4.1.3).
+pub(super) async fn set_quota(
+    user: &User,
+    responses: &mut Responses,
+    root: &AString,
+    limits: &[QuotaLimit],
+) -> Outcome {
+    if user.own_record().await?.role != Role::Admin {
+        return Err(Reply::no(Code::NoPerm, "only an administrator may do that").into());
+    }
+    let quotas = parse(limits)?;
+    let name = user.record_of(root).await?.name;
+    let record = user.directory().update(&name, |record| {
+        record.set_quotas(quotas);
+        Ok(record.clone())
+    });
+    let record = record.await?;
+    user.env.usage.settle(record.id).await?;
+    user.env.usage.limits_changed();
+    tracing::info!(account = %name, ?quotas, "an administrator changed what an account may hold");
+    tell_quota(user, responses, &record).await?;
+    Ok(Reply::ok("SETQUOTA completed"))
+}
+
+async fn tell_quota(user: &User, responses: &mut Responses, record: &AccountRecord) -> Result<(), Failure> {
+    let usage = user.env.usage.usage(record.id).await?;
+    let resources = resources(&record.quotas(), &usage);
+    let root = AString::from(record.name.as_str());
+    responses.out().response(&Response::Quota { root, resources });
+    Ok(())
 }
 
 impl Quota {
+    /// That of an account, with the limits in its record.
+    pub(super) fn new(env: &Context, account: &Account, record: &AccountRecord) -> Self {
+        let state = account.state();
+        let mut quota = Quota {
+            root: record.name.clone(),
+            limits: record.quotas(),
+            shared: Usage::default(),
+            seen_changes: env.usage.changes(),
+            seen: env.directory.seen(),
+            read: env.clock.monotonic(),
+            noted: usage::of(&state),
+            warned: false,
+        };
+        quota.warned = quota.near(&state).is_some();
+        quota
+    }
+
     /// A resource of which so much is used that the client should know.
     fn near(&self, state: &AccountState) -> Option<Resource> {
         let usage = usage::of(state).with(self.shared);

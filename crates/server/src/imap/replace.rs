@@ -7,46 +7,50 @@ use sealpost_imap::types::{AppendHead, Code, Replaces, SeqRange, SequenceSet, St
 use sealpost_mailbox::Refusal;
 use sealpost_mailbox::append::{self, Replaced};
 
-use super::append::append_uid;
+use super::append::{append_uid, receive};
+use super::own_entries::OwnEntries;
 use super::reply::{Failure, Outcome, Reply};
-use super::session::Session;
+use super::responses::Responses;
 use super::targets;
+use super::user::User;
 use super::view::View;
+use crate::session_log::SessionLog;
 
-impl Session {
-    /// REPLACE.
-    pub(super) async fn replace(&mut self, head: &AppendHead, replaces: Replaces) -> Outcome {
-        self.account()?;
-        self.catch_up().await?;
-        if !replaces.uid && self.dialect.uid_only() {
-            return Err(super::uid_only::uid_required().into());
-        }
-        // RFC 8508 §3.5: only in the selected state, where the old message is.
-        let view = self.writable()?;
-        let (old, opened) = (target(view, replaces)?, view.opened());
-        // RFC 8508 §4.1: what STORE, EXPUNGE and APPEND need together.
-        opened.check_may_take_out()?;
-        let place = self.place_for_messages(&head.mailbox).await?.require(Rights::INSERT)?;
-        let size = append::size_of(&opened, old).ok_or_else(gone)?;
-        let parts = self.quota_parts()?;
-        let freed = if parts.quota().counts_together(&opened, &place) { size } else { 0 };
-        let (message, _memory) = self.receive(&place, freed).await?;
-        let replacing = append::replace(parts.quota(), (&opened, old), &place, message, freed);
-        let Replaced { placed, expunged } =
-            self.await_with_progress(replacing).await?.map_err(|refusal| match refusal {
-                Refusal::MessagesGone => gone().into(),
-                refusal => Failure::from(refusal),
-            })?;
-        self.own.extend(placed.alone.map(|at| (place.account.id(), at)));
-        self.own.extend(expunged);
-        self.log.count("appended", 1);
-        // RFC 8508 §4.3: before the EXPUNGE, so that the client knows what came for it.
-        let uids = placed.uids.get(..1).ok_or_else(gone)?;
-        if let Some(code) = append_uid(placed.uid_validity, uids) {
-            self.connection.out().status(None, Status::Ok, Some(&code), "replacement message ready");
-        }
-        Ok(Reply::ok("REPLACE completed"))
+/// REPLACE. Only in the selected state, where the old message is (RFC 8508 §3.5).
+pub(super) async fn replace(
+    user: &User,
+    selected: &View,
+    responses: &mut Responses,
+    own: &mut OwnEntries,
+    log: &mut SessionLog,
+    head: &AppendHead,
+    replaces: Replaces,
+) -> Outcome {
+    let selected = selected.writable()?;
+    let (old, opened) = (target(selected, replaces)?, selected.opened());
+    // RFC 8508 §4.1: what STORE, EXPUNGE and APPEND need together.
+    opened.check_may_take_out()?;
+    let place = user.place_for_messages(&head.mailbox).await?.require(Rights::INSERT)?;
+    let size = append::size_of(&opened, old).ok_or_else(gone)?;
+    let freed = if user.user_quota().counts_together(&opened, &place) { size } else { 0 };
+    let (message, _memory) = receive(user, responses, &place, freed).await?;
+    let replacing = append::replace(user.user_quota(), (&opened, old), &place, message, freed);
+    let replaced = responses.await_with_progress(replacing).await?;
+    let Replaced { placed, expunged } = replaced.map_err(|refusal| match refusal {
+        Refusal::MessagesGone => gone().into(),
+        refusal => Failure::from(refusal),
+    })?;
+    own.note_at(place.account.id(), placed.alone);
+    if let Some((expunged_in, at)) = expunged {
+        own.note_at(expunged_in, Some(at));
     }
+    log.count("appended", 1);
+    // RFC 8508 §4.3: before the EXPUNGE, so that the client knows what came for it.
+    let uids = placed.uids.get(..1).ok_or_else(gone)?;
+    if let Some(code) = append_uid(placed.uid_validity, uids) {
+        responses.out().status(None, Status::Ok, Some(&code), "replacement message ready");
+    }
+    Ok(Reply::ok("REPLACE completed"))
 }
 
 /// The one message that is to go.

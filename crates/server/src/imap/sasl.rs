@@ -6,10 +6,13 @@ use sealpost_imap::types::{Code, Secret};
 use zeroize::Zeroizing;
 
 use super::connection::End;
+use super::login;
 use super::oauth;
 use super::reply::{Failure, Reply};
-use super::session::Session;
+use super::responses::Responses;
+use crate::context::Context;
 use crate::failed_logins::Reason;
+use crate::session_log::SessionLog;
 
 /// Name and secret, as SASL brought them.
 pub(super) struct Credentials {
@@ -17,61 +20,66 @@ pub(super) struct Credentials {
     pub(super) secret: Zeroizing<Vec<u8>>,
 }
 
-impl Session {
-    /// `authzid NUL authcid NUL passwd` (RFC 4616 §2). Acting for somebody else is not possible here.
-    pub(super) async fn sasl_plain(&mut self, initial: Option<Secret>) -> Result<Credentials, Failure> {
-        let message = self.sasl_message(initial, "").await?;
-        let mut parts = message.splitn(3, |byte| *byte == 0);
-        let (Some(authzid), Some(authcid), Some(password)) = (parts.next(), parts.next(), parts.next())
-        else {
-            return Err(Reply::bad("not a PLAIN message").into());
-        };
-        if !authzid.is_empty() && authzid != authcid {
-            let name = String::from_utf8_lossy(authcid).into_owned();
-            self.login_failed(Some(&name), Reason::Authorization).await;
-            return Err(Reply::no(Code::AuthorizationFailed, "acting for others is not possible").into());
-        }
+/// `authzid NUL authcid NUL passwd` (RFC 4616 §2). Acting for somebody else is not possible here.
+pub(super) async fn sasl_plain(
+    ctx: &Context,
+    responses: &mut Responses,
+    log: &mut SessionLog,
+    initial: Option<Secret>,
+) -> Result<Credentials, Failure> {
+    let message = sasl_message(responses, initial, "").await?;
+    let mut parts = message.splitn(3, |byte| *byte == 0);
+    let (Some(authzid), Some(authcid), Some(password)) = (parts.next(), parts.next(), parts.next()) else {
+        return Err(Reply::bad("not a PLAIN message").into());
+    };
+    if !authzid.is_empty() && authzid != authcid {
         let name = String::from_utf8_lossy(authcid).into_owned();
-        Ok(Credentials { name, secret: Zeroizing::new(password.to_vec()) })
+        login::login_failed(ctx, responses, log, Some(&name), Reason::Authorization).await;
+        return Err(Reply::no(Code::AuthorizationFailed, "acting for others is not possible").into());
     }
+    let name = String::from_utf8_lossy(authcid).into_owned();
+    Ok(Credentials { name, secret: Zeroizing::new(password.to_vec()) })
+}
 
-    /// The old mechanism LOGIN: two prompts, `Username:` and `Password:`. An initial response is the name.
-    pub(super) async fn sasl_login(&mut self, initial: Option<Secret>) -> Result<Credentials, Failure> {
-        let name = self.sasl_message(initial, "VXNlcm5hbWU6").await?;
-        let name = String::from_utf8_lossy(&name).into_owned();
-        let secret = self.sasl_message(None, "UGFzc3dvcmQ6").await?;
-        Ok(Credentials { name, secret })
+/// The old mechanism LOGIN: two prompts, `Username:` and `Password:`. An initial response is the name.
+pub(super) async fn sasl_login(
+    responses: &mut Responses,
+    initial: Option<Secret>,
+) -> Result<Credentials, Failure> {
+    let name = sasl_message(responses, initial, "VXNlcm5hbWU6").await?;
+    let name = String::from_utf8_lossy(&name).into_owned();
+    let secret = sasl_message(responses, None, "UGFzc3dvcmQ6").await?;
+    Ok(Credentials { name, secret })
+}
+
+/// The initial response, or what the client answers to `+ prompt`.
+pub(super) async fn sasl_message(
+    responses: &mut Responses,
+    initial: Option<Secret>,
+    prompt: &str,
+) -> Result<Zeroizing<Vec<u8>>, Failure> {
+    let not_base64 = || Failure::Reply(Reply::bad("not base64"));
+    if let Some(initial) = initial {
+        // RFC 4959 §3: "=" is an initial response of no octets.
+        let text = if initial.as_bytes() == b"=" { b"" } else { initial.as_bytes() };
+        return base64(text).ok_or_else(not_base64);
     }
-
-    /// The initial response, or what the client answers to `+ prompt`.
-    pub(super) async fn sasl_message(
-        &mut self,
-        initial: Option<Secret>,
-        prompt: &str,
-    ) -> Result<Zeroizing<Vec<u8>>, Failure> {
-        let not_base64 = || Failure::Reply(Reply::bad("not base64"));
-        if let Some(initial) = initial {
-            // RFC 4959 §3: "=" is an initial response of no octets.
-            let text = if initial.as_bytes() == b"=" { b"" } else { initial.as_bytes() };
-            return base64(text).ok_or_else(not_base64);
-        }
-        match self.sasl_line(prompt).await? {
-            // RFC 3501 §6.2.2: the client gives up.
-            line if &line[..] == b"*" => Err(Reply::bad("AUTHENTICATE cancelled").into()),
-            line => base64(&line).ok_or_else(not_base64),
-        }
+    match sasl_line(responses, prompt).await? {
+        // RFC 3501 §6.2.2: the client gives up.
+        line if &line[..] == b"*" => Err(Reply::bad("AUTHENTICATE cancelled").into()),
+        line => base64(&line).ok_or_else(not_base64),
     }
+}
 
-    /// The line that the client answers to `+ prompt`.
-    pub(super) async fn sasl_line(&mut self, prompt: &str) -> Result<Line, Failure> {
-        self.connection.out().raw(b"+ ").raw(prompt).crlf();
-        self.connection.expect_line();
-        match self.connection.next().await? {
-            Event::Line(line) => Ok(line),
-            Event::Bad { reason, .. } => Err(Reply::bad(reason).into()),
-            Event::Fatal { reason } => Err(End::Fatal(reason).into()),
-            _ => Err(Reply::bad("expected a SASL response").into()),
-        }
+/// The line that the client answers to `+ prompt`.
+pub(super) async fn sasl_line(responses: &mut Responses, prompt: &str) -> Result<Line, Failure> {
+    responses.out().raw(b"+ ").raw(prompt).crlf();
+    responses.connection.expect_line();
+    match responses.connection.next().await? {
+        Event::Line(line) => Ok(line),
+        Event::Bad { reason, .. } => Err(Reply::bad(reason).into()),
+        Event::Fatal { reason } => Err(End::Fatal(reason).into()),
+        _ => Err(Reply::bad("expected a SASL response").into()),
     }
 }
 

@@ -11,8 +11,8 @@ use sealpost_base::{AccountId, Timestamp};
 use sealpost_mailbox::share::Sharing;
 use sealpost_mailbox::share::leftovers::{removable_before, remove};
 
-use super::reply::{Failure, Reply};
-use super::session::Session;
+use super::reply::Failure;
+use super::user::User;
 use crate::context::Context;
 
 /// How often a process looks at one account's.
@@ -59,24 +59,21 @@ fn before(ctx: &Context) -> Timestamp {
     removable_before(ctx.clock.now(), ctx.settings.retention)
 }
 
-impl Session {
+impl User {
     /// What the shares of the session's own account hold, and those alone.
     pub(super) async fn usage_in_own_shares(&self) -> Result<Usage, Failure> {
-        Ok(self.resolver()?.usage_in_own_shares().await?)
+        Ok(self.resolver().usage_in_own_shares().await?)
     }
 
-    /// What this session's user shares with.
-    ///
-    /// # Errors
-    /// `BAD` before login.
-    pub(super) fn sharing(&self) -> Result<Sharing<'_>, Reply> {
-        Ok(Sharing {
-            user: self.resolver()?,
-            name: &self.user,
-            directory: &self.ctx.directory,
-            random: &*self.ctx.random,
-            usage: &self.ctx.usage,
-            before: before(&self.ctx),
-        })
+    /// What this user shares with.
+    pub(super) fn sharing(&self) -> Sharing<'_> {
+        Sharing {
+            user: self.resolver(),
+            name: self.name(),
+            directory: self.directory(),
+            random: &*self.env.random,
+            usage: &self.env.usage,
+            before: before(&self.env),
+        }
     }
 }

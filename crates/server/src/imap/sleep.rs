@@ -2,16 +2,15 @@
 //! its client knows of the selected mailbox; the account itself may be unloaded meanwhile. What is kept is a lease
 //! ([`sealpost_mailbox::lease`]).
 //!
-//! Asleep, a session has neither [`Session::account`] nor [`Session::view`], so nothing can use them by mistake. It wakes when
+//! Asleep, a session has neither [`Session::user`] nor [`Session::selected`], so nothing can use them by mistake. It wakes when
 //! the client sends something, or when the log of an account that it listens to has grown; then it opens the accounts
 //! again, reads on in their logs, and tells the client what changed, as if it had never let go of them
 //! (`docs/decisions/0022-memory.md`).
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use sealpost_account::{Account, Ticket};
+use sealpost_account::Ticket;
 use sealpost_base::Error;
 use sealpost_imap::server::Event;
 use sealpost_imap::types::{Command, CommandBody, Status};
@@ -21,6 +20,8 @@ use tokio::time::{Instant, sleep_until};
 use super::connection::End;
 use super::reply::Failure;
 use super::session::Session;
+use super::tell::{self, Telling};
+use super::user::User;
 use super::view::View;
 
 /// How long a session that could not be woken waits before it is tried again.
@@ -29,7 +30,8 @@ const RETRY: Duration = Duration::from_secs(2);
 /// What a session keeps of its accounts.
 pub(super) struct Asleep {
     accounts: Lease<Ticket>,
-    view: Option<View<()>>,
+    pub(super) user: User<()>,
+    selected: Option<View<()>>,
 }
 
 /// When a client that hears nothing is told that the server is still there.
@@ -69,23 +71,43 @@ impl Session {
     /// What tells of changes in all logs that this session looks at. To be made before it looks, so that a change meanwhile
     /// is told.
     pub(super) fn watchers(&self) -> LogWatchers {
-        let lease = lease_on(self.account.as_ref(), self.view.as_ref());
-        let shared = self.watch.iter().flat_map(|watch| watch.shared_bells().cloned());
+        let lease = self.lease();
+        let shared = self.subscriptions.notify.iter().flat_map(|watch| watch.shared_bells().cloned());
         LogWatchers::new(lease.iter().flat_map(Lease::watchers).chain(shared))
     }
 
+    /// The next input, telling meanwhile what happens if the client asked for that.
+    pub(super) async fn next_input(&mut self) -> Result<Event, End> {
+        if self.subscriptions.notify.is_none() {
+            return self.next_command().await;
+        }
+        let deadline = self.responses.connection.idle_deadline();
+        loop {
+            let watchers = self.watchers();
+            // RFC 5465 §6.1.2: a client that counts messages is told of expunges when a command allows for it.
+            let delayed = self.subscriptions.notify.as_ref().is_some_and(|watch| watch.selected().delayed);
+            Box::pin(self.tell(&Telling { expunges: !delayed, ..Telling::default() })).await?;
+            if let Some(selected) = &mut self.selected {
+                tell::report_modseq_alone(selected, &mut self.responses);
+            }
+            if let Some(event) = self.next_or_rung(deadline, watchers, None).await? {
+                return Ok(event);
+            }
+        }
+    }
+
     /// The next input of somebody who is not told of anything meanwhile. The session may be asleep then.
-    pub(super) async fn next_command(&mut self) -> Result<Event, End> {
-        if self.account.is_some() && !self.connection.has_input() {
-            self.connection.check_standing()?;
-            let deadline = self.connection.idle_deadline();
+    async fn next_command(&mut self) -> Result<Event, End> {
+        if self.user.is_some() && !self.responses.connection.has_input() {
+            self.responses.connection.check_standing()?;
+            let deadline = self.responses.connection.idle_deadline();
             let release = self.release_due();
-            if let Some(event) = self.connection.next_unless(deadline, release).await? {
+            if let Some(event) = self.responses.connection.next_unless(deadline, release).await? {
                 return Ok(event);
             }
             self.fall_asleep();
         }
-        self.connection.next().await
+        self.responses.connection.next().await
     }
 
     /// The next input before `deadline`, or `None` if a bell has rung or `keep_alive` is due. With an input the session may
@@ -122,14 +144,14 @@ impl Session {
                     () = release => Why::LetGo,
                 };
             });
-            if let Some(event) = self.connection.next_unless(deadline, interrupt).await? {
+            if let Some(event) = self.responses.connection.next_unless(deadline, interrupt).await? {
                 return Ok(Some(event));
             }
             match why {
                 Why::LetGo => self.fall_asleep(),
                 Why::Silent => {
                     // RFC 2177 §3: untagged responses may come at any time. Routers forget connections that say nothing.
-                    self.connection.out().status(None, Status::Ok, None, "Still here");
+                    self.responses.connection.out().status(None, Status::Ok, None, "Still here");
                     if let Some(keep_alive) = &mut keep_alive {
                         keep_alive.said();
                     }
@@ -137,8 +159,8 @@ impl Session {
                 Why::Rung => match Box::pin(self.wake()).await {
                     Ok(()) => return Ok(None),
                     Err(error) => {
-                        tracing::warn!(user = %self.user, %error, "cannot report changes to a waiting session \
-                            yet");
+                        let user = self.user_name();
+                        tracing::warn!(user, %error, "cannot report changes to a waiting session yet");
                         retry = Some(Instant::now() + RETRY);
                     }
                 },
@@ -148,7 +170,7 @@ impl Session {
 
     /// Between two commands: lets go of the accounts if others wait for the room of one of them.
     pub(super) fn give_way(&mut self) {
-        let lease = lease_on(self.account.as_ref(), self.view.as_ref());
+        let lease = self.lease();
         if lease.is_some_and(|lease| lease.is_wanted()) {
             self.fall_asleep();
         }
@@ -157,11 +179,11 @@ impl Session {
     /// Lets go of the accounts.
     fn fall_asleep(&mut self) {
         self.note_usage();
-        let lease = lease_on(self.account.as_ref(), self.view.as_ref());
-        let Some(accounts) = lease.map(Lease::release) else { return };
-        self.account = None;
-        let view = self.view.take().map(View::let_go);
-        self.asleep = Some(Box::new(Asleep { accounts, view }));
+        let lease = self.lease();
+        let (Some(lease), Some(user)) = (lease, self.user.take()) else { return };
+        let (accounts, user) = (lease.release(), user.let_go());
+        let selected = self.selected.take().map(View::let_go);
+        self.hibernated = Some(Box::new(Asleep { accounts, user, selected }));
     }
 
     /// Holds the accounts again, with everything that this process knows to be in their logs.
@@ -169,23 +191,24 @@ impl Session {
     /// # Errors
     /// As [`Lease::reopen`]; the session is asleep still, or was awake and is.
     pub(super) async fn wake(&mut self) -> Result<(), Error> {
-        let Some(asleep) = &self.asleep else {
-            return match lease_on(self.account.as_ref(), self.view.as_ref()) {
+        let Some(asleep) = &self.hibernated else {
+            return match self.lease() {
                 Some(lease) => lease.catch_up().await,
                 None => Ok(()),
             };
         };
         let Lease { own, others } = asleep.accounts.reopen(&self.ctx.accounts).await?;
-        if let Some(asleep) = self.asleep.take() {
-            self.account = Some(own);
-            self.view = asleep.view.zip(others.into_iter().next()).map(|(view, account)| view.hold(account));
+        if let Some(asleep) = self.hibernated.take() {
+            let Asleep { user, selected, .. } = *asleep;
+            self.user = Some(user.hold(own));
+            self.selected = selected.zip(others.into_iter().next()).map(|(view, account)| view.hold(account));
         }
         Ok(())
     }
 
     /// Ends when a session that waits is to let go of its accounts; never if it has none.
     fn release_due(&self) -> BoxFuture<'static, ()> {
-        let lease = lease_on(self.account.as_ref(), self.view.as_ref());
+        let lease = self.lease();
         let (accounts, keep) = (self.ctx.accounts.clone(), self.ctx.settings.timeouts.imap_hibernate);
         match lease {
             Some(lease) => Box::pin(lease.release_due(accounts, keep)),
@@ -193,10 +216,10 @@ impl Session {
         }
     }
 
-    /// Counts what is kept of the selected mailbox, if that is much.
-    pub(super) fn weigh_view(&mut self) -> Result<(), End> {
-        let Some(view) = &mut self.view else { return Ok(()) };
-        if view.weigh(&self.ctx.accounts) { Ok(()) } else { Err(End::Crowded) }
+    /// The accounts that the session holds: its user's own, and that of the selected mailbox.
+    fn lease(&self) -> Option<Lease> {
+        let own = self.user.as_ref()?.account().clone();
+        Some(Lease::new(own, self.selected.as_ref().map(|view| view.account().clone())))
     }
 
     /// What came while the session was asleep, which it still is: the account cannot be opened. `None`: it was answered.
@@ -205,7 +228,7 @@ impl Session {
             Event::Command(Command { body: CommandBody::Logout, .. }) => return Ok(Some(event)),
             Event::Command(Command { tag, .. }) => tag.clone(),
             Event::AppendBegin(head) => {
-                self.connection.refuse_append();
+                self.responses.connection.refuse_append();
                 head.tag.clone()
             }
             _ => return Ok(Some(event)),
@@ -215,9 +238,4 @@ impl Session {
             Failure::Reply(reply) => self.complete(&tag, reply).map(|()| None),
         }
     }
-}
-
-/// The accounts that a session holds: its user's own, and that of the selected mailbox.
-fn lease_on(account: Option<&Arc<Account>>, view: Option<&View>) -> Option<Lease> {
-    Some(Lease::new(account?.clone(), view.map(|view| view.account().clone())))
 }

@@ -8,32 +8,42 @@ use sealpost_account::rights::Rights;
 use sealpost_account::{Account, AccountState, Mailbox as State};
 use sealpost_imap::types::{Mailbox, Response, StatusData, StatusItem, StatusValue};
 
+use super::append_limit::append_limit;
 use super::object_id;
 use super::reply::{Failure, Outcome, Reply};
-use super::session::Session;
+use super::responses::Responses;
+use super::user::User;
 
-impl Session {
-    /// STATUS.
-    pub(super) async fn status(&mut self, name: &Mailbox, items: &[StatusItem]) -> Outcome {
-        self.tell_status(name, items).await?;
-        Ok(Reply::ok("STATUS completed"))
-    }
+/// STATUS.
+pub(super) async fn status(
+    user: &User,
+    responses: &mut Responses,
+    name: &Mailbox,
+    items: &[StatusItem],
+) -> Outcome {
+    report_status(user, responses, name, items).await?;
+    Ok(Reply::ok("STATUS completed"))
+}
 
-    /// `* STATUS`, also for LIST (RFC 5819 §2).
-    pub(super) async fn tell_status(&mut self, name: &Mailbox, items: &[StatusItem]) -> Result<(), Failure> {
-        let place = self.place(name).await?.require(Rights::READ)?;
-        let state = place.account.state();
-        let mailbox = place.mailbox_in(&state)?;
-        let limit = self.append_limit();
-        let value = |item: &StatusItem| StatusValue {
-            item: *item,
-            value: value(&place.account, &state, mailbox, limit, *item),
-        };
-        let values = items.iter().map(value).collect();
-        drop(state);
-        self.connection.out().response(&Response::MailboxStatus { mailbox: name.clone(), values });
-        Ok(())
-    }
+/// `* STATUS`, also for LIST (RFC 5819 §2).
+pub(super) async fn report_status(
+    user: &User,
+    responses: &mut Responses,
+    name: &Mailbox,
+    items: &[StatusItem],
+) -> Result<(), Failure> {
+    let place = user.place(name).await?.require(Rights::READ)?;
+    let state = place.account.state();
+    let mailbox = place.mailbox_in(&state)?;
+    let limit = append_limit(&user.env.settings);
+    let value = |item: &StatusItem| StatusValue {
+        item: *item,
+        value: value(&place.account, &state, mailbox, limit, *item),
+    };
+    let values = items.iter().map(value).collect();
+    drop(state);
+    responses.out().response(&Response::MailboxStatus { mailbox: name.clone(), values });
+    Ok(())
 }
 
 /// What an item says of a mailbox of that account.

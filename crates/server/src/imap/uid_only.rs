@@ -2,15 +2,13 @@
 
 use sealpost_imap::types::{Code, CommandBody, SearchKey, SelectParameter, Store};
 
+use super::dialect::Dialect;
 use super::reply::Reply;
-use super::session::Session;
 
-impl Session {
-    /// # Errors
-    /// `BAD [UIDREQUIRED]` for a command with message numbers, once UIDONLY is enabled.
-    pub(super) fn check_numbers(&self, body: &CommandBody) -> Result<(), Reply> {
-        if self.dialect.uid_only() && has_numbers(body) { Err(uid_required()) } else { Ok(()) }
-    }
+/// # Errors
+/// `BAD [UIDREQUIRED]` for a command with message numbers, once UIDONLY is enabled.
+pub(super) fn check_numbers(dialect: Dialect, body: &CommandBody) -> Result<(), Reply> {
+    if dialect.uid_only() && has_numbers(body) { Err(uid_required()) } else { Ok(()) }
 }
 
 /// The answer to message numbers once UIDONLY is enabled (RFC 9586 §3).

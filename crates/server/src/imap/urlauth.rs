@@ -22,7 +22,9 @@ use sealpost_vault::message::READER_BYTES;
 use super::append::catenate::message_in;
 use super::fetch::{Octets, Opened, Reads};
 use super::reply::{Failure, Outcome, Reply};
-use super::session::Session;
+use super::responses::Responses;
+use super::user::User;
+use super::view::View;
 use key::AccessKey;
 pub(crate) use mark::UrlMarks;
 
@@ -47,256 +49,266 @@ pub(super) fn mechanisms() -> Code {
     }
 }
 
-impl Session {
-    /// GENURLAUTH, URLFETCH, RESETKEY.
-    pub(super) async fn authorized_urls(&mut self, command: &UrlCommand) -> Outcome {
-        match command {
-            UrlCommand::Generate(urls) => self.generate_urls(urls).await,
-            UrlCommand::Fetch(urls) => self.fetch_urls(urls).await,
-            UrlCommand::ResetKey(Some((mailbox, mechanisms))) => self.reset_key(mailbox, mechanisms).await,
-            UrlCommand::ResetKey(None) => self.remove_keys().await,
+/// GENURLAUTH, URLFETCH, RESETKEY.
+pub(super) async fn run(
+    user: &User,
+    selected: Option<&mut View>,
+    responses: &mut Responses,
+    command: &UrlCommand,
+) -> Outcome {
+    match command {
+        UrlCommand::Generate(urls) => generate_urls(user, responses, urls).await,
+        UrlCommand::Fetch(urls) => fetch_urls(user, responses, urls).await,
+        UrlCommand::ResetKey(Some((mailbox, mechanisms))) => {
+            reset_key(user, selected, mailbox, mechanisms).await
+        }
+        UrlCommand::ResetKey(None) => remove_keys(user, selected).await,
+    }
+}
+
+async fn generate_urls(user: &User, responses: &mut Responses, urls: &[(AString, Atom)]) -> Outcome {
+    let own = user.account().clone();
+    let mut places = Vec::with_capacity(urls.len());
+    for (text, mechanism) in urls {
+        let (mailbox, rump) = rump(user, text, mechanism)?;
+        // RFC 4467 §7: BAD for all that cannot be vouched for, a mailbox that does not exist too.
+        let place = user.place(&mailbox).await.map_err(|failure| match failure {
+            Failure::Reply(_) => Reply::bad("the URL's mailbox does not exist").into(),
+            end => end,
+        })?;
+        places.push((place, rump));
+    }
+    // A mailbox that has no key yet gets one.
+    let random = user.env.random.clone();
+    let made = own.commit(|state| {
+        let mut events: Vec<Event> = Vec::new();
+        for (place, _) in &places {
+            let name = key::name(place.account.id(), place.mailbox);
+            let known =
+                events.iter().any(|event| matches!(event, Event::ObjectPut { name: n, .. } if *n == name));
+            if !known && AccessKey::of(state, place.account.id(), place.mailbox).is_none() {
+                events.push(Event::ObjectPut { name, value: AccessKey::generate(&*random, 0).encode() });
+            }
+        }
+        // All of them or none.
+        ops::check_objects(state, &events)?;
+        Ok((events, ()))
+    });
+    made.await?;
+    let mut authorized = Vec::with_capacity(urls.len());
+    for (place, rump) in places {
+        let key = AccessKey::of(&own.state(), place.account.id(), place.mailbox);
+        let key = key.ok_or_else(|| Reply::refused("the mailbox access key was removed just now"))?;
+        let token = user.env.url_marks.token(own.id(), &key, rump);
+        authorized.push(format!("{rump}:internal:{token}"));
+    }
+    let out = responses.out();
+    out.raw(b"* GENURLAUTH");
+    for url in authorized {
+        out.space().string(url);
+    }
+    out.crlf();
+    Ok(Reply::ok("GENURLAUTH completed"))
+}
+
+/// The mailbox of a URL that can be authorized, and the URL.
+fn rump<'a>(user: &User, text: &'a AString, mechanism: &Atom) -> Result<(Mailbox, &'a str), Reply> {
+    if *mechanism != *INTERNAL {
+        return Err(Reply::bad("the only mechanism is INTERNAL"));
+    }
+    let url = ImapUrl::parse(text.as_bytes()).map_err(|invalid| Reply::bad(invalid.0))?;
+    let rump = text.as_str().ok_or_else(|| Reply::bad("the URL is not ASCII"))?;
+    match url.auth {
+        Some(UrlAuth { token: None, .. }) => {}
+        Some(_) => return Err(Reply::bad("the URL has a token already")),
+        None => return Err(Reply::bad("missing access identifier in supplied URL")),
+    }
+    let Some(server) = url.server else { return Err(Reply::bad("the URL is not absolute")) };
+    let Some(owner) = server.user else {
+        return Err(Reply::bad("missing owner username in supplied URL"));
+    };
+    if !is_me(user, &owner, &server.host) {
+        return Err(Reply::bad("the URL is another user's"));
+    }
+    Ok((url.mailbox, rump))
+}
+
+async fn fetch_urls(user: &User, responses: &mut Responses, urls: &[AString]) -> Outcome {
+    let mut found = Vec::with_capacity(urls.len());
+    let mut locked = false;
+    for url in urls {
+        match redeem(user, url).await? {
+            Found::Locked => locked = true,
+            other => found.push((url, other)),
         }
     }
-
-    async fn generate_urls(&mut self, urls: &[(AString, Atom)]) -> Outcome {
-        let own = self.account()?.clone();
-        let mut places = Vec::with_capacity(urls.len());
-        for (text, mechanism) in urls {
-            let (mailbox, rump) = self.rump(text, mechanism)?;
-            // RFC 4467 §7: BAD for all that cannot be vouched for, a mailbox that does not exist too.
-            let place = self.place(&mailbox).await.map_err(|failure| match failure {
-                Failure::Reply(_) => Reply::bad("the URL's mailbox does not exist").into(),
-                end => end,
-            })?;
-            places.push((place, rump));
+    // RFC 4467 §7: the response has a pair for each, and one response is for all of them.
+    for (n, (url, found)) in found.iter().enumerate() {
+        if n == 0 {
+            responses.out().raw(b"* URLFETCH");
         }
-        // A mailbox that has no key yet gets one.
-        let random = self.ctx.random.clone();
-        let made = own.commit(|state| {
-            let mut events: Vec<Event> = Vec::new();
-            for (place, _) in &places {
-                let name = key::name(place.account.id(), place.mailbox);
-                let known = events
-                    .iter()
-                    .any(|event| matches!(event, Event::ObjectPut { name: n, .. } if *n == name));
-                if !known && AccessKey::of(state, place.account.id(), place.mailbox).is_none() {
-                    events.push(Event::ObjectPut { name, value: AccessKey::generate(&*random, 0).encode() });
-                }
-            }
-            // All of them or none.
-            ops::check_objects(state, &events)?;
-            Ok((events, ()))
-        });
-        made.await?;
-        let mut authorized = Vec::with_capacity(urls.len());
-        for (place, rump) in places {
-            let key = AccessKey::of(&own.state(), place.account.id(), place.mailbox);
-            let key = key.ok_or_else(|| Reply::refused("the mailbox access key was removed just now"))?;
-            let token = self.ctx.url_marks.token(own.id(), &key, rump);
-            authorized.push(format!("{rump}:internal:{token}"));
-        }
-        let out = self.connection.out();
-        out.raw(b"* GENURLAUTH");
-        for url in authorized {
-            out.space().string(url);
-        }
-        out.crlf();
-        Ok(Reply::ok("GENURLAUTH completed"))
+        responses.out().space().string(url.as_bytes()).space();
+        send_found(user, responses, found).await?;
     }
-
-    /// The mailbox of a URL that can be authorized, and the URL.
-    fn rump<'a>(&self, text: &'a AString, mechanism: &Atom) -> Result<(Mailbox, &'a str), Reply> {
-        if *mechanism != *INTERNAL {
-            return Err(Reply::bad("the only mechanism is INTERNAL"));
-        }
-        let url = ImapUrl::parse(text.as_bytes()).map_err(|invalid| Reply::bad(invalid.0))?;
-        let rump = text.as_str().ok_or_else(|| Reply::bad("the URL is not ASCII"))?;
-        match url.auth {
-            Some(UrlAuth { token: None, .. }) => {}
-            Some(_) => return Err(Reply::bad("the URL has a token already")),
-            None => return Err(Reply::bad("missing access identifier in supplied URL")),
-        }
-        let Some(server) = url.server else { return Err(Reply::bad("the URL is not absolute")) };
-        let Some(owner) = server.user else {
-            return Err(Reply::bad("missing owner username in supplied URL"));
-        };
-        if !self.is_me(&owner, &server.host) {
-            return Err(Reply::bad("the URL is another user's"));
-        }
-        Ok((url.mailbox, rump))
+    if !found.is_empty() {
+        responses.out().crlf();
     }
-
-    async fn fetch_urls(&mut self, urls: &[AString]) -> Outcome {
-        self.account()?;
-        let mut found = Vec::with_capacity(urls.len());
-        let mut locked = false;
-        for url in urls {
-            match self.redeem(url).await? {
-                Found::Locked => locked = true,
-                other => found.push((url, other)),
-            }
-        }
-        // RFC 4467 §7: the response has a pair for each, and one response is for all of them.
-        for (n, (url, found)) in found.iter().enumerate() {
-            if n == 0 {
-                self.connection.out().raw(b"* URLFETCH");
-            }
-            self.connection.out().space().string(url.as_bytes()).space();
-            self.send_found(found).await?;
-        }
-        if !found.is_empty() {
-            self.connection.out().crlf();
-        }
-        if locked {
-            let text = "the owner's mailbox is locked, try again while the owner uses it";
-            return Err(Reply::no(Code::Unavailable, text).into());
-        }
-        Ok(Reply::ok("URLFETCH completed"))
+    if locked {
+        let text = "the owner's mailbox is locked, try again while the owner uses it";
+        return Err(Reply::no(Code::Unavailable, text).into());
     }
+    Ok(Reply::ok("URLFETCH completed"))
+}
 
-    /// The value for one URL.
-    async fn send_found(&mut self, found: &Found) -> Result<(), Failure> {
-        let Found::Message(account, message, octets) = found else {
-            self.connection.out().nil();
-            return Ok(());
-        };
-        let _permit = self.ctx.budget.acquire(READER_BYTES).await;
-        let reads =
-            Reads { reader: account.reader(message), account: account.clone(), message: (**message).clone() };
-        let structure = account.structure(message).await;
-        match reads.open(octets, Some(&structure)).await {
-            Ok(Opened::Octets(octets)) => {
-                octets.send(&mut self.connection, self.dialect.takes_nul).await?;
-            }
-            // RFC 4467 §8: a part that is not there is empty, and not NIL.
-            Ok(Opened::Nil | Opened::UnknownEncoding) => {
-                self.connection.out().string(b"");
-            }
-            Err(error) => {
-                tracing::error!(%error, "a message could not be read for a URL");
-                self.connection.out().nil();
-            }
+/// The value for one URL.
+async fn send_found(user: &User, responses: &mut Responses, found: &Found) -> Result<(), Failure> {
+    let Found::Message(account, message, octets) = found else {
+        responses.out().nil();
+        return Ok(());
+    };
+    let _permit = user.env.budget.acquire(READER_BYTES).await;
+    let reads =
+        Reads { reader: account.reader(message), account: account.clone(), message: (**message).clone() };
+    let structure = account.structure(message).await;
+    match reads.open(octets, Some(&structure)).await {
+        Ok(Opened::Octets(octets)) => {
+            octets.send(&mut responses.connection, responses.dialect.takes_nul).await?;
         }
-        Ok(())
+        // RFC 4467 §8: a part that is not there is empty, and not NIL.
+        Ok(Opened::Nil | Opened::UnknownEncoding) => {
+            responses.out().string(b"");
+        }
+        Err(error) => {
+            tracing::error!(%error, "a message could not be read for a URL");
+            responses.out().nil();
+        }
     }
+    Ok(())
+}
 
-    /// What a URL comes to for this session's user, with the access that its owner has (RFC 4467 §6, §7).
-    async fn redeem(&self, text: &AString) -> Result<Found, Failure> {
-        let Ok(url) = ImapUrl::parse(text.as_bytes()) else { return Ok(Found::Nothing) };
-        let (Some(server), Some(auth)) = (&url.server, &url.auth) else { return Ok(Found::Nothing) };
-        let (Some(user), Some(token)) = (&server.user, &auth.token) else { return Ok(Found::Nothing) };
-        let rump = &text.as_bytes()[..auth.rump.min(text.as_bytes().len())];
-        let expired = auth.expire.is_some_and(|until| until < self.ctx.clock.now());
-        if token.mechanism != INTERNAL || expired || !self.may_use(&auth.access, &server.host) {
+/// What a URL comes to for this session's user, with the access that its owner has (RFC 4467 §6, §7).
+async fn redeem(me: &User, text: &AString) -> Result<Found, Failure> {
+    let Ok(url) = ImapUrl::parse(text.as_bytes()) else { return Ok(Found::Nothing) };
+    let (Some(server), Some(auth)) = (&url.server, &url.auth) else { return Ok(Found::Nothing) };
+    let (Some(user), Some(token)) = (&server.user, &auth.token) else { return Ok(Found::Nothing) };
+    let rump = &text.as_bytes()[..auth.rump.min(text.as_bytes().len())];
+    let expired = auth.expire.is_some_and(|until| until < me.env.clock.now());
+    if token.mechanism != INTERNAL || expired || !may_use(me, &auth.access, &server.host) {
+        return Ok(Found::Nothing);
+    }
+    let mut owner = None;
+    for name in names(user, &server.host, me.directory()) {
+        owner = me.directory().find(&name).await?;
+        if owner.is_some() {
+            break;
+        }
+    }
+    let Some(owner) = owner else {
+        // RFC 4467 §6: as much work as for an owner that there is.
+        me.env.url_marks.waste(rump);
+        return Ok(Found::Nothing);
+    };
+    // Only whoever was given a URL learns whether its owner is here.
+    let Some(token) = me.env.url_marks.genuine(owner.id, rump, &token.token) else {
+        return Ok(Found::Nothing);
+    };
+    let Some(account) = me.accounts().peek(owner.id) else { return Ok(Found::Locked) };
+    account.catch_up().await?;
+    let place = me.place_of(&account, &url.mailbox).await.and_then(|place| place.require(Rights::READ));
+    let place = match place {
+        Ok(place) => place,
+        Err(error) => {
+            if !is_missing(&error) && error.kind() != Kind::Denied {
+                tracing::warn!(%error, "the mailbox of a URL could not be opened");
+            }
             return Ok(Found::Nothing);
         }
-        let mut owner = None;
-        for name in names(user, &server.host, &self.ctx.directory) {
-            owner = self.ctx.directory.find(&name).await?;
-            if owner.is_some() {
-                break;
-            }
-        }
-        let Some(owner) = owner else {
-            // RFC 4467 §6: as much work as for an owner that there is.
-            self.ctx.url_marks.waste(rump);
-            return Ok(Found::Nothing);
-        };
-        // Only whoever was given a URL learns whether its owner is here.
-        let Some(token) = self.ctx.url_marks.genuine(owner.id, rump, &token.token) else {
-            return Ok(Found::Nothing);
-        };
-        let Some(account) = self.ctx.accounts.peek(owner.id) else { return Ok(Found::Locked) };
-        account.catch_up().await?;
-        let place = self.place_of(&account, &url.mailbox).await.and_then(|place| place.require(Rights::READ));
-        let place = match place {
-            Ok(place) => place,
-            Err(error) => {
-                if !is_missing(&error) && error.kind() != Kind::Denied {
-                    tracing::warn!(%error, "the mailbox of a URL could not be opened");
-                }
-                return Ok(Found::Nothing);
-            }
-        };
-        let key = AccessKey::of(&account.state(), place.account.id(), place.mailbox);
-        if !key.is_some_and(|key| key.verifies(rump, token)) {
-            return Ok(Found::Nothing);
-        }
-        match message_in(place, &url) {
-            Ok((account, message)) => {
-                Ok(Found::Message(account, Box::new(message), Octets::of(url.section, url.partial)))
-            }
-            Err(Failure::Reply(_)) => Ok(Found::Nothing),
-            Err(end) => Err(end),
-        }
+    };
+    let key = AccessKey::of(&account.state(), place.account.id(), place.mailbox);
+    if !key.is_some_and(|key| key.verifies(rump, token)) {
+        return Ok(Found::Nothing);
     }
-
-    /// Whether this session's user is among those that the URL is for (RFC 4467 §3).
-    fn may_use(&self, access: &Access, host: &str) -> bool {
-        match access {
-            // There are no anonymous sessions here.
-            Access::Anonymous | Access::AuthUser => true,
-            Access::User(user) => self.is_me(user, host),
-            // Nobody is a message submission entity: sending mail does not go through IMAP here.
-            Access::Submit(_) => false,
+    match message_in(place, &url) {
+        Ok((account, message)) => {
+            Ok(Found::Message(account, Box::new(message), Octets::of(url.section, url.partial)))
         }
+        Err(Failure::Reply(_)) => Ok(Found::Nothing),
+        Err(end) => Err(end),
     }
+}
 
-    fn is_me(&self, user: &str, host: &str) -> bool {
-        names(user, host, &self.ctx.directory).any(|name| name.as_str() == self.user)
+/// Whether this session's user is among those that the URL is for (RFC 4467 §3).
+fn may_use(me: &User, access: &Access, host: &str) -> bool {
+    match access {
+        // There are no anonymous sessions here.
+        Access::Anonymous | Access::AuthUser => true,
+        Access::User(user) => is_me(me, user, host),
+        // Nobody is a message submission entity: sending mail does not go through IMAP here.
+        Access::Submit(_) => false,
     }
+}
 
-    async fn reset_key(&mut self, mailbox: &Mailbox, mechanisms: &[Atom]) -> Outcome {
-        let own = self.account()?.clone();
-        if mechanisms.iter().any(|mechanism| *mechanism != *INTERNAL) {
-            return Err(Reply::no(Code::Cannot, "the only mechanism is INTERNAL").into());
-        }
-        let ResolvedMailbox { account, mailbox, .. } = self.place(mailbox).await?;
-        let (id, random) = (account.id(), self.ctx.random.clone());
-        let reset = own.commit(|state| {
-            let resets = AccessKey::of(state, id, mailbox).map_or(0, |key| key.resets());
-            let value = AccessKey::generate(&*random, resets.wrapping_add(1)).encode();
-            let events = vec![Event::ObjectPut { name: key::name(id, mailbox), value }];
-            ops::check_objects(state, &events)?;
-            Ok((events, ()))
-        });
-        reset.await?;
-        // This client is told here.
-        self.key_resets = self.resets_of_selected();
-        Ok(Reply::ok_with(self::mechanisms(), "the mailbox has a new access key"))
+fn is_me(me: &User, user: &str, host: &str) -> bool {
+    names(user, host, me.directory()).any(|name| name.as_str() == me.name())
+}
+
+async fn reset_key(
+    user: &User,
+    selected: Option<&mut View>,
+    mailbox: &Mailbox,
+    mechanisms: &[Atom],
+) -> Outcome {
+    let own = user.account().clone();
+    if mechanisms.iter().any(|mechanism| *mechanism != *INTERNAL) {
+        return Err(Reply::no(Code::Cannot, "the only mechanism is INTERNAL").into());
     }
+    let ResolvedMailbox { account, mailbox, .. } = user.place(mailbox).await?;
+    let (id, random) = (account.id(), user.env.random.clone());
+    let reset = own.commit(|state| {
+        let resets = AccessKey::of(state, id, mailbox).map_or(0, |key| key.resets());
+        let value = AccessKey::generate(&*random, resets.wrapping_add(1)).encode();
+        let events = vec![Event::ObjectPut { name: key::name(id, mailbox), value }];
+        ops::check_objects(state, &events)?;
+        Ok((events, ()))
+    });
+    reset.await?;
+    // This client is told here.
+    note_resets(user, selected);
+    Ok(Reply::ok_with(self::mechanisms(), "the mailbox has a new access key"))
+}
 
-    async fn remove_keys(&mut self) -> Outcome {
-        let own = self.account()?.clone();
-        own.commit(|state| {
-            let removed = |(name, _): (&str, &[u8])| Event::ObjectRemoved { name: name.to_owned() };
-            Ok((state.objects(key::PREFIX).map(removed).collect(), ()))
-        })
-        .await?;
-        self.key_resets = self.resets_of_selected();
-        Ok(Reply::ok("all mailbox access keys are removed"))
+async fn remove_keys(user: &User, selected: Option<&mut View>) -> Outcome {
+    let own = user.account().clone();
+    own.commit(|state| {
+        let removed = |(name, _): (&str, &[u8])| Event::ObjectRemoved { name: name.to_owned() };
+        Ok((state.objects(key::PREFIX).map(removed).collect(), ()))
+    })
+    .await?;
+    note_resets(user, selected);
+    Ok(Reply::ok("all mailbox access keys are removed"))
+}
+
+/// This client knows that a key was reset.
+fn note_resets(user: &User, selected: Option<&mut View>) {
+    if let Some(selected) = selected {
+        selected.key_resets = resets(user, selected);
     }
+}
 
-    /// How often the key of the selected mailbox was reset; `None`: it has none.
-    pub(super) fn resets_of_selected(&self) -> Option<u32> {
-        let (account, view) = (self.account.as_ref()?, self.view.as_ref()?);
-        let key = AccessKey::of(&account.state(), view.account().id(), view.mailbox())?;
-        Some(key.resets())
-    }
+/// How often the user's key of the selected mailbox was reset; `None`: it has none.
+pub(super) fn resets(user: &User, selected: &View) -> Option<u32> {
+    let key = AccessKey::of(&user.account().state(), selected.account().id(), selected.mailbox())?;
+    Some(key.resets())
+}
 
-    /// Another session of this user has reset the key of the selected mailbox (RFC 4467 §7, RESETKEY).
-    pub(super) fn tell_url_mechanisms(&mut self) {
-        let now = self.resets_of_selected();
-        let known = std::mem::replace(&mut self.key_resets, now);
-        // The first key of a mailbox revokes nothing.
-        if self.view.is_some() && now != known && !(known.is_none() && now == Some(0)) {
-            self.connection.out().status(
-                None,
-                Status::Ok,
-                Some(&mechanisms()),
-                "the mailbox access key was reset",
-            );
-        }
+/// Another session of this user has reset the key of the selected mailbox (RFC 4467 §7, RESETKEY).
+pub(super) fn tell_mechanisms(user: &User, selected: &mut View, responses: &mut Responses) {
+    let now = resets(user, selected);
+    let known = std::mem::replace(&mut selected.key_resets, now);
+    // The first key of a mailbox revokes nothing.
+    if now != known && !(known.is_none() && now == Some(0)) {
+        let code = mechanisms();
+        responses.out().status(None, Status::Ok, Some(&code), "the mailbox access key was reset");
     }
 }
 

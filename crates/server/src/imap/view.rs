@@ -18,6 +18,7 @@ use sealpost_mailbox::{Access, MailboxGone, OpenedMailbox, opened};
 
 use super::contexts::{Contexts, Update};
 use super::flags::Listed;
+use super::reply::Reply;
 
 /// The selected mailbox as the client knows it.
 ///
@@ -53,8 +54,18 @@ pub(super) struct View<A = Arc<Account>> {
     saved: UidSet,
     /// Searches that are kept up to date.
     pub(super) contexts: Contexts,
+    /// How often the mailbox access key was reset, as far as the client knows; `None`: there is none (RFC 4467).
+    pub(super) key_resets: Option<u32>,
     /// Room for all of this, if it is much.
     charge: Option<Reservation>,
+}
+
+/// The selected mailbox, in the selected state.
+///
+/// # Errors
+/// `BAD` in any other.
+pub(super) fn opened(selected: &mut Option<View>) -> Result<&mut View, Reply> {
+    selected.as_mut().ok_or_else(|| Reply::bad("select a mailbox first"))
 }
 
 /// Rights that a client which asked to look only does not use.
@@ -117,6 +128,7 @@ impl View {
             // RFC 5182 §2.1: selecting a mailbox empties it.
             saved: UidSet::new(),
             contexts: Contexts::default(),
+            key_resets: None,
             charge: None,
         }
     }
@@ -186,6 +198,14 @@ impl View {
     /// Whether it was opened by EXAMINE.
     pub(super) fn read_only(&self) -> bool {
         self.read_only
+    }
+
+    /// The same, if the mailbox may be changed.
+    ///
+    /// # Errors
+    /// `NO` if it was opened by EXAMINE.
+    pub(super) fn writable(&self) -> Result<&View, Reply> {
+        if self.read_only { Err(Reply::refused("the mailbox is open read-only")) } else { Ok(self) }
     }
 
     /// The messages: sequence number n is the n-th of these.
@@ -427,6 +447,7 @@ impl<A> View<A> {
             keywords: self.keywords,
             saved: self.saved,
             contexts: self.contexts,
+            key_resets: self.key_resets,
             charge: self.charge,
         }
     }

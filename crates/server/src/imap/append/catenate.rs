@@ -20,97 +20,101 @@ use sealpost_mime::header::HeaderFilter;
 use super::receive::Received;
 use crate::imap::fetch::section::{self, Place as Octets};
 use crate::imap::reply::{Failure, Reply};
-use crate::imap::session::Session;
+use crate::imap::responses::Responses;
+use crate::imap::user::User;
 
 /// What is read at once.
 const WINDOW_BYTES: u64 = 2 * CHUNK_BYTES as u64;
 /// Memory that this takes, sealed and opened: drawn together with what the message being stored takes.
 pub(super) const READ_BYTES: usize = 4 * CHUNK_BYTES;
 
-impl Session {
-    /// Adds what the URL names to the message under way.
-    pub(super) async fn catenate(&mut self, received: &mut Received, text: &AString) -> Result<(), Failure> {
-        let bad = |why: &'static str| bad_url(text, why);
-        received.part()?;
-        let url = ImapUrl::parse(text.as_bytes()).map_err(|invalid| bad(invalid.0))?;
-        // RFC 4469 §3: only relative URLs; what is authorized otherwise than by this session is not.
-        if url.server.is_some() || url.auth.is_some() {
-            return Err(bad("only URLs relative to this session can be used"));
+/// Adds what the URL names to the message under way.
+pub(super) async fn catenate(
+    user: &User,
+    responses: &mut Responses,
+    received: &mut Received,
+    text: &AString,
+) -> Result<(), Failure> {
+    let bad = |why: &'static str| bad_url(text, why);
+    received.part()?;
+    let url = ImapUrl::parse(text.as_bytes()).map_err(|invalid| bad(invalid.0))?;
+    // RFC 4469 §3: only relative URLs; what is authorized otherwise than by this session is not.
+    if url.server.is_some() || url.auth.is_some() {
+        return Err(bad("only URLs relative to this session can be used"));
+    }
+    let (account, message) = message_at(user, &url).await.map_err(|failure| match failure {
+        Failure::Reply(_) => bad("there is no such message"),
+        end => end,
+    })?;
+    let octets = if url.section == Default::default() {
+        Octets::At(Span { range: 0..message.size(), ..Span::default() })
+    } else {
+        section::place(&url.section, &*account.structure(&message).await?)
+    };
+    match octets {
+        Octets::Nowhere => Err(bad("the message has no such part")),
+        Octets::At(span) => {
+            let span = Span { range: section::cut(span.range, url.partial), ..span };
+            received.expect(user, responses, span.range.end - span.range.start).await?;
+            copy_octets(&account, &message, span, received).await
         }
-        let (account, message) = self.message_at(&url).await.map_err(|failure| match failure {
-            Failure::Reply(_) => bad("there is no such message"),
-            end => end,
-        })?;
-        let octets = if url.section == Default::default() {
-            Octets::At(Span { range: 0..message.size(), ..Span::default() })
-        } else {
-            section::place(&url.section, &*account.structure(&message).await?)
-        };
-        match octets {
-            Octets::Nowhere => Err(bad("the message has no such part")),
-            Octets::At(span) => {
-                let span = Span { range: section::cut(span.range, url.partial), ..span };
-                received.expect(self, span.range.end - span.range.start).await?;
-                self.copy_octets(&account, &message, span, received).await
-            }
-            Octets::Fields(span, filter) => {
-                self.copy_fields((&account, &message), span, filter, url.partial, received).await
-            }
+        Octets::Fields(span, filter) => {
+            copy_fields(user, responses, (&account, &message), span, filter, url.partial, received).await
         }
     }
+}
 
-    /// The message that a URL of this session names.
-    async fn message_at(&self, url: &ImapUrl) -> Result<(Arc<Account>, Message), Failure> {
-        let place = self.place(&url.mailbox).await?.require(Rights::READ)?;
-        place.account.catch_up().await?;
-        message_in(place, url)
-    }
+/// The message that a URL of this session names.
+async fn message_at(user: &User, url: &ImapUrl) -> Result<(Arc<Account>, Message), Failure> {
+    let place = user.place(&url.mailbox).await?.require(Rights::READ)?;
+    place.account.catch_up().await?;
+    message_in(place, url)
+}
 
-    async fn copy_octets(
-        &self,
-        account: &Account,
-        message: &Message,
-        span: Span,
-        received: &mut Received,
-    ) -> Result<(), Failure> {
-        for range in windows(span.range) {
-            let mut left = range.end - range.start;
-            let mut raw = account.octets(message, Span { range, layers: span.layers.clone() }).await?;
-            while let Some(piece) = raw.next().await {
-                let piece = piece?;
-                left = left.saturating_sub(piece.len() as u64);
-                received.write(&piece).await?;
-            }
-            if left > 0 {
-                return Err(Error::corrupt("a message is shorter than its structure says").into());
-            }
+async fn copy_octets(
+    account: &Account,
+    message: &Message,
+    span: Span,
+    received: &mut Received,
+) -> Result<(), Failure> {
+    for range in windows(span.range) {
+        let mut left = range.end - range.start;
+        let mut raw = account.octets(message, Span { range, layers: span.layers.clone() }).await?;
+        while let Some(piece) = raw.next().await {
+            let piece = piece?;
+            left = left.saturating_sub(piece.len() as u64);
+            received.write(&piece).await?;
         }
-        Ok(())
+        if left > 0 {
+            return Err(Error::corrupt("a message is shorter than its structure says").into());
+        }
     }
+    Ok(())
+}
 
-    async fn copy_fields(
-        &mut self,
-        (account, message): (&Account, &Message),
-        header: Span,
-        mut filter: HeaderFilter,
-        partial: Option<Partial>,
-        received: &mut Received,
-    ) -> Result<(), Failure> {
-        let wanted = section::cut(0..u64::MAX, partial);
-        let (mut at, mut passed) = (0, Vec::new());
-        for range in windows(header.range) {
-            let mut raw = account.octets(message, Span { range, layers: header.layers.clone() }).await?;
-            while let Some(piece) = raw.next().await {
-                filter.push(&piece?, &mut |octets| within(&wanted, &mut at, octets, &mut passed));
-                received.expect(self, passed.len() as u64).await?;
-                received.write(&passed).await?;
-                passed.clear();
-            }
+async fn copy_fields(
+    user: &User,
+    responses: &mut Responses,
+    (account, message): (&Account, &Message),
+    header: Span,
+    mut filter: HeaderFilter,
+    partial: Option<Partial>,
+    received: &mut Received,
+) -> Result<(), Failure> {
+    let wanted = section::cut(0..u64::MAX, partial);
+    let (mut at, mut passed) = (0, Vec::new());
+    for range in windows(header.range) {
+        let mut raw = account.octets(message, Span { range, layers: header.layers.clone() }).await?;
+        while let Some(piece) = raw.next().await {
+            filter.push(&piece?, &mut |octets| within(&wanted, &mut at, octets, &mut passed));
+            received.expect(user, responses, passed.len() as u64).await?;
+            received.write(&passed).await?;
+            passed.clear();
         }
-        filter.finish(&mut |octets| within(&wanted, &mut at, octets, &mut passed));
-        received.expect(self, passed.len() as u64).await?;
-        received.write(&passed).await
     }
+    filter.finish(&mut |octets| within(&wanted, &mut at, octets, &mut passed));
+    received.expect(user, responses, passed.len() as u64).await?;
+    received.write(&passed).await
 }
 
 /// The message there that a URL names.

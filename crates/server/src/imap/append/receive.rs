@@ -16,17 +16,16 @@ use sealpost_mailbox::append::Append;
 use sealpost_mailbox::resolve::ResolvedMailbox;
 use sealpost_mime::unbinary::Unbinary;
 
-use super::catenate::READ_BYTES;
+use super::catenate::{READ_BYTES, catenate};
 use crate::imap::connection::End;
 use crate::imap::flags;
-use crate::imap::quota::QuotaParts;
 use crate::imap::reply::{Failure, Reply};
-use crate::imap::session::Session;
+use crate::imap::responses::Responses;
+use crate::imap::user::User;
 
 /// What has come in so far.
 pub(super) struct Received {
     append: Append,
-    quota: QuotaParts,
     parts: usize,
     /// The message that has begun is put together from parts.
     catenate: bool,
@@ -36,49 +35,46 @@ pub(super) struct Received {
     unbinary: Option<Unbinary>,
 }
 
-impl Session {
-    /// Takes the messages of the command under way, up to its end; none of them is visible yet. `freed` octets are
-    /// given back by the command itself. The memory for their records is held until they are placed.
-    pub(in crate::imap) async fn receive(
-        &mut self,
-        place: &ResolvedMailbox,
-        freed: u64,
-    ) -> Result<(Unplaced, Vec<Permit>), Failure> {
-        let most = self.ctx.settings.message_size;
-        let append = Append::begin(&self.ctx.appends, place.clone(), freed, most);
-        let quota = self.quota_parts()?;
-        let mut received =
-            Received { append, quota, parts: 0, catenate: false, binary: false, unbinary: None };
-        loop {
-            match self.connection.next_of_message().await? {
-                Event::AppendMessage(message) => {
-                    received.complete(self).await?;
-                    received.begin(self, &message)?;
+/// Takes the messages of the command under way, up to its end; none of them is visible yet. `freed` octets are
+/// given back by the command itself. The memory for their records is held until they are placed.
+pub(in crate::imap) async fn receive(
+    user: &User,
+    responses: &mut Responses,
+    place: &ResolvedMailbox,
+    freed: u64,
+) -> Result<(Unplaced, Vec<Permit>), Failure> {
+    let most = user.env.settings.message_size;
+    let append = Append::begin(&user.env.appends, place.clone(), freed, most);
+    let mut received = Received { append, parts: 0, catenate: false, binary: false, unbinary: None };
+    loop {
+        match responses.connection.next_of_message().await? {
+            Event::AppendMessage(message) => {
+                received.complete(user, responses).await?;
+                received.begin(user, &message)?;
+            }
+            Event::AppendUrl(url) => catenate(user, responses, &mut received, &url).await?,
+            Event::AppendLiteral(literal) => {
+                received.announce(user, responses, literal).await?;
+                if literal.sync {
+                    responses.out().continuation("send the message");
                 }
-                Event::AppendUrl(url) => self.catenate(&mut received, &url).await?,
-                Event::AppendLiteral(literal) => {
-                    received.announce(self, literal).await?;
-                    if literal.sync {
-                        self.connection.out().continuation("send the message");
-                    }
-                    self.connection.set_bulk(true);
-                }
-                Event::AppendData(octets) => received.data(&octets).await?,
-                Event::NeedContinuation => {
-                    self.connection.out().continuation("go on");
-                }
-                Event::AppendEnd => {
-                    received.complete(self).await?;
-                    return Ok(received.append.finish().await?);
-                }
-                Event::Bad { code, reason, .. } => return Err(Reply { code, ..Reply::bad(reason) }.into()),
-                Event::Fatal { reason } => return Err(End::Fatal(reason).into()),
-                Event::No { code, reason, .. } => {
-                    return Err(Reply { code, ..Reply::refused(reason) }.into());
-                }
-                Event::Command(_) | Event::Line(_) | Event::AppendBegin(_) | Event::Http => {
-                    return Err(Reply::bad("expected the rest of the message").into());
-                }
+                responses.connection.set_bulk(true);
+            }
+            Event::AppendData(octets) => received.data(&octets).await?,
+            Event::NeedContinuation => {
+                responses.out().continuation("go on");
+            }
+            Event::AppendEnd => {
+                received.complete(user, responses).await?;
+                return Ok(received.append.finish().await?);
+            }
+            Event::Bad { code, reason, .. } => return Err(Reply { code, ..Reply::bad(reason) }.into()),
+            Event::Fatal { reason } => return Err(End::Fatal(reason).into()),
+            Event::No { code, reason, .. } => {
+                return Err(Reply { code, ..Reply::refused(reason) }.into());
+            }
+            Event::Command(_) | Event::Line(_) | Event::AppendBegin(_) | Event::Http => {
+                return Err(Reply::bad("expected the rest of the message").into());
             }
         }
     }
@@ -86,9 +82,9 @@ impl Session {
 
 impl Received {
     /// A message begins.
-    fn begin(&mut self, session: &Session, message: &AppendMessage) -> Result<(), Failure> {
+    fn begin(&mut self, user: &User, message: &AppendMessage) -> Result<(), Failure> {
         let flags = flags::from_wire(&message.flags)?;
-        let received = message.date.map_or_else(|| session.ctx.clock.now(), |date| date.timestamp());
+        let received = message.date.map_or_else(|| user.env.clock.now(), |date| date.timestamp());
         let beside = if message.catenate { READ_BYTES } else { 0 };
         self.append.message(&flags, received, beside)?;
         (self.catenate, self.binary, self.unbinary) = (message.catenate, false, None);
@@ -96,8 +92,13 @@ impl Received {
     }
 
     /// Octets of the message will come.
-    async fn announce(&mut self, session: &mut Session, literal: AppendLiteral) -> Result<(), Failure> {
-        if literal.utf8 && !session.dialect.utf8_accept() {
+    async fn announce(
+        &mut self,
+        user: &User,
+        responses: &mut Responses,
+        literal: AppendLiteral,
+    ) -> Result<(), Failure> {
+        if literal.utf8 && !responses.dialect.utf8_accept() {
             // RFC 6855 §4: only after ENABLE.
             return Err(Reply::bad("UTF8 is not enabled").into());
         }
@@ -106,7 +107,7 @@ impl Received {
             return Err(Refusal::Empty.into());
         }
         self.part()?;
-        self.expect(session, literal.size).await?;
+        self.expect(user, responses, literal.size).await?;
         self.binary = literal.binary;
         self.unbinary = (literal.binary && !literal.utf8 && !catenate).then(Unbinary::new);
         Ok(())
@@ -126,10 +127,15 @@ impl Received {
     ///
     /// # Errors
     /// `NO [TOOBIG]` for the message, `NO [OVERQUOTA]` for the command.
-    pub(super) async fn expect(&mut self, session: &mut Session, more: u64) -> Result<(), Failure> {
+    pub(super) async fn expect(
+        &mut self,
+        user: &User,
+        responses: &mut Responses,
+        more: u64,
+    ) -> Result<(), Failure> {
         self.check_begun()?;
-        let expecting = self.append.expect(self.quota.quota(), more);
-        Ok(session.await_with_progress(expecting).await??)
+        let expecting = self.append.expect(user.user_quota(), more);
+        Ok(responses.await_with_progress(expecting).await??)
     }
 
     async fn data(&mut self, octets: &Bytes) -> Result<(), Failure> {
@@ -154,7 +160,7 @@ impl Received {
     }
 
     /// The present message is all there.
-    async fn complete(&mut self, session: &mut Session) -> Result<(), Failure> {
+    async fn complete(&mut self, user: &User, responses: &mut Responses) -> Result<(), Failure> {
         if let Some(mut unbinary) = self.unbinary.take() {
             let mut encoded = Vec::new();
             unbinary.finish(&mut encoded);
@@ -164,9 +170,9 @@ impl Received {
             self.append.write_longer(&encoded).await?;
         }
         if self.append.has_message() {
-            let completing = self.append.complete(self.quota.quota());
-            session.await_with_progress(completing).await??;
-            session.report_progress(self.append.len(), 0).await?;
+            let completing = self.append.complete(user.user_quota());
+            responses.await_with_progress(completing).await??;
+            responses.report_progress(self.append.len(), 0).await?;
         }
         Ok(())
     }

@@ -8,84 +8,91 @@ use sealpost_base::limits;
 use sealpost_imap::types::{Atom, Code, Entry, MailboxAttribute, MetadataCode, SetMetadata};
 use sealpost_mailbox::quota::QuotaHeadroom;
 
-use super::{Shelf, Source};
+use super::{Shelf, Source, source};
 use crate::imap::filters;
 use crate::imap::mailboxes::special_use;
+use crate::imap::own_entries::OwnEntries;
 use crate::imap::reply::{Failure, Outcome, Reply};
-use crate::imap::session::Session;
+use crate::imap::session::Subscriptions;
+use crate::imap::user::User;
 
 /// An entry with its new value.
 type Change<'a> = (&'a str, Option<&'a [u8]>);
 
-impl Session {
-    /// SETMETADATA: all entries or none.
-    pub(in crate::imap) async fn set_metadata(&mut self, set: &SetMetadata) -> Outcome {
-        let longest = set.entries.iter().filter_map(|(_, value)| value.as_ref()).map(Vec::len).max();
-        if longest.is_some_and(|bytes| bytes > limits::METADATA_VALUE_BYTES) {
-            return Err(refusal(Refused::TooLong(limits::METADATA_VALUE_BYTES)).into());
-        }
-        // RFC 5464 §3.2.1.1, §4.1: what all users of the server see is the operator's to say.
-        if set.mailbox.is_none() && set.entries.iter().any(|(entry, _)| !entry.is_private()) {
-            return Err(Reply::no(Code::NoPerm, "shared entries of the server cannot be set").into());
-        }
-        if set.mailbox.is_none() {
-            set.entries.iter().try_for_each(|(entry, value)| filters::check(entry, value.as_deref()))?;
-        }
-        self.refresh_quota().await?;
-        let source = self.source(set.mailbox.as_ref()).await?;
-        let uses = new_uses(&source, &set.entries)?;
-        let stored = set.entries.iter().filter(|(entry, _)| !super::is_computed(&source, entry.as_str()));
-        let stored = stored.map(|(entry, value)| (entry, (entry.as_str(), value.as_deref())));
-        if source.is_of_one_log() {
-            let all: Vec<Change<'_>> = stored.map(|(_, change)| change).collect();
-            self.change(&source.private, self.own_headroom(), &all, uses).await?;
-            return Ok(Reply::ok("SETMETADATA completed"));
-        }
-        // Two logs do not change at one moment: what may be refused in the second is known before the first one changes.
-        let (private, shared): (Vec<_>, Vec<_>) = stored.partition(|(entry, _)| entry.is_private());
-        let private: Vec<Change<'_>> = private.into_iter().map(|(_, change)| change).collect();
-        let shared: Vec<Change<'_>> = shared.into_iter().map(|(_, change)| change).collect();
-        {
-            let state = source.private.account.state();
-            check(&state, self.own_headroom(), &decide(&state, source.private.holder, &private, uses)?)?;
-        }
-        // What all see counts for whose mailbox it is.
-        let headroom = match &source.place {
-            Some(place) => self.headroom_at(place).await?,
-            None => self.own_headroom(),
-        };
-        self.change(&source.shared, headroom, &shared, None).await?;
-        self.change(&source.private, self.own_headroom(), &private, uses).await?;
-        Ok(Reply::ok("SETMETADATA completed"))
+/// SETMETADATA: all entries or none.
+pub(in crate::imap) async fn set_metadata(
+    user: &mut User,
+    subscriptions: &mut Subscriptions,
+    own: &mut OwnEntries,
+    set: &SetMetadata,
+) -> Outcome {
+    let longest = set.entries.iter().filter_map(|(_, value)| value.as_ref()).map(Vec::len).max();
+    if longest.is_some_and(|bytes| bytes > limits::METADATA_VALUE_BYTES) {
+        return Err(refusal(Refused::TooLong(limits::METADATA_VALUE_BYTES)).into());
     }
+    // RFC 5464 §3.2.1.1, §4.1: what all users of the server see is the operator's to say.
+    if set.mailbox.is_none() && set.entries.iter().any(|(entry, _)| !entry.is_private()) {
+        return Err(Reply::no(Code::NoPerm, "shared entries of the server cannot be set").into());
+    }
+    if set.mailbox.is_none() {
+        set.entries.iter().try_for_each(|(entry, value)| filters::check(entry, value.as_deref()))?;
+    }
+    user.refresh_quota().await?;
+    let source = source(user, set.mailbox.as_ref()).await?;
+    let uses = new_uses(&source, &set.entries)?;
+    let stored = set.entries.iter().filter(|(entry, _)| !super::is_computed(&source, entry.as_str()));
+    let stored = stored.map(|(entry, value)| (entry, (entry.as_str(), value.as_deref())));
+    if source.is_of_one_log() {
+        let all: Vec<Change<'_>> = stored.map(|(_, change)| change).collect();
+        change(user, subscriptions, own, &source.private, user.own_headroom(), &all, uses).await?;
+        return Ok(Reply::ok("SETMETADATA completed"));
+    }
+    // Two logs do not change at one moment: what may be refused in the second is known before the first one changes.
+    let (private, shared): (Vec<_>, Vec<_>) = stored.partition(|(entry, _)| entry.is_private());
+    let private: Vec<Change<'_>> = private.into_iter().map(|(_, change)| change).collect();
+    let shared: Vec<Change<'_>> = shared.into_iter().map(|(_, change)| change).collect();
+    {
+        let state = source.private.account.state();
+        check(&state, user.own_headroom(), &decide(&state, source.private.holder, &private, uses)?)?;
+    }
+    // What all see counts for whose mailbox it is.
+    let headroom = match &source.place {
+        Some(place) => user.headroom_at(place).await?,
+        None => user.own_headroom(),
+    };
+    change(user, subscriptions, own, &source.shared, headroom, &shared, None).await?;
+    change(user, subscriptions, own, &source.private, user.own_headroom(), &private, uses).await?;
+    Ok(Reply::ok("SETMETADATA completed"))
+}
 
-    /// Changes entries in one log, as one entry of it.
-    async fn change(
-        &mut self,
-        shelf: &Shelf,
-        headroom: QuotaHeadroom,
-        changes: &[Change<'_>],
-        uses: Option<SpecialUses>,
-    ) -> Result<(), Failure> {
-        let committed = shelf
-            .account
-            .commit(|state| {
-                let decided = decide(state, shelf.holder, changes, uses)
-                    .and_then(|events| check(state, headroom, &events).map(|()| events));
-                Ok(match decided {
-                    Ok(events) => (events, Ok(())),
-                    Err(reply) => (Vec::new(), Err(reply)),
-                })
+/// Changes entries in one log, as one entry of it.
+async fn change(
+    user: &User,
+    subscriptions: &mut Subscriptions,
+    own: &mut OwnEntries,
+    shelf: &Shelf,
+    headroom: QuotaHeadroom,
+    changes: &[Change<'_>],
+    uses: Option<SpecialUses>,
+) -> Result<(), Failure> {
+    let committed = shelf
+        .account
+        .commit(|state| {
+            let decided = decide(state, shelf.holder, changes, uses)
+                .and_then(|events| check(state, headroom, &events).map(|()| events));
+            Ok(match decided {
+                Ok(events) => (events, Ok(())),
+                Err(reply) => (Vec::new(), Err(reply)),
             })
-            .await?;
-        self.note_own(shelf.account.id(), &committed);
-        committed.value?;
-        let own = self.account.as_ref().is_some_and(|account| account.id() == shelf.account.id());
-        if let Some(watch) = self.metadata.as_mut().filter(|_| own) {
-            watch.own(committed.position);
-        }
-        Ok(())
+        })
+        .await?;
+    own.note(shelf.account.id(), &committed);
+    committed.value?;
+    let own = user.account().id() == shelf.account.id();
+    if let Some(watch) = subscriptions.metadata.as_mut().filter(|_| own) {
+        watch.own(committed.position);
     }
+    Ok(())
 }
 
 impl Source {

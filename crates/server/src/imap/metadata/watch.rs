@@ -9,7 +9,10 @@ use sealpost_base::{AccountId, Position};
 use sealpost_imap::types::{Entry, Mailbox, Response};
 
 use crate::imap::connection::End;
-use crate::imap::session::Session;
+use crate::imap::own_entries::OwnEntries;
+use crate::imap::responses::Responses;
+use crate::imap::session::Subscriptions;
+use crate::imap::user::User;
 use crate::imap::view::View;
 
 /// Entries told in one response.
@@ -35,101 +38,113 @@ impl Watch {
     }
 }
 
-impl Session {
-    /// ENABLE METADATA, or METADATA-SERVER; whether it was off.
-    pub(in crate::imap) fn watch_metadata(&mut self) -> bool {
-        let Some(account) = self.account.as_ref().filter(|_| self.metadata.is_none()) else { return false };
-        let since = account.state().position();
-        self.metadata = Some(Watch { since, own: Vec::new(), share: None });
-        true
+/// ENABLE METADATA, or METADATA-SERVER; whether it was off.
+pub(in crate::imap) fn watch_metadata(user: &User, subscriptions: &mut Subscriptions) -> bool {
+    if subscriptions.metadata.is_some() {
+        return false;
     }
+    let since = user.account().state().position();
+    subscriptions.metadata = Some(Watch { since, own: Vec::new(), share: None });
+    true
+}
 
-    /// `* METADATA` for what others have changed since the last time.
-    pub(in crate::imap) async fn tell_metadata(&mut self) -> Result<(), End> {
-        self.tell_metadata_of_share().await?;
-        let (Some(watch), Some(account)) = (&mut self.metadata, self.account.clone()) else { return Ok(()) };
-        let since = watch.since;
-        let changed = {
-            let state = account.state();
-            watch.since = state.position();
-            if watch.since == since {
-                return Ok(());
-            }
-            changed(&state, since, &watch.own)
-        };
-        watch.own.clear();
-        match changed {
-            Some(changed) => self.tell_changed(changed).await,
-            // More has changed than is remembered: everything may have.
-            None => {
-                let mut after = None;
-                loop {
-                    let (changed, next) = everything(&account.state(), after.as_deref());
-                    self.tell_changed(changed).await?;
-                    match next {
-                        Some(next) => after = Some(next),
-                        None => return Ok(()),
-                    }
+/// `* METADATA` for what others have changed since the last time.
+pub(in crate::imap) async fn tell_metadata(
+    user: &User,
+    selected: Option<&View>,
+    subscriptions: &mut Subscriptions,
+    responses: &mut Responses,
+    own: &OwnEntries,
+) -> Result<(), End> {
+    tell_metadata_of_share(user, selected, subscriptions, responses, own).await?;
+    let (Some(watch), account) = (&mut subscriptions.metadata, user.account()) else { return Ok(()) };
+    let since = watch.since;
+    let changed = {
+        let state = account.state();
+        watch.since = state.position();
+        if watch.since == since {
+            return Ok(());
+        }
+        changed(&state, since, &watch.own)
+    };
+    watch.own.clear();
+    match changed {
+        Some(changed) => tell_changed(user, responses, changed).await,
+        // More has changed than is remembered: everything may have.
+        None => {
+            let mut after = None;
+            loop {
+                let (changed, next) = everything(&account.state(), after.as_deref());
+                tell_changed(user, responses, changed).await?;
+                match next {
+                    Some(next) => after = Some(next),
+                    None => return Ok(()),
                 }
             }
         }
     }
+}
 
-    /// The same for the selected mailbox, if it is a share: what all see of it is in its own log.
-    async fn tell_metadata_of_share(&mut self) -> Result<(), End> {
-        let (Some(watch), Some(account)) = (&mut self.metadata, &self.account) else { return Ok(()) };
-        let share = self.view.as_ref().map(View::account).filter(|share| share.id() != account.id());
-        let Some(share) = share else {
-            watch.share = None;
-            return Ok(());
+/// The same for the selected mailbox, if it is a share: what all see of it is in its own log.
+async fn tell_metadata_of_share(
+    user: &User,
+    selected: Option<&View>,
+    subscriptions: &mut Subscriptions,
+    responses: &mut Responses,
+    own: &OwnEntries,
+) -> Result<(), End> {
+    let (Some(watch), account) = (&mut subscriptions.metadata, user.account()) else { return Ok(()) };
+    let share = selected.map(View::account).filter(|share| share.id() != account.id());
+    let Some(share) = share else {
+        watch.share = None;
+        return Ok(());
+    };
+    let changed = {
+        let state = share.state();
+        let now = (share.id(), state.position());
+        let since = match watch.share.replace(now) {
+            Some((known, since)) if known == now.0 && since < now.1 => since,
+            // It was not selected before, or nothing happened.
+            _ => return Ok(()),
         };
-        let changed = {
-            let state = share.state();
-            let now = (share.id(), state.position());
-            let since = match watch.share.replace(now) {
-                Some((known, since)) if known == now.0 && since < now.1 => since,
-                // It was not selected before, or nothing happened.
-                _ => return Ok(()),
-            };
-            let own: Vec<Position> =
-                self.own.iter().filter(|(log, _)| *log == now.0).map(|(_, at)| *at).collect();
-            let inbox = Holder::Mailbox(state.inbox().id());
-            let changed = changed(&state, since, &own);
-            changed.unwrap_or_else(|| everything(&state, None).0).remove(&inbox).unwrap_or_default()
-        };
-        let link = {
-            let state = account.state();
-            let link = state.links().find(|(_, link)| link.share == share.id());
-            link.map(|(mailbox, _)| Holder::Mailbox(mailbox.id()))
-        };
-        match link {
-            Some(link) if !changed.is_empty() => self.tell_changed(Changed::from([(link, changed)])).await,
-            _ => Ok(()),
+        let own: Vec<Position> = own.of(now.0).collect();
+        let inbox = Holder::Mailbox(state.inbox().id());
+        let changed = changed(&state, since, &own);
+        changed.unwrap_or_else(|| everything(&state, None).0).remove(&inbox).unwrap_or_default()
+    };
+    let link = {
+        let state = account.state();
+        let link = state.links().find(|(_, link)| link.share == share.id());
+        link.map(|(mailbox, _)| Holder::Mailbox(mailbox.id()))
+    };
+    match link {
+        Some(link) if !changed.is_empty() => {
+            tell_changed(user, responses, Changed::from([(link, changed)])).await
+        }
+        _ => Ok(()),
+    }
+}
+
+async fn tell_changed(user: &User, responses: &mut Responses, changed: Changed) -> Result<(), End> {
+    for (holder, entries) in changed {
+        let Some(mailbox) = name_of(user, holder) else { continue };
+        let entries: Vec<Entry> = entries.iter().filter_map(|entry| Entry::new(entry).ok()).collect();
+        for entries in entries.chunks(ENTRIES) {
+            let response = Response::MetadataChanged { mailbox: mailbox.clone(), entries: entries.to_vec() };
+            responses.out().response(&response);
+            responses.relieve().await?;
         }
     }
+    Ok(())
+}
 
-    async fn tell_changed(&mut self, changed: Changed) -> Result<(), End> {
-        for (holder, entries) in changed {
-            let Some(mailbox) = self.name_of(holder) else { continue };
-            let entries: Vec<Entry> = entries.iter().filter_map(|entry| Entry::new(entry).ok()).collect();
-            for entries in entries.chunks(ENTRIES) {
-                let response =
-                    Response::MetadataChanged { mailbox: mailbox.clone(), entries: entries.to_vec() };
-                self.connection.out().response(&response);
-                self.connection.relieve().await?;
-            }
-        }
-        Ok(())
-    }
-
-    /// The mailbox's name now, `Some(None)` for the server; `None` if it is gone.
-    fn name_of(&self, holder: Holder) -> Option<Option<Mailbox>> {
-        match holder {
-            Holder::Server => Some(None),
-            Holder::Mailbox(id) => {
-                let state = self.account.as_ref()?.state();
-                Some(Some(Mailbox::new(state.any_mailbox(id)?.name()).ok()?))
-            }
+/// The mailbox's name now, `Some(None)` for the server; `None` if it is gone.
+fn name_of(user: &User, holder: Holder) -> Option<Option<Mailbox>> {
+    match holder {
+        Holder::Server => Some(None),
+        Holder::Mailbox(id) => {
+            let state = user.account().state();
+            Some(Some(Mailbox::new(state.any_mailbox(id)?.name()).ok()?))
         }
     }
 }

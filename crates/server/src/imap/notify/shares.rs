@@ -6,13 +6,13 @@ use std::collections::BTreeMap;
 use sealpost_account::rights::Rights;
 use sealpost_account::share::Link;
 use sealpost_account::{AccountState, Accounts, Bell};
-use sealpost_base::{AccountId, MailboxId, Position, limits};
+use sealpost_base::{AccountId, MailboxId, limits};
 use sealpost_mailbox::watch::WatchedShare;
 
 use super::groups::{Groups, Wanted};
 use super::known::{Event, Overflow, of_messages};
-use crate::imap::session::Session;
-use crate::imap::tell::is_own;
+use crate::imap::own_entries::OwnEntries;
+use crate::imap::user::User;
 
 /// "All event types described in this document require the 'l' and 'r' rights" (RFC 5465 §5).
 const NEEDED: Rights = Rights::LOOKUP.with(Rights::READ);
@@ -45,12 +45,32 @@ impl Shares {
         listed.map(|watched| watched.share.known().name.clone()).collect()
     }
 
+    /// Opens the shares that are asked about and not watched yet, and lets go of those that are no longer links. One that
+    /// cannot be opened now is tried again when the account changes.
+    pub(super) async fn follow_links(&mut self, user: &User, groups: &Groups) -> Result<(), Overflow> {
+        let links = wanted_links(&user.account().state(), groups);
+        if links.len() > limits::NOTIFY_SHARES {
+            return Err(Overflow);
+        }
+        let mut known = std::mem::take(&mut self.0);
+        for (id, name, link, wanted) in links {
+            let share = match known.remove(&id) {
+                Some(Share { share, .. }) => Some(share.named(name)),
+                None => open(user, id, name, &link).await,
+            };
+            if let Some(share) = share {
+                self.0.insert(id, Share { share, wanted });
+            }
+        }
+        Ok(())
+    }
+
     /// Brings what is known up to date; what has to be told for it.
     pub(super) async fn update(
         &mut self,
         accounts: &Accounts,
         selected: Option<AccountId>,
-        own: &[(AccountId, Position)],
+        own: &OwnEntries,
     ) -> Result<Vec<Event>, Overflow> {
         let mut events = Vec::new();
         for Share { share, wanted } in self.0.values_mut() {
@@ -62,7 +82,7 @@ impl Shares {
                     continue;
                 }
             };
-            let own = is_own(own, share.id(), change.since, change.position);
+            let own = own.is_all_since(share.id(), change.since, change.position);
             let (before, told) = (access_of(change.rights_before), access_of(change.rights));
             let name = &share.known().name;
             if told != before {
@@ -94,42 +114,12 @@ fn access_of(rights: Rights) -> Rights {
     }
 }
 
-impl Session {
-    /// Opens the shares that are asked about and not watched yet, and lets go of those that are no longer links. One that
-    /// cannot be opened now is tried again when the account changes.
-    pub(in crate::imap::notify) async fn watch_shares(&mut self) -> Result<(), Overflow> {
-        let (Some(watch), Some(account)) = (&self.watch, self.account.clone()) else { return Ok(()) };
-        let links = wanted_links(&account.state(), &watch.groups);
-        if links.len() > limits::NOTIFY_SHARES {
-            return Err(Overflow);
-        }
-        let mut known = match &mut self.watch {
-            Some(watch) => std::mem::take(&mut watch.shares.0),
-            None => return Ok(()),
-        };
-        let mut shares = BTreeMap::new();
-        for (id, name, link, wanted) in links {
-            let share = match known.remove(&id) {
-                Some(Share { share, .. }) => Some(share.named(name)),
-                None => self.open_share(id, name, &link).await,
-            };
-            if let Some(share) = share {
-                shares.insert(id, Share { share, wanted });
-            }
-        }
-        if let Some(watch) = &mut self.watch {
-            watch.shares.0 = shares;
-        }
-        Ok(())
-    }
-
-    async fn open_share(&self, id: MailboxId, name: String, link: &Link) -> Option<WatchedShare> {
-        match WatchedShare::open(self.resolver().ok()?, id, name, link).await {
-            Ok(share) => Some(share),
-            Err(error) => {
-                tracing::warn!(%error, "a shared mailbox cannot be watched");
-                None
-            }
+async fn open(user: &User, id: MailboxId, name: String, link: &Link) -> Option<WatchedShare> {
+    match WatchedShare::open(user.resolver(), id, name, link).await {
+        Ok(share) => Some(share),
+        Err(error) => {
+            tracing::warn!(%error, "a shared mailbox cannot be watched");
+            None
         }
     }
 }

@@ -1,0 +1,75 @@
+//! The user of a session: the account that it has logged in as, under which name, and what it may do.
+//!
+//! Names of mailboxes are followed in `place.rs`, shares are made in `sharing.rs`, and what the account may hold is looked
+//! up in `quota.rs`.
+
+use std::sync::Arc;
+
+use sealpost_account::directory::{AccountRecord, Directory};
+use sealpost_account::{Account, Accounts};
+use sealpost_base::Error;
+
+use super::quota::Quota;
+use crate::context::Context;
+
+/// The account that a session has logged in as.
+///
+/// While its session hibernates it has no account.
+pub(super) struct User<A = Arc<Account>> {
+    pub(super) env: Arc<Context>,
+    account: A,
+    name: String,
+    /// What the account may hold.
+    pub(super) quota: Quota,
+}
+
+impl User {
+    /// The user that logged in as the account of that record, which is loaded.
+    pub(super) fn new(env: Arc<Context>, account: Arc<Account>, record: &AccountRecord) -> Self {
+        let quota = Quota::new(&env, &account, record);
+        User { env, account, name: record.name.as_str().to_owned(), quota }
+    }
+
+    /// The account.
+    pub(super) fn account(&self) -> &Arc<Account> {
+        &self.account
+    }
+
+    /// All accounts of the server.
+    pub(super) fn accounts(&self) -> &Accounts {
+        &self.env.accounts
+    }
+
+    /// Who else has an account.
+    pub(super) fn directory(&self) -> &Directory {
+        &self.env.directory
+    }
+
+    /// Reads on in the account's log if this process knows of more there.
+    pub(super) async fn catch_up(&self) -> Result<(), Error> {
+        self.account.catch_up().await
+    }
+
+    /// Lets go of the account.
+    pub(super) fn let_go(self) -> User<()> {
+        self.with(())
+    }
+}
+
+impl User<()> {
+    /// The same, holding the account again.
+    pub(super) fn hold(self, account: Arc<Account>) -> User {
+        self.with(account)
+    }
+}
+
+impl<A> User<A> {
+    /// The account's name.
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn with<B>(self, account: B) -> User<B> {
+        User { env: self.env, account, name: self.name, quota: self.quota }
+    }
+}
