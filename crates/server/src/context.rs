@@ -1,4 +1,4 @@
-//! What every session is given.
+//! What every session is given, whatever its protocol. What one protocol needs besides is its own: `ImapShared`, `SmtpShared`.
 
 use std::sync::Arc;
 
@@ -6,7 +6,6 @@ use rustls::ServerConfig;
 use sealpost_account::directory::Directory;
 use sealpost_account::{Accounts, Options, Watermarks, watermarks};
 use sealpost_base::{Budget, Clock, Random, Result, Timestamp};
-use sealpost_mailbox::append::AppendMemory;
 use sealpost_mailbox::usage_tracker::UsageTracker;
 use sealpost_search::Engine;
 use sealpost_vault::Store;
@@ -17,15 +16,13 @@ use crate::auth::Authenticator;
 use crate::clock_watch::ClockWatch;
 use crate::failed_logins::FailedLogins;
 use crate::health::Health;
-use crate::imap::{Compressions, Leftovers, LongCommands, UrlMarks};
 use crate::metrics::Metrics;
 use crate::net::Stream;
 use crate::sessions::Sessions;
 use crate::settings::{PlaintextLogin, Settings};
 use crate::shutdown::Shutdown;
-use crate::smtp::Fanout;
 use crate::tls::Tls;
-use crate::turns::{AllTurns, Seat};
+use crate::turns::AllTurns;
 
 /// The server as its sessions see it; shared by all of them.
 pub struct Context {
@@ -49,26 +46,8 @@ pub struct Context {
     pub budget: Budget,
     /// Turns of each account's sessions on the processors.
     pub(crate) turns: AllTurns,
-    /// Turns of all that name recipients.
-    pub(crate) recipient_turns: Seat,
     /// Searches, sorts and threads messages.
     pub search: Engine,
-    /// What part of it messages with several recipients may hold while they wait for more.
-    pub fanout: Fanout,
-    /// What part of it the recipients of messages that come may take.
-    pub envelopes: Budget,
-    /// Marks the URLs that this server authorizes.
-    pub(crate) url_marks: UrlMarks,
-    /// How many IMAP connections may be compressed.
-    pub compressions: Compressions,
-    /// How many IMAP commands may be long at once.
-    pub long_commands: LongCommands,
-    /// What part of the budget long values of metadata may hold while they are sent.
-    pub long_values: Budget,
-    /// What part of it APPEND may hold for messages that are stored and not placed yet.
-    pub appends: AppendMemory,
-    /// When it was looked at what is left of accounts' shared mailboxes.
-    pub(crate) leftovers: Leftovers,
     /// What is counted.
     pub metrics: Arc<Metrics>,
     /// The sessions there are.
@@ -105,7 +84,6 @@ impl Context {
         random: Arc<dyn Random>,
     ) -> Result<Self> {
         let budget = settings.memory.budget();
-        let url_marks = UrlMarks::new(&key);
         let options = Options { budget: budget.clone(), memory: settings.memory, grace: settings.retention };
         let accounts =
             Accounts::with(store.clone(), LogKey::of(&key), clock.clone(), random.clone(), options);
@@ -133,17 +111,8 @@ impl Context {
             watermarks,
             tls: tls.map(|tls| Arc::clone(tls.config())),
             turns: AllTurns::default(),
-            recipient_turns: Seat::shared(),
             search,
             usage,
-            fanout: Fanout::of(&budget),
-            envelopes: crate::smtp::envelopes(&budget),
-            url_marks,
-            compressions: Compressions::of(&budget),
-            long_commands: LongCommands::of(&budget),
-            long_values: crate::imap::long_values(&budget),
-            appends: AppendMemory::of(&budget),
-            leftovers: Leftovers::default(),
             budget,
             metrics: Arc::default(),
             sessions: Arc::default(),

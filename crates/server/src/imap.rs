@@ -63,7 +63,6 @@ mod targets;
 mod tell;
 mod thread;
 mod uid_only;
-mod unauthenticate;
 mod urlauth;
 mod user;
 mod view;
@@ -71,21 +70,68 @@ mod view;
 use std::pin::pin;
 use std::sync::Arc;
 
+use sealpost_base::Budget;
+use sealpost_mailbox::append::AppendMemory;
+use sealpost_vault::server_key::ServerKeys;
+
 use crate::context::Context;
 use crate::net::Stream;
 use crate::turns::{self, Seat};
-
-pub use deflate::Compressions;
+use deflate::Compressions;
 pub use filters::StoredSearch;
-pub use long_commands::LongCommands;
-pub(crate) use metadata::long_values;
-pub use sharing::Leftovers;
-pub(crate) use urlauth::UrlMarks;
+use long_commands::LongCommands;
+use sharing::Leftovers;
+use urlauth::UrlMarks;
+
+/// What all IMAP sessions of a server share.
+pub struct ImapShared {
+    pub(crate) ctx: Arc<Context>,
+    /// Marks the URLs that this server authorizes.
+    url_marks: UrlMarks,
+    /// How many connections may be compressed.
+    compressions: Compressions,
+    /// How many commands may be long at once.
+    long_commands: LongCommands,
+    /// What part of the budget long values of metadata may hold while they are sent.
+    long_values: Budget,
+    /// What part of it APPEND may hold for messages that are stored and not placed yet.
+    appends: AppendMemory,
+    /// When it was looked at what is left of accounts' shared mailboxes.
+    leftovers: Leftovers,
+}
+
+impl ImapShared {
+    /// What sessions of every protocol share.
+    pub fn context(&self) -> &Arc<Context> {
+        &self.ctx
+    }
+
+    /// That of a server with that key.
+    pub fn new(ctx: Arc<Context>, key: &ServerKeys) -> Self {
+        let budget = &ctx.budget;
+        ImapShared {
+            url_marks: UrlMarks::new(key),
+            compressions: Compressions::of(budget),
+            long_commands: LongCommands::of(budget),
+            long_values: metadata::long_values(budget),
+            appends: AppendMemory::of(budget),
+            leftovers: Leftovers::default(),
+            ctx,
+        }
+    }
+}
 
 /// Serves one IMAP connection until it ends, TLS already spoken if the listener demands it.
-pub async fn serve(stream: Stream, ctx: Arc<Context>) {
+pub async fn serve(stream: Stream, shared: Arc<ImapShared>) {
     // In a box, so that the task is as small as what it waits for.
     let seat = Seat::default();
-    let session = Box::new(session::Session::new(stream, ctx, seat.clone()));
+    let session = Box::new(session::Session::new(stream, shared, seat.clone()));
     turns::in_turn(&seat, pin!(session.run())).await;
+}
+
+/// What the sessions share of a server with a store in memory.
+#[cfg(test)]
+fn for_tests() -> ImapShared {
+    let key = ServerKeys::generate(&sealpost_base::SeededRandom::new(1));
+    ImapShared::new(Arc::new(crate::context::for_tests()), &key)
 }

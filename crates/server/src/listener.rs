@@ -30,7 +30,7 @@ pub(crate) use accept::run;
 const BACKLOG: u32 = 1024;
 
 /// Serves one connection until it ends.
-pub(crate) type Serve = fn(Stream, Arc<Context>) -> BoxFuture<'static, ()>;
+pub(crate) type Serve = Arc<dyn Fn(Stream, Arc<Context>) -> BoxFuture<'static, ()> + Send + Sync>;
 
 /// What is behind a listening socket.
 #[derive(Clone)]

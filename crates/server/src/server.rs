@@ -14,12 +14,13 @@ use tokio::task::JoinSet;
 
 use crate::bus::Ears;
 use crate::context::Context;
+use crate::imap::ImapShared;
 use crate::listener::admission::Admission;
-use crate::listener::{self, Listener, Service};
+use crate::listener::{self, Listener, Serve, Service};
 use crate::net::Stream;
 use crate::settings::{Connections, Listen, Settings};
 use crate::shutdown::Shutdown;
-use crate::smtp::Protocol;
+use crate::smtp::{Protocol, SmtpShared};
 use crate::survive::survive;
 use crate::tls::Tls;
 
@@ -82,7 +83,7 @@ impl Server {
             return Err(Error::invalid("listening with TLS needs a certificate"));
         }
         look_at_database(&store).await;
-        let ctx = Arc::new(Context::new(settings, store, key, tls.as_deref(), clock, random)?);
+        let ctx = Arc::new(Context::new(settings, store, key.clone(), tls.as_deref(), clock, random)?);
         let written = written_last(&ctx.store).await;
         watch_clock(&ctx, Some(written)).await;
         let mut connections = ctx.settings.connections;
@@ -100,7 +101,7 @@ impl Server {
         let (plaintext, tls_only) = (admission.places(), admission.places_with_tls());
         tracing::info!(plaintext, tls = tls_only, "room for connections");
         let mut addresses = Listen::default();
-        let bound = bind_all(&listen, &mut addresses, &ctx.hostname)?;
+        let bound = bind_all(&listen, &mut addresses, &ctx, &key)?;
         let mut listeners = JoinSet::new();
         for (socket, service) in bound {
             listeners.spawn(listener::run(socket, service, Arc::clone(&ctx), admission.clone()));
@@ -236,22 +237,28 @@ fn log_memory(memory: &MemoryDivision) {
 }
 
 /// Opens every socket and writes down where; all or none.
-fn bind_all(listen: &Listen, addresses: &mut Listen, hostname: &str) -> Result<Vec<(Listener, Service)>> {
-    let mut bound = Vec::new();
+fn bind_all(
+    listen: &Listen,
+    addresses: &mut Listen,
+    ctx: &Arc<Context>,
+    key: &ServerKeys,
+) -> Result<Vec<(Listener, Service)>> {
+    let (mut bound, hostname) = (Vec::new(), &ctx.hostname);
+    let (serve_smtp, serve_lmtp, serve_imap) = session_services(ctx, key);
     // RFC 3463 §3.4: 4.3.2, the system does not accept messages now.
     let smtp_refusal: Arc<str> =
         format!("421 4.3.2 {hostname} Too many connections, try again later\r\n").into();
     let imap_refusal: Arc<str> = "* BYE [UNAVAILABLE] Too many connections, try again later\r\n".into();
-    let service = |protocol, tls, serve| {
+    let service = |protocol, tls, serve: &Serve| {
         let refusal = if protocol == "imap" { imap_refusal.clone() } else { smtp_refusal.clone() };
-        Service { protocol, tls, refusal, serve }
+        Service { protocol, tls, refusal, serve: serve.clone() }
     };
     for (wanted, got, service) in [
-        (&listen.smtp, &mut addresses.smtp, service("smtp", false, serve_smtp)),
-        (&listen.smtps, &mut addresses.smtps, service("smtp", true, serve_smtp)),
-        (&listen.lmtp, &mut addresses.lmtp, service("lmtp", false, serve_lmtp)),
-        (&listen.imap, &mut addresses.imap, service("imap", false, serve_imap)),
-        (&listen.imaps, &mut addresses.imaps, service("imap", true, serve_imap)),
+        (&listen.smtp, &mut addresses.smtp, service("smtp", false, &serve_smtp)),
+        (&listen.smtps, &mut addresses.smtps, service("smtp", true, &serve_smtp)),
+        (&listen.lmtp, &mut addresses.lmtp, service("lmtp", false, &serve_lmtp)),
+        (&listen.imap, &mut addresses.imap, service("imap", false, &serve_imap)),
+        (&listen.imaps, &mut addresses.imaps, service("imap", true, &serve_imap)),
     ] {
         for &address in wanted {
             let listener = Listener::tcp(address)?;
@@ -260,7 +267,7 @@ fn bind_all(listen: &Listen, addresses: &mut Listen, hostname: &str) -> Result<V
         }
     }
     for path in &listen.lmtp_unix {
-        bound.push((Listener::unix(path, 0o660)?, service("lmtp", false, serve_lmtp)));
+        bound.push((Listener::unix(path, 0o660)?, service("lmtp", false, &serve_lmtp)));
         addresses.lmtp_unix.push(path.clone());
     }
     Ok(bound)
@@ -270,7 +277,7 @@ fn bind_all(listen: &Listen, addresses: &mut Listen, hostname: &str) -> Result<V
 fn bind_operators(listen: &Listen, addresses: &mut Listen) -> Result<Vec<(Listener, Service)>> {
     let mut bound = Vec::new();
     let refusal = "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\n\r\n".into();
-    let service = Service { protocol: "metrics", tls: false, refusal, serve: serve_metrics };
+    let service = Service { protocol: "metrics", tls: false, refusal, serve: Arc::new(serve_metrics) };
     for &address in &listen.metrics {
         let listener = Listener::tcp(address)?;
         addresses.metrics.push(listener.address().unwrap_or(address));
@@ -279,7 +286,10 @@ fn bind_operators(listen: &Listen, addresses: &mut Listen) -> Result<Vec<(Listen
     if let Some((listener, path)) = listen.admin.as_deref().and_then(crate::admin::listen) {
         addresses.admin = Some(path);
         let refusal = "{\"error\":\"too many connections\"}\n".into();
-        bound.push((listener, Service { protocol: "admin", tls: false, refusal, serve: serve_admin }));
+        bound.push((
+            listener,
+            Service { protocol: "admin", tls: false, refusal, serve: Arc::new(serve_admin) },
+        ));
     }
     Ok(bound)
 }
@@ -292,16 +302,16 @@ fn serve_admin(stream: Stream, ctx: Arc<Context>) -> BoxFuture<'static, ()> {
     crate::admin::serve(stream, ctx).boxed()
 }
 
-fn serve_smtp(stream: Stream, ctx: Arc<Context>) -> BoxFuture<'static, ()> {
-    crate::smtp::serve(stream, ctx, Protocol::Smtp).boxed()
-}
-
-fn serve_lmtp(stream: Stream, ctx: Arc<Context>) -> BoxFuture<'static, ()> {
-    crate::smtp::serve(stream, ctx, Protocol::Lmtp).boxed()
-}
-
-fn serve_imap(stream: Stream, ctx: Arc<Context>) -> BoxFuture<'static, ()> {
-    crate::imap::serve(stream, ctx).boxed()
+/// What serves SMTP, LMTP and IMAP.
+fn session_services(ctx: &Arc<Context>, key: &ServerKeys) -> (Serve, Serve, Serve) {
+    let imap = Arc::new(ImapShared::new(ctx.clone(), key));
+    let smtp = Arc::new(SmtpShared::new(ctx.clone()));
+    let serve_smtp = |protocol| -> Serve {
+        let smtp = smtp.clone();
+        Arc::new(move |stream, _| crate::smtp::serve(stream, smtp.clone(), protocol).boxed())
+    };
+    let serve_imap = Arc::new(move |stream, _| crate::imap::serve(stream, imap.clone()).boxed());
+    (serve_smtp(Protocol::Smtp), serve_smtp(Protocol::Lmtp), serve_imap)
 }
 
 async fn sweep_spool(ctx: &Context) {

@@ -39,14 +39,37 @@ pub use sealpost_smtp::client::Protocol;
 
 use crate::context::Context;
 use crate::net::Stream;
-pub(crate) use transaction::envelopes;
+use crate::turns::Seat;
+
+/// What all SMTP and LMTP sessions of a server share.
+pub struct SmtpShared {
+    pub(crate) ctx: Arc<Context>,
+    /// What part of the budget messages with several recipients may hold while they wait for more.
+    fanout: Fanout,
+    /// What part of it the recipients of messages that come may take.
+    envelopes: Budget,
+    /// Turns of all that name recipients.
+    recipient_turns: Seat,
+}
+
+impl SmtpShared {
+    /// That of a server.
+    pub fn new(ctx: Arc<Context>) -> Self {
+        SmtpShared {
+            fanout: Fanout::of(&ctx.budget),
+            envelopes: transaction::envelopes(&ctx.budget),
+            recipient_turns: Seat::shared(),
+            ctx,
+        }
+    }
+}
 
 /// Serves one connection until it ends. TLS from the first byte is the listener's business.
 ///
 /// Returns when the client has left, was sent away, or the server stops (421 within moments; RFC 5321 §3.8).
-pub async fn serve(stream: Stream, ctx: Arc<Context>, protocol: Protocol) {
+pub async fn serve(stream: Stream, shared: Arc<SmtpShared>, protocol: Protocol) {
     // In a box, so that the task is as small as what it waits for.
-    Box::new(session::Session::new(stream, ctx, protocol)).run().await;
+    Box::new(session::Session::new(stream, shared, protocol)).run().await;
 }
 
 /// The part of the memory budget that messages with several recipients may hold while they wait for more.
@@ -55,11 +78,11 @@ pub async fn serve(stream: Stream, ctx: Arc<Context>, protocol: Protocol) {
 /// If those that hold could use up the budget, all would wait for each other; with a quarter of it, somebody
 /// can always go on.
 #[derive(Clone)]
-pub struct Fanout(Budget);
+struct Fanout(Budget);
 
 impl Fanout {
     /// A quarter of `budget`.
-    pub fn of(budget: &Budget) -> Self {
+    fn of(budget: &Budget) -> Self {
         Fanout(Budget::new(budget.common() / 4))
     }
 }

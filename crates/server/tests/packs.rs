@@ -23,6 +23,7 @@ use object_store::path::Path;
 use object_store::{ObjectStore, PutPayload};
 use sealpost_account::{MessageNumber, PackReads, Packed};
 use sealpost_base::{Budget, FakeClock, MemoryDivision, Random, SeededRandom};
+use sealpost_server::imap::ImapShared;
 use sealpost_server::net::Stream;
 use sealpost_server::smtp::Protocol;
 use sealpost_server::{Context, Settings};
@@ -117,8 +118,8 @@ impl Bucket {
 async fn cold_over(store: Store, settings: Settings) -> (Arc<Context>, Client) {
     let key = ServerKeys::generate(&SeededRandom::new(1));
     let (clock, random) = (Arc::new(FakeClock::new(NOW)), Arc::new(SeededRandom::new(2)));
-    let ctx = Arc::new(Context::new(settings, store, key, None, clock, random).unwrap());
-    let (mut client, _) = dial(&ctx);
+    let ctx = Arc::new(Context::new(settings, store, key.clone(), None, clock, random).unwrap());
+    let (mut client, _) = dial(&Arc::new(ImapShared::new(ctx.clone(), &key)));
     client.login().await;
     client.ok("SELECT INBOX").await;
     (ctx, client)

@@ -26,10 +26,10 @@ use tokio::io::{AsyncRead, AsyncReadExt, ReadBuf};
 use tokio::time::{Instant, timeout, timeout_at};
 
 pub(super) use self::end::End;
+use super::ImapShared;
 use super::deflate::{Compression, Compressions, Corrupt, Deflater, Inflated, Inflater};
 use super::long_commands::{LongCommand, LongCommands};
 use crate::auth::standing::Standing;
-use crate::context::Context;
 use crate::net::Stream;
 use crate::settings::Timeouts;
 use crate::shutdown::Shutdown;
@@ -100,12 +100,13 @@ pub(super) struct Connection {
 
 impl Connection {
     /// A connection of somebody who has not logged in.
-    pub(super) fn new(stream: Stream, ctx: &Context) -> Self {
+    pub(super) fn new(stream: Stream, shared: &ImapShared) -> Self {
+        let ctx = &*shared.ctx;
         let timeouts = ctx.settings.timeouts;
         Connection {
             budget: ctx.budget.clone(),
             accounts: ctx.accounts.clone(),
-            long_commands: ctx.long_commands.clone(),
+            long_commands: shared.long_commands.clone(),
             command_memory: None,
             command_until: Instant::now(),
             out_memory: None,

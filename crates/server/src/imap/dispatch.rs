@@ -2,7 +2,7 @@
 //!
 //! The functions of the commands are in files of their own: what they do not get here they cannot touch.
 
-use sealpost_imap::types::{AString, AppendHead, Code, CommandBody, Notify, Response, Status, Tag};
+use sealpost_imap::types::{AString, AppendHead, Atom, Code, CommandBody, Notify, Response, Status, Tag};
 
 use super::capability::{self, Stage};
 use super::connection::End;
@@ -12,9 +12,9 @@ use super::tell::Telling;
 use super::user::User;
 use super::view::opened;
 use super::{
-    acl, append, append_limit, condstore, contexts, copy, enable, expunge, fetch, list, login, mailboxes,
-    metadata, multisearch, notify, quota, replace, search, select, sharing, sort, status, store, thread,
-    uid_only, urlauth,
+    acl, append, append_limit, compress, condstore, contexts, copy, enable, expunge, fetch, list, login,
+    mailboxes, metadata, multisearch, notify, quota, replace, search, select, sharing, sort, status, store,
+    thread, uid_only, urlauth,
 };
 use crate::auth::Entered;
 use crate::metrics::Verdict;
@@ -43,7 +43,8 @@ impl Session {
         }
         // RFC 3501 §6.3 and §6.4: the others need a login, and see what was acknowledged before they came.
         Box::pin(self.before_command(&body, telling)).await?;
-        let Session { ctx, log, responses, user, selected, subscriptions, own, moved, .. } = self;
+        let Session { shared, log, responses, user, selected, subscriptions, own, moved, .. } = self;
+        let ctx = &*shared.ctx;
         let user = logged_in(user)?;
         // All but IDLE, which sessions spend their lives in, have boxes of their own: what a session takes while it waits
         // is not what its largest command takes.
@@ -134,6 +135,36 @@ impl Session {
         }
     }
 
+    /// COMPRESS.
+    pub(super) async fn compress(&mut self, tag: &Tag, algorithm: &Atom) -> Result<(), End> {
+        let admitted = match logged_in(&mut self.user) {
+            Ok(_) => compress::admit(&self.shared, &self.responses.connection, algorithm).await,
+            Err(reply) => Err(reply.into()),
+        };
+        let compression = match admitted {
+            Ok(compression) => compression,
+            Err(Failure::Reply(reply)) => return self.complete(tag, reply),
+            Err(Failure::End(end)) => return Err(end),
+        };
+        self.log.count("compressed", 1);
+        self.complete(tag, Reply::ok("DEFLATE active"))?;
+        self.responses.connection.start_deflate(&self.shared.compressions, compression).await
+    }
+
+    /// UNAUTHENTICATE (RFC 8437): back to the not authenticated state on the same connection, for another user. The
+    /// mailbox is not expunged, nothing is told (RFC 8437 §3), and what belongs to the login goes with it:
+    /// [`Session::anew`]. Never answered NO: a client may send its next login behind it without waiting.
+    pub(super) async fn unauthenticate(&mut self, tag: &Tag) -> Result<(), End> {
+        if let Err(reply) = logged_in(&mut self.user) {
+            return self.complete(tag, reply);
+        }
+        self.log.count("unauthenticated", 1);
+        self.complete(tag, Reply::ok("UNAUTHENTICATE completed"))?;
+        self.responses.connection.unauthenticated().await?;
+        self.over = true;
+        Ok(())
+    }
+
     /// What every command needs that takes a login.
     async fn before_command(&mut self, body: &CommandBody, telling: &Telling) -> Result<(), Failure> {
         logged_in(&mut self.user)?;
@@ -204,7 +235,8 @@ impl Session {
         if self.user.is_some() {
             return Err(Reply::bad("logged in already").into());
         }
-        let Session { ctx, responses, log, .. } = self;
+        let Session { shared, responses, log, .. } = self;
+        let ctx = &*shared.ctx;
         match body {
             CommandBody::Login { user, password } => {
                 let entered = login::login(ctx, responses, log, &user, &password).await?;
@@ -220,7 +252,8 @@ impl Session {
 
     /// Begins the authenticated state.
     async fn enter(&mut self, entered: Entered, done: &'static str) -> Outcome {
-        let Session { ctx, responses, log, .. } = self;
+        let Session { shared, responses, log, .. } = self;
+        let ctx = &*shared.ctx;
         let Entered { record, root, .. } = &entered;
         if !responses.connection.stream().is_none_or(|stream| stream.logged_in(record.id)) {
             log.count("crowded_logins", 1);
@@ -229,28 +262,31 @@ impl Session {
         // Loading the account is its own turn already.
         self.seat.take(ctx.turns.of(record.id));
         let account = ctx.accounts.open_current(record.id, root).await?;
-        let user = User::new(ctx.clone(), account, record);
+        let user = User::new(shared.clone(), account, record);
         log.user(record.name.as_str(), record.id);
         let standing = ctx.auth.standing(&entered);
         responses.connection.authenticated(ctx.settings.message_size, standing);
-        sharing::remove_in_background(ctx, user.account());
+        sharing::remove_in_background(shared, user.account());
         self.user = Some(user);
         Ok(Reply::ok_with(capability::code(self.stage()), done))
     }
 
     pub(super) fn stage(&self) -> Stage {
         match self.user {
-            Some(_) => Stage::Authenticated { append_limit: append_limit::append_limit(&self.ctx.settings) },
+            Some(_) => {
+                Stage::Authenticated { append_limit: append_limit::append_limit(&self.shared.ctx.settings) }
+            }
             None => Stage::Anonymous {
                 start_tls: self.can_start_tls(),
-                login: login::is_allowed(&self.ctx, &self.responses),
+                login: login::is_allowed(&self.shared.ctx, &self.responses),
                 tls: self.responses.connection.stream().is_some_and(|stream| stream.is_tls()),
             },
         }
     }
 
     fn can_start_tls(&self) -> bool {
-        self.ctx.tls.is_some() && self.responses.connection.stream().is_some_and(|stream| !stream.is_tls())
+        self.shared.ctx.tls.is_some()
+            && self.responses.connection.stream().is_some_and(|stream| !stream.is_tls())
     }
 
     /// STARTTLS (RFC 3501 §6.2.1, RFC 2595).
@@ -258,7 +294,7 @@ impl Session {
         if self.user.is_some() {
             return self.complete(tag, Reply::bad("too late for STARTTLS"));
         }
-        let config = match &self.ctx.tls {
+        let config = match &self.shared.ctx.tls {
             Some(config) if self.can_start_tls() => config.clone(),
             _ => return self.complete(tag, Reply::bad("STARTTLS is not possible here")),
         };

@@ -91,7 +91,7 @@ fn stored(user: &User, name: &Atom) -> Option<Vec<SearchKey>> {
     let entry = |top| Entry::new(&format!("{top}{}", name.as_str())).ok();
     let state = account.state();
     let value = metadata::value(&state, Holder::Server, entry(PRIVATE)?.as_str())
-        .or_else(|| shared(&user.env.settings, entry(SHARED)?.as_str()))?;
+        .or_else(|| shared(&user.shared.ctx.settings, entry(SHARED)?.as_str()))?;
     parse::search_keys(value).ok()
 }
 

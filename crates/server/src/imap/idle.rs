@@ -14,7 +14,7 @@ impl Session {
         self.responses.connection.out().continuation("idling");
         self.responses.connection.expect_line();
         let deadline = self.responses.connection.idle_deadline();
-        let mut keep_alive = KeepAlive::new(self.ctx.settings.timeouts.imap_keep_alive);
+        let mut keep_alive = KeepAlive::new(self.shared.ctx.settings.timeouts.imap_keep_alive);
         loop {
             let watchers = self.watchers();
             self.tell(&Telling::everything()).await?;

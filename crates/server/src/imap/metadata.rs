@@ -75,7 +75,7 @@ struct Outgoing<'a> {
 }
 
 /// What long values draw on while they are sent, of a server with that budget.
-pub(crate) fn long_values(budget: &Budget) -> Budget {
+pub(super) fn long_values(budget: &Budget) -> Budget {
     budget.share(budget.common() / SHARE)
 }
 
@@ -198,7 +198,7 @@ async fn write_entries(
 /// Memory for one value that is longer than what a connection may hold without asking. It is held until the client took it;
 /// one that does not, while others wait for theirs, is cut off.
 async fn room_for_a_long_value(user: &User, responses: &mut Responses) -> Result<Permit, Failure> {
-    let (room, accounts) = (user.env.long_values.acquire(LONG_VALUE_BYTES), user.accounts());
+    let (room, accounts) = (user.shared.long_values.acquire(LONG_VALUE_BYTES), user.accounts());
     let room = responses.await_with_progress(unless_pressed(|| accounts.are_pressed(), room)).await?;
     room.ok_or_else(|| Reply::no(Code::Unavailable, "not enough memory for long values; retry later").into())
 }
@@ -225,15 +225,16 @@ fn computed(user: &User, source: &Source, entry: &str) -> Option<Vec<u8>> {
             let uses = source.private.account.state().any_mailbox(id)?.special_uses();
             attributes(uses).map(String::into_bytes)
         }
-        (ADMIN, Holder::Server) => user.env.settings.admin_uri().map(String::into_bytes),
-        (entry, Holder::Server) => filters::shared(&user.env.settings, entry).map(<[u8]>::to_vec),
+        (ADMIN, Holder::Server) => user.shared.ctx.settings.admin_uri().map(String::into_bytes),
+        (entry, Holder::Server) => filters::shared(&user.shared.ctx.settings, entry).map(<[u8]>::to_vec),
         _ => None,
     }
 }
 
 /// The computed entries below `top` that have a value.
 fn computed_below(user: &User, source: &Source, top: &Entry, depth: Depth) -> Vec<Entry> {
-    let all = [metadata::SPECIAL_USE, ADMIN].into_iter().chain(filters::shared_entries(&user.env.settings));
+    let all =
+        [metadata::SPECIAL_USE, ADMIN].into_iter().chain(filters::shared_entries(&user.shared.ctx.settings));
     let below = all.filter(|&entry| {
         is_computed(source, entry) && entry != top.as_str() && is_reached(entry, top.as_str(), depth)
     });

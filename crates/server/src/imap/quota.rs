@@ -61,16 +61,16 @@ impl User {
         if self.quota.limits == Quotas::default() && usage == noted {
             return;
         }
-        let (env, limits, shared) = (self.env.clone(), self.quota.limits, self.quota.shared);
-        self.env.usage.note(async move {
+        let (ctx, limits, shared) = (self.shared.ctx.clone(), self.quota.limits, self.quota.shared);
+        self.shared.ctx.usage.note(async move {
             let usage = usage::of(&account.state());
-            env.usage.observed(account.id(), limits, usage, shared).await;
+            ctx.usage.observed(account.id(), limits, usage, shared).await;
         });
     }
 
     /// Looks at the limits again if somebody may have changed them.
     pub(super) async fn refresh_quota(&mut self) -> Result<(), Failure> {
-        let (changes, now) = (self.env.usage.changes(), self.env.clock.monotonic());
+        let (changes, now) = (self.shared.ctx.usage.changes(), self.shared.ctx.clock.monotonic());
         let seen = self.directory().seen();
         let trusted = match seen {
             Some(_) => seen == self.quota.seen,
@@ -105,7 +105,7 @@ impl User {
             user: self.resolver(),
             own: self.own_headroom(),
             directory: self.directory(),
-            tracker: &self.env.usage,
+            tracker: &self.shared.ctx.usage,
         }
     }
 
@@ -190,15 +190,15 @@ pub(super) async fn set_quota(
         Ok(record.clone())
     });
     let record = record.await?;
-    user.env.usage.settle(record.id).await?;
-    user.env.usage.limits_changed();
+    user.shared.ctx.usage.settle(record.id).await?;
+    user.shared.ctx.usage.limits_changed();
     tracing::info!(account = %name, ?quotas, "an administrator changed what an account may hold");
     tell_quota(user, responses, &record).await?;
     Ok(Reply::ok("SETQUOTA completed"))
 }
 
 async fn tell_quota(user: &User, responses: &mut Responses, record: &AccountRecord) -> Result<(), Failure> {
-    let usage = user.env.usage.usage(record.id).await?;
+    let usage = user.shared.ctx.usage.usage(record.id).await?;
     let resources = resources(&record.quotas(), &usage);
     let root = AString::from(record.name.as_str());
     responses.out().response(&Response::Quota { root, resources });

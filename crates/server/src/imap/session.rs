@@ -6,6 +6,7 @@ use sealpost_base::limits;
 use sealpost_imap::server::Event;
 use sealpost_imap::types::{Command, CommandBody, Status, Store, Tag};
 
+use super::ImapShared;
 use super::capability;
 use super::connection::{Connection, End};
 use super::metadata;
@@ -19,7 +20,6 @@ use super::tell::{self, Telling};
 use super::uid_only;
 use super::user::User;
 use super::view::View;
-use crate::context::Context;
 use crate::metrics::{Protocol, Verdict};
 use crate::net::Stream;
 use crate::session_log::SessionLog;
@@ -28,7 +28,7 @@ use crate::turns::Seat;
 
 /// One client's session: the parts that its commands are functions of.
 pub(super) struct Session {
-    pub(super) ctx: Arc<Context>,
+    pub(super) shared: Arc<ImapShared>,
     pub(super) log: SessionLog,
     /// Where it takes its turns.
     pub(super) seat: Seat,
@@ -62,23 +62,23 @@ pub(super) struct Subscriptions {
 
 impl Session {
     /// A session in the not authenticated state.
-    pub(super) fn new(mut stream: Stream, ctx: Arc<Context>, seat: Seat) -> Self {
-        let log = SessionLog::begin(Protocol::Imap, &mut stream, &ctx);
-        let connection = Connection::new(stream, &ctx);
-        Session::over(ctx, connection, log, seat)
+    pub(super) fn new(mut stream: Stream, shared: Arc<ImapShared>, seat: Seat) -> Self {
+        let log = SessionLog::begin(Protocol::Imap, &mut stream, &shared.ctx);
+        let connection = Connection::new(stream, &shared);
+        Session::over(shared, connection, log, seat)
     }
 
     /// The same for another user. Whatever else a session remembers is forgotten: it is in fields that are begun anew
     /// (RFC 8437 §4.1), and only these five go on.
     fn anew(self) -> Self {
-        let Session { ctx, responses, log, seat, errors, .. } = self;
+        let Session { shared, responses, log, seat, errors, .. } = self;
         seat.leave();
-        Session { errors, ..Session::over(ctx, responses.connection, log, seat) }
+        Session { errors, ..Session::over(shared, responses.connection, log, seat) }
     }
 
-    fn over(ctx: Arc<Context>, connection: Connection, log: SessionLog, seat: Seat) -> Self {
+    fn over(shared: Arc<ImapShared>, connection: Connection, log: SessionLog, seat: Seat) -> Self {
         Session {
-            ctx,
+            shared,
             log,
             seat,
             responses: Responses::new(connection),
@@ -125,7 +125,7 @@ impl Session {
     }
 
     fn greet(&mut self) {
-        let greeting = format!("{} IMAP server ready", self.ctx.settings.hostname);
+        let greeting = format!("{} IMAP server ready", self.shared.ctx.settings.hostname);
         let code = capability::code(self.stage());
         self.responses.connection.out().status(None, Status::Ok, Some(&code), &greeting);
     }
@@ -274,7 +274,7 @@ impl Session {
     /// another process has just made is in LIST.
     pub(super) async fn catch_up_with_names(&self) -> Result<(), Failure> {
         match &self.user {
-            Some(user) if self.ctx.store.tells() => Ok(user.account().refresh().await?),
+            Some(user) if self.shared.ctx.store.tells() => Ok(user.account().refresh().await?),
             _ => Ok(()),
         }
     }

@@ -11,6 +11,7 @@ use sealpost_base::{AccountId, Timestamp};
 use sealpost_mailbox::share::Sharing;
 use sealpost_mailbox::share::leftovers::{removable_before, remove};
 
+use super::ImapShared;
 use super::reply::Failure;
 use super::user::User;
 use crate::context::Context;
@@ -42,8 +43,9 @@ impl Leftovers {
 }
 
 /// Removes in the background what is left of the account's shares, unless this process did so lately.
-pub(super) fn remove_in_background(ctx: &Arc<Context>, own: &Arc<Account>) {
-    if !ctx.leftovers.is_due(own.id(), ctx.clock.monotonic()) {
+pub(super) fn remove_in_background(shared: &ImapShared, own: &Arc<Account>) {
+    let ctx = &shared.ctx;
+    if !shared.leftovers.is_due(own.id(), ctx.clock.monotonic()) {
         return;
     }
     let (ctx, own) = (ctx.clone(), own.clone());
@@ -71,9 +73,9 @@ impl User {
             user: self.resolver(),
             name: self.name(),
             directory: self.directory(),
-            random: &*self.env.random,
-            usage: &self.env.usage,
-            before: before(&self.env),
+            random: &*self.shared.ctx.random,
+            usage: &self.shared.ctx.usage,
+            before: before(&self.shared.ctx),
         }
     }
 }

@@ -197,7 +197,7 @@ impl Session {
                 None => Ok(()),
             };
         };
-        let Lease { own, others } = asleep.accounts.reopen(&self.ctx.accounts).await?;
+        let Lease { own, others } = asleep.accounts.reopen(&self.shared.ctx.accounts).await?;
         if let Some(asleep) = self.hibernated.take() {
             let Asleep { user, selected, .. } = *asleep;
             self.user = Some(user.hold(own));
@@ -209,7 +209,8 @@ impl Session {
     /// Ends when a session that waits is to let go of its accounts; never if it has none.
     fn release_due(&self) -> BoxFuture<'static, ()> {
         let lease = self.lease();
-        let (accounts, keep) = (self.ctx.accounts.clone(), self.ctx.settings.timeouts.imap_hibernate);
+        let (accounts, keep) =
+            (self.shared.ctx.accounts.clone(), self.shared.ctx.settings.timeouts.imap_hibernate);
         match lease {
             Some(lease) => Box::pin(lease.release_due(accounts, keep)),
             None => Box::pin(std::future::pending()),

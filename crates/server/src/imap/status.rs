@@ -35,7 +35,7 @@ pub(super) async fn report_status(
     let place = user.place(name).await?.require(Rights::READ)?;
     let state = place.account.state();
     let mailbox = place.mailbox_in(&state)?;
-    let limit = append_limit(&user.env.settings);
+    let limit = append_limit(&user.shared.ctx.settings);
     let value = |item: &StatusItem| StatusValue {
         item: *item,
         value: value(&place.account, &state, mailbox, limit, *item),

@@ -75,7 +75,7 @@ impl Telling {
 impl Session {
     /// Brings client and view up to date, as far as `telling` and NOTIFY allow.
     pub(super) async fn tell(&mut self, telling: &Telling) -> Result<(), End> {
-        let Session { ctx, user, selected, subscriptions, responses, own, .. } = self;
+        let Session { shared, user, selected, subscriptions, responses, own, .. } = self;
         let Some(user) = user else { return Ok(()) };
         if let Some(selected) = selected {
             urlauth::tell_mechanisms(user, selected, responses);
@@ -89,7 +89,7 @@ impl Session {
         let wanted = subscriptions.notify.as_ref().map(|watch| watch.selected());
         if let Some(selected) = selected {
             // Waiting sessions come by here: they are not to be as large as this is.
-            Box::pin(report(ctx, selected, responses, own, telling, wanted)).await?;
+            Box::pin(report(&shared.ctx, selected, responses, own, telling, wanted)).await?;
         }
         if subscriptions.notify.is_none() {
             return Ok(());

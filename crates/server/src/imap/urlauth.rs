@@ -26,7 +26,7 @@ use super::responses::Responses;
 use super::user::User;
 use super::view::View;
 use key::AccessKey;
-pub(crate) use mark::UrlMarks;
+pub(super) use mark::UrlMarks;
 
 /// The one mechanism there is (RFC 4467 §2.4.1).
 const INTERNAL: &str = "INTERNAL";
@@ -79,7 +79,7 @@ async fn generate_urls(user: &User, responses: &mut Responses, urls: &[(AString,
         places.push((place, rump));
     }
     // A mailbox that has no key yet gets one.
-    let random = user.env.random.clone();
+    let random = user.shared.ctx.random.clone();
     let made = own.commit(|state| {
         let mut events: Vec<Event> = Vec::new();
         for (place, _) in &places {
@@ -99,7 +99,7 @@ async fn generate_urls(user: &User, responses: &mut Responses, urls: &[(AString,
     for (place, rump) in places {
         let key = AccessKey::of(&own.state(), place.account.id(), place.mailbox);
         let key = key.ok_or_else(|| Reply::refused("the mailbox access key was removed just now"))?;
-        let token = user.env.url_marks.token(own.id(), &key, rump);
+        let token = user.shared.url_marks.token(own.id(), &key, rump);
         authorized.push(format!("{rump}:internal:{token}"));
     }
     let out = responses.out();
@@ -166,7 +166,7 @@ async fn send_found(user: &User, responses: &mut Responses, found: &Found) -> Re
         responses.out().nil();
         return Ok(());
     };
-    let _permit = user.env.budget.acquire(READER_BYTES).await;
+    let _permit = user.shared.ctx.budget.acquire(READER_BYTES).await;
     let reads =
         Reads { reader: account.reader(message), account: account.clone(), message: (**message).clone() };
     let structure = account.structure(message).await;
@@ -192,7 +192,7 @@ async fn redeem(me: &User, text: &AString) -> Result<Found, Failure> {
     let (Some(server), Some(auth)) = (&url.server, &url.auth) else { return Ok(Found::Nothing) };
     let (Some(user), Some(token)) = (&server.user, &auth.token) else { return Ok(Found::Nothing) };
     let rump = &text.as_bytes()[..auth.rump.min(text.as_bytes().len())];
-    let expired = auth.expire.is_some_and(|until| until < me.env.clock.now());
+    let expired = auth.expire.is_some_and(|until| until < me.shared.ctx.clock.now());
     if token.mechanism != INTERNAL || expired || !may_use(me, &auth.access, &server.host) {
         return Ok(Found::Nothing);
     }
@@ -205,11 +205,11 @@ async fn redeem(me: &User, text: &AString) -> Result<Found, Failure> {
     }
     let Some(owner) = owner else {
         // RFC 4467 §6: as much work as for an owner that there is.
-        me.env.url_marks.waste(rump);
+        me.shared.url_marks.waste(rump);
         return Ok(Found::Nothing);
     };
     // Only whoever was given a URL learns whether its owner is here.
-    let Some(token) = me.env.url_marks.genuine(owner.id, rump, &token.token) else {
+    let Some(token) = me.shared.url_marks.genuine(owner.id, rump, &token.token) else {
         return Ok(Found::Nothing);
     };
     let Some(account) = me.accounts().peek(owner.id) else { return Ok(Found::Locked) };
@@ -263,7 +263,7 @@ async fn reset_key(
         return Err(Reply::no(Code::Cannot, "the only mechanism is INTERNAL").into());
     }
     let ResolvedMailbox { account, mailbox, .. } = user.place(mailbox).await?;
-    let (id, random) = (account.id(), user.env.random.clone());
+    let (id, random) = (account.id(), user.shared.ctx.random.clone());
     let reset = own.commit(|state| {
         let resets = AccessKey::of(state, id, mailbox).map_or(0, |key| key.resets());
         let value = AccessKey::generate(&*random, resets.wrapping_add(1)).encode();

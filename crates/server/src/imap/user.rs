@@ -9,14 +9,14 @@ use sealpost_account::directory::{AccountRecord, Directory};
 use sealpost_account::{Account, Accounts};
 use sealpost_base::Error;
 
+use super::ImapShared;
 use super::quota::Quota;
-use crate::context::Context;
 
 /// The account that a session has logged in as.
 ///
 /// While its session hibernates it has no account.
 pub(super) struct User<A = Arc<Account>> {
-    pub(super) env: Arc<Context>,
+    pub(super) shared: Arc<ImapShared>,
     account: A,
     name: String,
     /// What the account may hold.
@@ -25,9 +25,9 @@ pub(super) struct User<A = Arc<Account>> {
 
 impl User {
     /// The user that logged in as the account of that record, which is loaded.
-    pub(super) fn new(env: Arc<Context>, account: Arc<Account>, record: &AccountRecord) -> Self {
-        let quota = Quota::new(&env, &account, record);
-        User { env, account, name: record.name.as_str().to_owned(), quota }
+    pub(super) fn new(shared: Arc<ImapShared>, account: Arc<Account>, record: &AccountRecord) -> Self {
+        let quota = Quota::new(&shared.ctx, &account, record);
+        User { shared, account, name: record.name.as_str().to_owned(), quota }
     }
 
     /// The account.
@@ -37,12 +37,12 @@ impl User {
 
     /// All accounts of the server.
     pub(super) fn accounts(&self) -> &Accounts {
-        &self.env.accounts
+        &self.shared.ctx.accounts
     }
 
     /// Who else has an account.
     pub(super) fn directory(&self) -> &Directory {
-        &self.env.directory
+        &self.shared.ctx.directory
     }
 
     /// Reads on in the account's log if this process knows of more there.
@@ -70,6 +70,6 @@ impl<A> User<A> {
     }
 
     fn with<B>(self, account: B) -> User<B> {
-        User { env: self.env, account, name: self.name, quota: self.quota }
+        User { shared: self.shared, account, name: self.name, quota: self.quota }
     }
 }

@@ -11,7 +11,9 @@ use super::accept::{secured, session, stay};
 use super::admission::Admission;
 use super::*;
 use crate::health::Unhealthy;
+use crate::imap::ImapShared;
 use crate::settings::{Connections, Settings};
+use crate::smtp::SmtpShared;
 
 fn context(settings: Settings) -> Arc<Context> {
     let random = Arc::new(SeededRandom::new(1));
@@ -42,7 +44,7 @@ fn echo(mut stream: Stream, ctx: Arc<Context>) -> BoxFuture<'static, ()> {
 }
 
 fn service() -> Service {
-    Service { protocol: "echo", tls: false, refusal: "later\r\n".into(), serve: echo }
+    Service { protocol: "echo", tls: false, refusal: "later\r\n".into(), serve: Arc::new(echo) }
 }
 
 async fn line(client: &mut (impl AsyncReadExt + Unpin)) -> String {
@@ -76,8 +78,10 @@ async fn the_tasks_of_sessions_are_small() {
     let stream = || Stream::pair().unwrap().0;
     let task = size_of_val(&stay(session(stream(), service(), ctx.clone()), Arc::default()));
     let secured = size_of_val(&secured(stream(), service(), ctx.clone()));
-    let imap = size_of_val(&crate::imap::serve(stream(), ctx.clone()));
-    let lmtp = size_of_val(&crate::smtp::serve(stream(), ctx.clone(), crate::smtp::Protocol::Lmtp));
+    let key = ServerKeys::generate(&SeededRandom::new(1));
+    let (imap, smtp) = (ImapShared::new(ctx.clone(), &key), SmtpShared::new(ctx.clone()));
+    let imap = size_of_val(&crate::imap::serve(stream(), Arc::new(imap)));
+    let lmtp = size_of_val(&crate::smtp::serve(stream(), Arc::new(smtp), crate::smtp::Protocol::Lmtp));
     assert!(task <= 160 && secured <= 1280, "{task}, {secured} bytes");
     assert!(imap <= 3584 && lmtp <= 1280, "{imap}, {lmtp} bytes");
 }
@@ -159,8 +163,12 @@ async fn a_session_that_panics_takes_nobody_with_it() {
     let listener = Listener::tcp("127.0.0.1:0".parse().unwrap()).unwrap();
     let address = listener.address().unwrap();
     let admission = Admission::new(Connections { total: 1, per_address: 1 }, usize::MAX);
-    let running =
-        tokio::spawn(run(listener, Service { serve: panics, ..service() }, ctx.clone(), admission.clone()));
+    let running = tokio::spawn(run(
+        listener,
+        Service { serve: Arc::new(panics), ..service() },
+        ctx.clone(),
+        admission.clone(),
+    ));
     for _ in 0..3 {
         let mut client = TcpStream::connect(address).await.unwrap();
         // Closed or reset; either way it is over, and the next one is let in.
@@ -191,7 +199,7 @@ async fn with_balancers(
     let listener = Listener::tcp("127.0.0.1:0".parse().unwrap()).unwrap();
     let address = listener.address().unwrap();
     let admission = Admission::new(Connections { total: 10, per_address: 1 }, usize::MAX);
-    let service = Service { serve: names, ..service() };
+    let service = Service { serve: Arc::new(names), ..service() };
     let running = tokio::spawn(run(listener, service, ctx.clone(), admission.clone()));
     (address, admission, ctx, running)
 }
@@ -258,7 +266,7 @@ async fn an_accept_loop_survives_a_panic_with_its_sessions() {
     let listener = Listener::tcp("127.0.0.1:0".parse().unwrap()).unwrap();
     let address = listener.address().unwrap();
     let admission = Admission::new(Connections::default(), usize::MAX);
-    let service = Service { serve: echo_or_explode, ..service() };
+    let service = Service { serve: Arc::new(echo_or_explode), ..service() };
     let running = tokio::spawn(run(listener, service, ctx.clone(), admission.clone()));
     let mut before = TcpStream::connect(address).await.unwrap();
     assert_eq!(line(&mut before).await, "hello\r\n");

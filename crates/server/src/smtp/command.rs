@@ -26,7 +26,7 @@ impl Session {
             Command::Mail(mail) => self.mail(mail),
             Command::Rcpt(rcpt) => {
                 // Whoever names recipients without end, on a thousand connections, leaves processors to others.
-                let seat = self.ctx.recipient_turns.clone();
+                let seat = self.shared.recipient_turns.clone();
                 in_turn(&seat, pin!(self.rcpt(rcpt))).await;
             }
             Command::Data => self.data(),
@@ -58,7 +58,7 @@ impl Session {
             _ => {}
         }
         let reply = match hello.verb {
-            Verb::Helo => Reply::new(250, self.ctx.hostname.clone()),
+            Verb::Helo => Reply::new(250, self.shared.ctx.hostname.clone()),
             Verb::Ehlo | Verb::Lhlo => self.extensions(),
         };
         self.log.client(&hello.name.to_string());
@@ -69,11 +69,11 @@ impl Session {
 
     fn extensions(&self) -> Reply {
         let is_tls = self.connection.stream().is_some_and(|stream| stream.is_tls());
-        let mut reply = Reply::new(250, self.ctx.hostname.clone())
+        let mut reply = Reply::new(250, self.shared.ctx.hostname.clone())
             .with_line("PIPELINING")
-            .with_line(format!("SIZE {}", self.ctx.settings.message_size));
+            .with_line(format!("SIZE {}", self.shared.ctx.settings.message_size));
         // RFC 3207 §4.2: never offered again once TLS is spoken.
-        if self.ctx.tls.is_some() && !is_tls {
+        if self.shared.ctx.tls.is_some() && !is_tls {
             reply = reply.with_line("STARTTLS");
         }
         reply
@@ -95,7 +95,7 @@ impl Session {
         if !mail.utf8 && !mail.from.is_ascii() {
             return self.refuse(replies::sender_needs_utf8());
         }
-        let limit = self.ctx.settings.message_size;
+        let limit = self.shared.ctx.settings.message_size;
         if mail.size.is_some_and(|size| size > limit) {
             return self.refuse(replies::too_large(limit));
         }
@@ -113,13 +113,13 @@ impl Session {
             self.out_of_order("TLS is active already");
             return Ok(());
         }
-        let Some(config) = self.ctx.tls.clone() else {
+        let Some(config) = self.shared.ctx.tls.clone() else {
             self.refuse(replies::not_implemented());
             return Ok(());
         };
         self.reset();
         self.reply(replies::start_tls());
-        self.connection.start_tls(&self.ctx, &config).await?;
+        self.connection.start_tls(&self.shared.ctx, &config).await?;
         if let Some(stream) = self.connection.stream() {
             self.log.observe(stream);
         }

@@ -16,7 +16,7 @@ use sealpost_smtp::write;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, ReadBuf};
 use tokio::time::timeout;
 
-use super::replies;
+use super::{SmtpShared, replies};
 use crate::context::Context;
 use crate::net::Stream;
 use crate::session_log::SessionLog;
@@ -185,7 +185,8 @@ impl Connection {
     }
 
     /// Sends what is queued and reads more: at least one octet.
-    pub(super) async fn fill(&mut self, ctx: &Context, within: Within) -> Result<(), End> {
+    pub(super) async fn fill(&mut self, shared: &SmtpShared, within: Within) -> Result<(), End> {
+        let ctx = &*shared.ctx;
         self.flush(ctx).await?;
         self.out = BytesMut::new();
         self.decoder.release();
@@ -204,7 +205,7 @@ impl Connection {
                 Ok(Ok(0)) => return Err(End::Closed),
                 Ok(Ok(octets)) => {
                     self.window.1 += octets as u64;
-                    return self.check_pressure(ctx, within);
+                    return self.check_pressure(shared, within);
                 }
                 Ok(Err(_)) => return Err(End::Broken),
                 Err(_) => waited += patience,
@@ -212,18 +213,18 @@ impl Connection {
             if waited >= ctx.settings.timeouts.smtp {
                 return Err(End::Timeout);
             }
-            self.check_pressure(ctx, within)?;
+            self.check_pressure(shared, within)?;
         }
     }
 
     /// A client that holds memory and hardly sends must not keep others from theirs. Only the time that it was waited
     /// for counts: a slow disk is not its fault.
-    fn check_pressure(&mut self, ctx: &Context, within: Within) -> Result<(), End> {
+    fn check_pressure(&mut self, shared: &SmtpShared, within: Within) -> Result<(), End> {
         if self.window.0 < PRESSURE_WINDOW {
             return Ok(());
         }
         let (_, octets) = std::mem::take(&mut self.window);
-        let others_wait = ctx.budget.waiting() > 0 || ctx.fanout.0.waiting() > 0;
+        let others_wait = shared.ctx.budget.waiting() > 0 || shared.fanout.0.waiting() > 0;
         let slow = within == Within::LargeMessage && others_wait && octets < PRESSURE_BYTES;
         if slow { Err(End::Slow) } else { Ok(()) }
     }

@@ -54,7 +54,7 @@ impl Session {
         if transaction.incoming.is_some() {
             return;
         }
-        let id = format!("{:016x}", self.ctx.random.next_u64());
+        let id = format!("{:016x}", self.shared.ctx.random.next_u64());
         let stream = self.connection.stream();
         let tls = stream.and_then(|stream| stream.tls_info());
         let trace = Trace {
@@ -63,14 +63,14 @@ impl Session {
             name: &hello.name,
             peer: stream.and_then(|stream| stream.peer()),
             tls: tls.as_ref(),
-            hostname: &self.ctx.hostname,
+            hostname: &self.shared.ctx.hostname,
             utf8: transaction.envelope.mail.utf8,
             id: &id,
             recipient: match transaction.envelope.recipients.as_slice() {
                 [only] => Some(&only.path),
                 _ => None,
             },
-            at: self.ctx.clock.now(),
+            at: self.shared.ctx.clock.now(),
         };
         let trace = trace.fields();
         transaction.incoming = Some(Incoming::new(id, trace));
@@ -83,7 +83,7 @@ impl Session {
         }
         let Some(Transaction { incoming: Some(incoming), envelope }) = &mut self.transaction else { return };
         let held = incoming.holds_budget();
-        incoming.push(&self.ctx, &envelope.accounts, octets).await;
+        incoming.push(&self.shared, &envelope.accounts, octets).await;
         if !held && incoming.holds_budget() {
             self.connection.begin_window();
         }
@@ -129,11 +129,11 @@ impl Session {
             return Ok(());
         };
         let (id, octets) = (incoming.id.clone(), incoming.octets());
-        let lacking = room::lacking_each(&self.ctx, &envelope.accounts, octets).await;
+        let lacking = room::lacking_each(&self.shared.ctx, &envelope.accounts, octets).await;
         // SMTP has one reply for all. What only some have no room for, and nobody could know at RCPT, they get all the
         // same: it is one message beyond the limit, and they are full then.
         let nobody = lacking.iter().all(Option::is_some);
-        let delivered = match incoming.finish(&self.ctx, &envelope.accounts).await {
+        let delivered = match incoming.finish(&self.shared, &envelope.accounts).await {
             Err(reply) => self.refuse_message(&envelope, &reply).await?,
             Ok(source) if self.is_lmtp() => self.deliver_to_each(&envelope, source, &id, lacking).await?,
             Ok(source) => match lacking.into_iter().flatten().next().filter(|_| nobody) {
@@ -164,7 +164,7 @@ impl Session {
     }
 
     async fn deliver_together(&mut self, envelope: &Envelope, source: Source, id: &str) -> Result<u64, End> {
-        match deliver::together(&self.ctx, source, envelope.accounts.clone()).await {
+        match deliver::together(&self.shared.ctx, source, envelope.accounts.clone()).await {
             Ok(()) => {
                 self.reply(replies::stored(id));
                 Ok(envelope.recipients.len() as u64)
@@ -181,7 +181,7 @@ impl Session {
         id: &str,
         lacking: Vec<Option<Reply>>,
     ) -> Result<u64, End> {
-        let ctx = self.ctx.clone();
+        let ctx = self.shared.ctx.clone();
         let roomy = envelope.accounts.iter().zip(&lacking).filter(|(_, reply)| reply.is_none());
         let roomy: Vec<_> = roomy.map(|(account, _)| *account).collect();
         let mut results = match roomy.is_empty() {
@@ -225,9 +225,9 @@ mod tests {
     use sealpost_vault::Store;
     use sealpost_vault::server_key::ServerKeys;
 
-    use super::super::Protocol;
     use super::super::connection::REPLY_BYTES;
     use super::super::transaction::Recipient;
+    use super::super::{Protocol, SmtpShared};
     use super::*;
     use crate::context::Context;
     use crate::net::Stream;
@@ -239,7 +239,7 @@ mod tests {
         let (key, clock) = (ServerKeys::generate(&*random), Arc::new(SystemClock::new()));
         let ctx = Context::new(Settings::default(), Store::memory(), key, None, clock, random).unwrap();
         let (ours, _theirs) = Stream::pair().unwrap();
-        let mut session = Session::new(ours, Arc::new(ctx), Protocol::Lmtp);
+        let mut session = Session::new(ours, Arc::new(SmtpShared::new(Arc::new(ctx))), Protocol::Lmtp);
         let mut envelope = Transaction::new(Mail::new(ReversePath::Null)).envelope;
         // Many more replies than the system keeps for a connection.
         let recipient = || Recipient { path: ForwardPath::Postmaster, accounts: Vec::new() };

@@ -6,11 +6,11 @@
 use sealpost_base::{Error, Result, limits};
 use sealpost_smtp::types::Reply;
 
+use super::SmtpShared;
 use super::hops::Hops;
 use super::replies;
 use super::sink::{Sink, Source};
 use super::transaction::Account;
-use crate::context::Context;
 
 /// One message. Dropping it leaves nothing behind.
 pub(super) struct Incoming {
@@ -54,14 +54,14 @@ impl Incoming {
     }
 
     /// Takes the next octets.
-    pub(super) async fn push(&mut self, ctx: &Context, accounts: &[Account], octets: &[u8]) {
+    pub(super) async fn push(&mut self, shared: &SmtpShared, accounts: &[Account], octets: &[u8]) {
         self.octets += octets.len() as u64;
         if self.failure.is_some() {
             return;
         }
         self.hops.push(octets);
-        if self.octets > ctx.settings.message_size {
-            return self.refuse(replies::too_large(ctx.settings.message_size));
+        if self.octets > shared.ctx.settings.message_size {
+            return self.refuse(replies::too_large(shared.ctx.settings.message_size));
         }
         if self.hops.count() >= limits::RECEIVED_FIELDS {
             return self.refuse(replies::loops());
@@ -71,15 +71,15 @@ impl Incoming {
             self.head.reserve_exact(octets.len());
             return self.head.extend_from_slice(octets);
         }
-        if let Err(error) = self.write(ctx, accounts, octets).await {
+        if let Err(error) = self.write(shared, accounts, octets).await {
             self.fail(&error);
         }
     }
 
     /// The message is complete: everything but storing it for the accounts is done.
-    pub(super) async fn finish(mut self, ctx: &Context, accounts: &[Account]) -> Result<Source, Reply> {
+    pub(super) async fn finish(mut self, shared: &SmtpShared, accounts: &[Account]) -> Result<Source, Reply> {
         if self.failure.is_none()
-            && let Err(error) = self.write(ctx, accounts, &[]).await
+            && let Err(error) = self.write(shared, accounts, &[]).await
         {
             self.fail(&error);
         }
@@ -90,15 +90,15 @@ impl Incoming {
         }
     }
 
-    async fn write(&mut self, ctx: &Context, accounts: &[Account], octets: &[u8]) -> Result<()> {
+    async fn write(&mut self, shared: &SmtpShared, accounts: &[Account], octets: &[u8]) -> Result<()> {
         let mut sink = match self.sink.take() {
             Some(sink) => sink,
             None => {
-                let sink = Sink::open(ctx, accounts).await?;
-                sink.write(ctx, &std::mem::take(&mut self.head)).await?
+                let sink = Sink::open(shared, accounts).await?;
+                sink.write(&shared.ctx, &std::mem::take(&mut self.head)).await?
             }
         };
-        sink = sink.write(ctx, octets).await?;
+        sink = sink.write(&shared.ctx, octets).await?;
         self.sink = Some(sink);
         Ok(())
     }

@@ -19,7 +19,7 @@ impl Session {
         if !transaction.envelope.mail.utf8 && !rcpt.to.is_ascii() {
             return self.refuse(replies::recipient_needs_utf8());
         }
-        if transaction.envelope.recipients.len() >= self.ctx.settings.recipients {
+        if transaction.envelope.recipients.len() >= self.shared.ctx.settings.recipients {
             return self.refuse(replies::too_many_recipients());
         }
         match self.add_recipient(rcpt.to).await {
@@ -41,10 +41,10 @@ impl Session {
             ForwardPath::Postmaster => "postmaster".to_owned(),
             ForwardPath::Mailbox(mailbox) => mailbox.to_string(),
         };
-        let resolved = match self.ctx.directory.resolve(&address).await {
+        let resolved = match self.shared.ctx.directory.resolve(&address).await {
             Ok(resolved) => resolved,
             Err(error) if error.kind() == Kind::NotFound || Address::parse(&address).is_err() => {
-                return Err(unknown(&self.ctx, &to).await);
+                return Err(unknown(&self.shared.ctx, &to).await);
             }
             Err(error) => {
                 tracing::warn!(%error, "a recipient could not be looked up");
@@ -52,9 +52,9 @@ impl Session {
             }
         };
         let declared = self.transaction.as_ref().and_then(|transaction| transaction.envelope.mail.size);
-        check_room(&self.ctx, &to, &resolved, declared).await?;
+        check_room(&self.shared.ctx, &to, &resolved, declared).await?;
         match &mut self.transaction {
-            Some(transaction) => transaction.envelope.add(to, resolved, &self.ctx.envelopes),
+            Some(transaction) => transaction.envelope.add(to, resolved, &self.shared.envelopes),
             None => Err(replies::out_of_order("Say MAIL first")),
         }
     }

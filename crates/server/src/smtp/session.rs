@@ -9,15 +9,14 @@ use sealpost_smtp::types::{Chunk, Hello, Reply};
 
 use super::connection::{Connection, End, Within};
 use super::transaction::Transaction;
-use super::{Protocol, replies};
-use crate::context::Context;
+use super::{Protocol, SmtpShared, replies};
 use crate::metrics::{self, Verdict};
 use crate::net::Stream;
 use crate::session_log::SessionLog;
 
 /// What the server knows about its client. The commands are in `command`, `rcpt` and `data`.
 pub(super) struct Session {
-    pub(super) ctx: Arc<Context>,
+    pub(super) shared: Arc<SmtpShared>,
     pub(super) protocol: Protocol,
     pub(super) connection: Connection,
     pub(super) log: SessionLog,
@@ -37,14 +36,14 @@ pub(super) struct CurrentChunk {
 }
 
 impl Session {
-    pub(super) fn new(mut stream: Stream, ctx: Arc<Context>, protocol: Protocol) -> Self {
+    pub(super) fn new(mut stream: Stream, shared: Arc<SmtpShared>, protocol: Protocol) -> Self {
         let measured = match protocol {
             Protocol::Smtp => metrics::Protocol::Smtp,
             Protocol::Lmtp => metrics::Protocol::Lmtp,
         };
-        let log = SessionLog::begin(measured, &mut stream, &ctx);
+        let log = SessionLog::begin(measured, &mut stream, &shared.ctx);
         Session {
-            ctx,
+            shared,
             protocol,
             connection: Connection::new(stream),
             log,
@@ -64,11 +63,11 @@ impl Session {
         if end == End::Http {
             self.log.spoke_http();
         }
-        if let Some(reply) = end.reply(&self.ctx.hostname) {
+        if let Some(reply) = end.reply(&self.shared.ctx.hostname) {
             self.connection.reply(&reply);
         }
-        let Session { connection, ctx, mut log, .. } = *self;
-        Box::pin(connection.close(&ctx, &mut log)).await;
+        let Session { connection, shared, mut log, .. } = *self;
+        Box::pin(connection.close(&shared.ctx, &mut log)).await;
     }
 
     async fn converse(&mut self) -> Result<Infallible, End> {
@@ -76,14 +75,14 @@ impl Session {
             Protocol::Smtp => "ESMTP",
             Protocol::Lmtp => "LMTP",
         };
-        self.reply(Reply::new(220, format!("{} {protocol} Sealpost", self.ctx.hostname)));
+        self.reply(Reply::new(220, format!("{} {protocol} Sealpost", self.shared.ctx.hostname)));
         loop {
             while let Some(event) = self.connection.next_event() {
                 self.handle(event).await?;
                 if self.errors > limits::SMTP_ERRORS {
                     return Err(End::Errors);
                 }
-                if self.ctx.shutdown.is_stopping() {
+                if self.shared.ctx.shutdown.is_stopping() {
                     return Err(End::Stopping);
                 }
                 if self.connection.is_full() {
@@ -91,7 +90,7 @@ impl Session {
                 }
             }
             let within = self.within();
-            self.connection.fill(&self.ctx, within).await?;
+            self.connection.fill(&self.shared, within).await?;
         }
     }
 
@@ -158,7 +157,7 @@ impl Session {
 
     /// Sends what is queued.
     pub(super) async fn flush(&mut self) -> Result<(), End> {
-        self.connection.flush(&self.ctx).await
+        self.connection.flush(&self.shared.ctx).await
     }
 
     /// Whether recipients have a reply each.

@@ -11,6 +11,7 @@ use sealpost_vault::spool::{SpoolWriter, Spooled};
 use tokio::runtime::Handle;
 
 use super::Fanout;
+use super::SmtpShared;
 use super::transaction::Account;
 use crate::context::Context;
 
@@ -63,11 +64,11 @@ pub(super) struct InSpool {
 
 impl Sink {
     /// Begins a message for `accounts`; waits for its share of memory.
-    pub(super) async fn open(ctx: &Context, accounts: &[Account]) -> Result<Self> {
+    pub(super) async fn open(shared: &SmtpShared, accounts: &[Account]) -> Result<Self> {
         if let [only] = accounts {
-            return Ok(Sink::Direct(Box::new(ctx.accounts.ingest(only.id).await?)));
+            return Ok(Sink::Direct(Box::new(shared.ctx.accounts.ingest(only.id).await?)));
         }
-        let gate = Gate::enter(&ctx.fanout, &ctx.budget).await;
+        let gate = Gate::enter(&shared.fanout, &shared.ctx.budget).await;
         let limit = gate.memory.bytes();
         Ok(Sink::Memory(Memory { bytes: Vec::with_capacity(limit), limit, gate }))
     }

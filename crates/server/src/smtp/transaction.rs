@@ -37,7 +37,7 @@ const SHARE: usize = 8;
 const PATH_BYTES: usize = 3 * 16 + size_of::<Recipient>();
 
 /// What envelopes draw on, of a server with that budget.
-pub(crate) fn envelopes(budget: &Budget) -> Budget {
+pub(super) fn envelopes(budget: &Budget) -> Budget {
     budget.share(budget.common() / SHARE)
 }
 

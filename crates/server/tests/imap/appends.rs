@@ -99,7 +99,7 @@ async fn appends_that_come_at_once_find_room_once() {
     let mut talking = Vec::new();
     let message = format!("Subject: x\r\n\r\n{}", "x".repeat(3000));
     for _ in 0..8 {
-        let (mut client, _) = dial(&world.ctx);
+        let (mut client, _) = dial(&world.imap);
         let message = message.clone();
         talking.push(tokio::spawn(async move {
             client.login_as("small").await;
@@ -136,7 +136,7 @@ fn with_keywords(messages: usize) -> String {
 async fn what_a_command_has_brought_is_counted_until_it_ends() {
     let world = small_world().await;
     let budget = world.ctx.budget.clone();
-    let (mut client, session) = dial(&world.ctx);
+    let (mut client, session) = dial(&world.imap);
     client.login().await;
     // Keywords that many messages have are held once.
     client.send(format!("1 APPEND INBOX{}", " (one two three) {1+}\r\nx".repeat(200)).as_bytes()).await;
@@ -168,7 +168,7 @@ async fn a_command_may_not_bring_more_than_its_part_of_the_memory() {
 #[tokio::test]
 async fn an_append_whose_client_is_gone_ends_while_it_waits() {
     let world = small_world().await;
-    let (mut client, session) = dial(&world.ctx);
+    let (mut client, session) = dial(&world.imap);
     client.login().await;
     let mut held = Vec::new();
     while let Some(permit) = world.ctx.budget.try_acquire(usize::MAX) {

@@ -42,7 +42,7 @@ async fn whatever_sessions_say_every_command_is_completed_once() {
         for i in 0..SESSIONS {
             let seed = random.below(u64::MAX);
             let account = ACCOUNTS[i % ACCOUNTS.len()];
-            talkers.push(Talker::new(&world.ctx, account, format!("seed {seed}, session {i}"), seed).await);
+            talkers.push(Talker::new(&world.imap, account, format!("seed {seed}, session {i}"), seed).await);
         }
         let mut talking = Vec::new();
         for mut talker in talkers {

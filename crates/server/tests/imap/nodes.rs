@@ -8,6 +8,7 @@ use std::time::Duration;
 use futures::TryStreamExt;
 use sealpost_account::directory::{AccountRecord, Quotas};
 use sealpost_base::{FakeClock, SeededRandom};
+use sealpost_server::imap::ImapShared;
 use sealpost_server::{Context, Settings};
 use sealpost_vault::Store;
 use sealpost_vault::server_key::ServerKeys;
@@ -15,10 +16,11 @@ use sealpost_vault::server_key::ServerKeys;
 use crate::imap_world::{NOW, World, dial};
 
 /// Another node on the store of [`World`], whose time stands still: it polls nothing.
-fn another_node(store: Store) -> Arc<Context> {
+fn another_node(store: Store) -> Arc<ImapShared> {
     let key = ServerKeys::generate(&SeededRandom::new(1));
     let (clock, random) = (Arc::new(FakeClock::new(NOW)), Arc::new(SeededRandom::new(2)));
-    Arc::new(Context::new(Settings::default(), store, key, None, clock, random).unwrap())
+    let ctx = Context::new(Settings::default(), store, key.clone(), None, clock, random).unwrap();
+    Arc::new(ImapShared::new(Arc::new(ctx), &key))
 }
 
 #[tokio::test]
@@ -92,14 +94,14 @@ async fn a_limit_that_another_process_has_set_reaches_open_sessions() {
     let other = another_node(Store::local(dir.path()).await.unwrap());
     let mut here = world.login().await;
     here.ok("APPEND INBOX {3+}\r\na\r\n").await;
-    let mut all: Vec<_> = other.directory.list().try_collect().await.unwrap();
+    let mut all: Vec<_> = other.context().directory.list().try_collect().await.unwrap();
     let mine = all.swap_remove(0);
     let limited = Quotas { messages: Some(1), ..Quotas::default() };
     let change = |record: &mut AccountRecord| {
         record.set_quotas(limited);
         Ok(())
     };
-    other.directory.update(&mine.name, change).await.unwrap();
+    other.context().directory.update(&mine.name, change).await.unwrap();
     // Time stands still here: it is not that the session looks now and then.
     for attempt in 0.. {
         let lines = here.command("APPEND INBOX {3+}\r\nb\r\n").await;

@@ -238,7 +238,7 @@ async fn messages_of_a_refused_command_are_removed() {
 }
 
 async fn world_login(world: &World) -> Client {
-    let (mut client, _) = crate::imap_world::dial(&world.ctx);
+    let (mut client, _) = crate::imap_world::dial(&world.imap);
     client.login().await;
     client
 }

@@ -68,7 +68,7 @@ async fn sessions(world: &World, seed: u64) -> Vec<Believer> {
     let mut sessions = Vec::new();
     for (i, dialect) in Dialect::ALL.into_iter().enumerate() {
         let name = format!("seed {seed}, session {i}");
-        sessions.push(Believer::new(&world.ctx, OWNER, dialect, name, seed * 100 + i as u64).await);
+        sessions.push(Believer::new(&world.imap, OWNER, dialect, name, seed * 100 + i as u64).await);
     }
     sessions
 }
@@ -199,7 +199,7 @@ impl Shared {
         for (i, dialect) in Dialect::ALL.into_iter().enumerate() {
             let user = USERS[(i + seed as usize) % USERS.len()];
             let name = format!("seed {seed}, session {i} of {}", user.account);
-            sessions.push(Believer::new(&world.ctx, user, dialect, name, seed * 100 + i as u64).await);
+            sessions.push(Believer::new(&world.imap, user, dialect, name, seed * 100 + i as u64).await);
         }
         let Ok(logs) = <[Arc<Account>; 3]>::try_from(logs) else { panic!("three accounts") };
         Shared { world, logs, share, owner, sessions }

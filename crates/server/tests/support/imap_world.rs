@@ -34,9 +34,10 @@ use sealpost_account::Account;
 use sealpost_account::accounts::Delivery;
 use sealpost_account::directory::{AccountName, AccountRecord, NewAccount, Role, Secret};
 use sealpost_base::{FakeClock, SeededRandom, Timestamp};
+use sealpost_server::imap::{self, ImapShared};
 use sealpost_server::net::Stream;
 use sealpost_server::tls::Tls;
-use sealpost_server::{Context, Settings, imap};
+use sealpost_server::{Context, Settings};
 use sealpost_vault::server_key::ServerKeys;
 use sealpost_vault::slot::SlotId;
 use sealpost_vault::{RootKey, Store};
@@ -59,6 +60,7 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Wire for T {}
 /// A server that is not listening anywhere, with the account `me@localhost`, password `secret`.
 pub struct World {
     pub ctx: Arc<Context>,
+    pub imap: Arc<ImapShared>,
     #[allow(dead_code, reason = "not all of those who share this use it")]
     pub clock: Arc<FakeClock>,
     tls: Tls,
@@ -79,12 +81,14 @@ impl World {
         let random = Arc::new(SeededRandom::new(1));
         let key = ServerKeys::generate(&*random);
         let tls = Tls::ephemeral("localhost").unwrap();
-        let ctx = Context::new(settings, store, key, Some(&tls), clock.clone(), random).unwrap();
+        let ctx = Context::new(settings, store, key.clone(), Some(&tls), clock.clone(), random).unwrap();
+        let ctx = Arc::new(ctx);
+        let imap = Arc::new(ImapShared::new(ctx.clone(), &key));
         let mut new = NewAccount::with_password(Secret::new(b"secret").unwrap());
         new.quota = quota;
         let name = AccountName::parse("me@localhost").unwrap();
         let (record, root) = ctx.directory.create(&name, new).await.unwrap();
-        World { ctx: Arc::new(ctx), clock, tls, record, root, sessions: JoinSet::new() }
+        World { ctx, imap, clock, tls, record, root, sessions: JoinSet::new() }
     }
 
     /// Makes the account's owner an administrator, and a second account that it can look after.
@@ -101,7 +105,7 @@ impl World {
     /// A session with a client on this machine.
     pub fn connect(&mut self) -> Client {
         let (client, server) = Stream::pair().unwrap();
-        self.sessions.spawn(imap::serve(server, self.ctx.clone()));
+        self.sessions.spawn(imap::serve(server, self.imap.clone()));
         Client::new(Box::new(client))
     }
 
@@ -163,9 +167,9 @@ impl World {
 }
 
 /// A session of its own, which ends with its client.
-pub fn dial(ctx: &Arc<Context>) -> (Client, JoinHandle<()>) {
+pub fn dial(shared: &Arc<ImapShared>) -> (Client, JoinHandle<()>) {
     let (client, server) = Stream::pair().unwrap();
-    let session = tokio::spawn(imap::serve(server, ctx.clone()));
+    let session = tokio::spawn(imap::serve(server, shared.clone()));
     (Client::new(Box::new(client)), session)
 }
 

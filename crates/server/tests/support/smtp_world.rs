@@ -7,7 +7,7 @@ use futures::TryStreamExt;
 use sealpost_account::directory::{AccountName, AccountRecord, AliasName, NewAccount, Secret};
 use sealpost_base::{FakeClock, Result, SeededRandom, Timestamp};
 use sealpost_server::net::Stream;
-use sealpost_server::smtp::{self, Protocol};
+use sealpost_server::smtp::{self, Protocol, SmtpShared};
 use sealpost_server::tls::Tls;
 use sealpost_server::{Context, Settings};
 use sealpost_vault::server_key::ServerKeys;
@@ -24,6 +24,7 @@ const NOW: Timestamp = Timestamp(1_795_176_000_000);
 /// A server that is not listening anywhere: connections are made by [`World::connect_as`].
 pub struct World {
     pub ctx: Arc<Context>,
+    smtp: Arc<SmtpShared>,
     pub clock: Arc<FakeClock>,
     protocol: Protocol,
     tls: Tls,
@@ -62,8 +63,10 @@ impl World {
             let targets: Vec<_> = targets.iter().map(|target| target.parse().unwrap()).collect();
             ctx.directory.set_alias(&AliasName::parse(alias).unwrap(), &targets).await.unwrap();
         }
+        let ctx = Arc::new(ctx);
         World {
-            ctx: Arc::new(ctx),
+            smtp: Arc::new(SmtpShared::new(ctx.clone())),
+            ctx,
             clock,
             protocol: Protocol::Smtp,
             tls,
@@ -76,7 +79,7 @@ impl World {
     /// A session with a client on this machine.
     pub fn connect_as(&mut self, protocol: Protocol) -> Stream {
         let (client, server) = Stream::pair().unwrap();
-        self.sessions.spawn(smtp::serve(server, self.ctx.clone(), protocol));
+        self.sessions.spawn(smtp::serve(server, self.smtp.clone(), protocol));
         client
     }
 

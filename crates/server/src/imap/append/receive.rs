@@ -43,8 +43,8 @@ pub(in crate::imap) async fn receive(
     place: &ResolvedMailbox,
     freed: u64,
 ) -> Result<(Unplaced, Vec<Permit>), Failure> {
-    let most = user.env.settings.message_size;
-    let append = Append::begin(&user.env.appends, place.clone(), freed, most);
+    let most = user.shared.ctx.settings.message_size;
+    let append = Append::begin(&user.shared.appends, place.clone(), freed, most);
     let mut received = Received { append, parts: 0, catenate: false, binary: false, unbinary: None };
     loop {
         match responses.connection.next_of_message().await? {
@@ -84,7 +84,7 @@ impl Received {
     /// A message begins.
     fn begin(&mut self, user: &User, message: &AppendMessage) -> Result<(), Failure> {
         let flags = flags::from_wire(&message.flags)?;
-        let received = message.date.map_or_else(|| user.env.clock.now(), |date| date.timestamp());
+        let received = message.date.map_or_else(|| user.shared.ctx.clock.now(), |date| date.timestamp());
         let beside = if message.catenate { READ_BYTES } else { 0 };
         self.append.message(&flags, received, beside)?;
         (self.catenate, self.binary, self.unbinary) = (message.catenate, false, None);

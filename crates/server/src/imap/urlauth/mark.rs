@@ -13,10 +13,10 @@ const VERSION: u8 = 1;
 const TAG_BYTES: usize = 32;
 
 /// The server's key for marks.
-pub(crate) struct UrlMarks(hmac::Key);
+pub(in crate::imap) struct UrlMarks(hmac::Key);
 
 impl UrlMarks {
-    pub(crate) fn new(key: &ServerKeys) -> Self {
+    pub(in crate::imap) fn new(key: &ServerKeys) -> Self {
         UrlMarks(hmac::Key::new(hmac::HMAC_SHA256, &*key.purpose("urlauth")))
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use sealpost_base::SeededRandom;
 use sealpost_imap::client::{Event, Limits, ResponseDecoder};
 use sealpost_imap::types::{Response, Status};
-use sealpost_server::Context;
+use sealpost_server::imap::ImapShared;
 use tokio::task::JoinHandle;
 
 use super::grammar::{Grammar, Piece};
@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 const COMMANDS: u32 = 60;
 
 pub struct Talker {
-    ctx: Arc<Context>,
+    imap: Arc<ImapShared>,
     account: &'static str,
     name: String,
     grammar: Grammar,
@@ -48,10 +48,10 @@ enum Heard {
 }
 
 impl Talker {
-    pub async fn new(ctx: &Arc<Context>, account: &'static str, name: String, seed: u64) -> Self {
+    pub async fn new(imap: &Arc<ImapShared>, account: &'static str, name: String, seed: u64) -> Self {
         let (random, grammar) = (SeededRandom::new(seed), Grammar::new(seed ^ 0x5eed));
         Talker {
-            ctx: ctx.clone(),
+            imap: imap.clone(),
             account,
             name,
             grammar,
@@ -84,7 +84,7 @@ impl Talker {
     }
 
     async fn connect(&mut self) {
-        let (client, session) = dial(&self.ctx);
+        let (client, session) = dial(&self.imap);
         let decoder = ResponseDecoder::new(Limits::default());
         self.story.push("-- connects".to_owned());
         self.connection = Some(Connection { client, session, decoder, commands: 0, bye: false });

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use sealpost_account::state::Mailbox;
 use sealpost_account::{Account, AccountState};
 use sealpost_base::{Position, SeededRandom, Uid};
-use sealpost_server::Context;
+use sealpost_server::imap::ImapShared;
 use tokio::task::JoinHandle;
 
 use super::belief::{Items, Messages, Slot, numbers, set};
@@ -97,7 +97,7 @@ pub struct Believer {
     name: String,
     pub user: User,
     pub given: Given,
-    ctx: Arc<Context>,
+    imap: Arc<ImapShared>,
     client: Client,
     /// The server's end of it.
     session: JoinHandle<()>,
@@ -111,13 +111,13 @@ pub struct Believer {
 }
 
 impl Believer {
-    pub async fn new(ctx: &Arc<Context>, user: User, dialect: Dialect, name: String, seed: u64) -> Self {
-        let (client, session) = dial(ctx);
+    pub async fn new(imap: &Arc<ImapShared>, user: User, dialect: Dialect, name: String, seed: u64) -> Self {
+        let (client, session) = dial(imap);
         let mut believer = Believer {
             name,
             user,
             given: Given::All,
-            ctx: ctx.clone(),
+            imap: imap.clone(),
             client,
             session,
             dialect,
@@ -310,7 +310,7 @@ impl Believer {
 
     async fn come_back(&mut self) {
         self.leave();
-        let (client, session) = dial(&self.ctx);
+        let (client, session) = dial(&self.imap);
         self.client = client;
         std::mem::replace(&mut self.session, session).await.unwrap();
         self.begin().await;
