@@ -26,7 +26,6 @@ use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use crate::auth::standing::Standings;
 use crate::settings::Bus;
 use crate::shutdown::Shutdown;
 pub(crate) use connection::addresses;
@@ -34,6 +33,7 @@ use connection::{Connection, refused};
 use node_id::NodeId;
 use others::{Others, TELLS};
 use protocol::{Line, Presence, hint, presence};
+use sealpost_auth::standing::Standings;
 pub use telling::Telling;
 
 /// The first wait before the bus is tried again, and the longest.

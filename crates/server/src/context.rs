@@ -12,9 +12,7 @@ use sealpost_vault::Store;
 use sealpost_vault::entry::LogKey;
 use sealpost_vault::server_key::ServerKeys;
 
-use crate::auth::Authenticator;
 use crate::clock_watch::ClockWatch;
-use crate::failed_logins::FailedLogins;
 use crate::health::Health;
 use crate::metrics::Metrics;
 use crate::net::Stream;
@@ -22,7 +20,9 @@ use crate::sessions::Sessions;
 use crate::settings::{PlaintextLogin, Settings};
 use crate::shutdown::Shutdown;
 use crate::tls::Tls;
-use crate::turns::AllTurns;
+use sealpost_auth::Authenticator;
+use sealpost_auth::failed_logins::FailedLogins;
+use sealpost_auth::fair_scheduler::AllTurns;
 
 /// The server as its sessions see it; shared by all of them.
 pub struct Context {

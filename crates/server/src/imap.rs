@@ -76,10 +76,10 @@ use sealpost_vault::server_key::ServerKeys;
 
 use crate::context::Context;
 use crate::net::Stream;
-use crate::turns::{self, Seat};
 use deflate::Compressions;
 pub use filters::StoredSearch;
 use long_commands::LongCommands;
+use sealpost_auth::fair_scheduler::{self as turns, Seat};
 use sharing::Leftovers;
 use urlauth::UrlMarks;
 

@@ -7,11 +7,9 @@
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
 pub mod admin;
-pub mod auth;
 pub mod bus;
 pub mod clock_watch;
 pub mod context;
-pub mod failed_logins;
 pub mod files;
 pub mod fuzz;
 pub mod health;
@@ -27,11 +25,10 @@ pub mod settings;
 pub mod shutdown;
 pub mod smtp;
 mod survive;
-pub mod throttle;
 pub mod tls;
-mod turns;
 
 pub use context::Context;
+pub use sealpost_auth::failed_logins;
 pub use server::Server;
 pub use settings::Settings;
 pub use shutdown::Shutdown;

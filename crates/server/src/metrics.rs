@@ -18,9 +18,6 @@ use sealpost_base::metrics::{Counter, Histogram};
 pub use families::reference;
 pub use process::Process;
 
-use crate::auth::Denied;
-use sealpost_vault::slot::SlotKind;
-
 /// A protocol that is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Protocol {
@@ -96,17 +93,6 @@ pub struct ProtocolMetrics {
 pub(crate) struct CommandMetrics {
     pub(crate) time: Histogram,
     pub(crate) verdicts: [Counter; 3],
-}
-
-/// What logins count.
-#[derive(Debug, Default)]
-pub struct LoginMetrics {
-    pub(crate) entered: [Counter; 3],
-    pub(crate) denied: [Counter; 4],
-    /// Logins that needed no check because the same one succeeded a while ago.
-    pub(crate) remembered: Counter,
-    /// Logins that had to wait because of earlier failures.
-    pub(crate) held_back: Counter,
 }
 
 /// Ascending, for looking them up. What is not here would be counted as `OTHER`.
@@ -312,33 +298,6 @@ impl ProtocolMetrics {
 impl CommandMetrics {
     pub(crate) fn verdict(&self, verdict: Verdict) -> &Counter {
         &self.verdicts[verdict as usize]
-    }
-}
-
-impl LoginMetrics {
-    /// A login succeeded by such a slot.
-    pub(crate) fn entered(&self, kind: SlotKind) {
-        self.entered[kind as usize].increment();
-    }
-
-    pub(crate) fn denied(&self, why: &Denied) {
-        let reason = match why {
-            Denied::Credentials => 0,
-            Denied::Busy => 1,
-            Denied::Unavailable(_) => 2,
-            Denied::Suspended => 3,
-        };
-        self.denied[reason].increment();
-    }
-
-    /// Logins that succeeded.
-    pub fn successes(&self) -> u64 {
-        self.entered.iter().map(Counter::read).sum()
-    }
-
-    /// Logins that failed, for whatever reason.
-    pub fn failures(&self) -> u64 {
-        self.denied.iter().map(Counter::read).sum()
     }
 }
 

@@ -39,7 +39,7 @@ pub use sealpost_smtp::client::Protocol;
 
 use crate::context::Context;
 use crate::net::Stream;
-use crate::turns::Seat;
+use sealpost_auth::fair_scheduler::Seat;
 
 /// What all SMTP and LMTP sessions of a server share.
 pub struct SmtpShared {

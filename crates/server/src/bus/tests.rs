@@ -498,9 +498,9 @@ async fn who_is_missed_does_not_matter_for_records() {
     sleep(2 * SETTLE).await;
     assert!(is_polled(&store, &here).await, "the other is missed");
     directory.remove(&name).await.unwrap();
-    sleep(2 * crate::auth::standing::PERIOD).await;
+    sleep(2 * sealpost_auth::standing::PERIOD).await;
     assert!(standing.holds(), "nobody has told, and nobody has asked");
-    timeout(crate::auth::standing::SELDOM, standing.lost()).await.expect("it is asked at last");
+    timeout(sealpost_auth::standing::SELDOM, standing.lost()).await.expect("it is asked at last");
 }
 
 #[tokio::test(start_paused = true)]

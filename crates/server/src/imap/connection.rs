@@ -29,10 +29,10 @@ pub(super) use self::end::End;
 use super::ImapShared;
 use super::deflate::{Compression, Compressions, Corrupt, Deflater, Inflated, Inflater};
 use super::long_commands::{LongCommand, LongCommands};
-use crate::auth::standing::Standing;
 use crate::net::Stream;
 use crate::settings::Timeouts;
 use crate::shutdown::Shutdown;
+use sealpost_auth::standing::Standing;
 
 /// Output that waits at most before it is sent, in bytes; one more response may be added to it.
 pub(super) const FLUSH_BYTES: usize = 32 * 1024;

@@ -16,8 +16,8 @@ use super::{
     mailboxes, metadata, multisearch, notify, quota, replace, search, select, sharing, sort, status, store,
     thread, uid_only, urlauth,
 };
-use crate::auth::Entered;
 use crate::metrics::Verdict;
+use sealpost_auth::Entered;
 
 impl Session {
     /// Runs one command. What the client learns beside its answer is up to `telling`.

@@ -7,11 +7,11 @@ use super::oauth;
 use super::reply::{Failure, Reply};
 use super::responses::Responses;
 use super::sasl;
-use crate::auth::{Denied, Entered};
 use crate::context::Context;
-use crate::failed_logins::Reason;
 use crate::metrics::Protocol;
 use crate::session_log::SessionLog;
+use sealpost_auth::failed_logins::Reason;
+use sealpost_auth::{Denied, Entered};
 
 /// LOGIN.
 pub(super) async fn login(
@@ -92,7 +92,7 @@ pub(super) async fn login_failed(
 ) {
     log.count("failed_logins", 1);
     let peer = responses.connection.stream().and_then(|stream| stream.peer());
-    ctx.failed_logins.report(&ctx.directory, Protocol::Imap, peer, name, reason).await;
+    ctx.failed_logins.report(&ctx.directory, Protocol::Imap.name(), peer, name, reason).await;
 }
 
 async fn check(

@@ -12,9 +12,9 @@ use super::login;
 use super::reply::{Failure, Reply};
 use super::responses::Responses;
 use super::sasl::{self, Credentials};
-use crate::auth::{Denied, Entered};
 use crate::context::Context;
 use crate::session_log::SessionLog;
+use sealpost_auth::{Denied, Entered};
 
 /// Which of the two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -11,8 +11,8 @@ use super::oauth;
 use super::reply::{Failure, Reply};
 use super::responses::Responses;
 use crate::context::Context;
-use crate::failed_logins::Reason;
 use crate::session_log::SessionLog;
+use sealpost_auth::failed_logins::Reason;
 
 /// Name and secret, as SASL brought them.
 pub(super) struct Credentials {

@@ -24,7 +24,7 @@ use crate::metrics::{Protocol, Verdict};
 use crate::net::Stream;
 use crate::session_log::SessionLog;
 use crate::sessions::State;
-use crate::turns::Seat;
+use sealpost_auth::fair_scheduler::Seat;
 
 /// One client's session: the parts that its commands are functions of.
 pub(super) struct Session {

@@ -21,7 +21,7 @@ use sealpost_base::{AccountId, limits};
 use tokio::sync::Notify;
 
 use crate::settings::Connections;
-use crate::throttle::Network;
+use sealpost_auth::throttle::Network;
 
 /// Strangers make room only when they are more than all connections divided by this. The others would only push
 /// each other out.

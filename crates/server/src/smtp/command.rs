@@ -9,7 +9,7 @@ use super::replies;
 use super::session::Session;
 use super::transaction::Transaction;
 use crate::metrics::Verdict;
-use crate::turns::in_turn;
+use sealpost_auth::fair_scheduler::in_turn;
 
 impl Session {
     pub(super) async fn command(&mut self, command: Command) -> Result<(), End> {

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use sealpost_account::directory::Secret;
+use sealpost_auth::standing::PERIOD;
 use sealpost_server::Settings;
-use sealpost_server::auth::standing::PERIOD;
 
 use crate::imap_world::World;
 

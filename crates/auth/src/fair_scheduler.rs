@@ -22,7 +22,7 @@ pub struct AllTurns {
 }
 
 /// The queue of one account.
-pub(crate) struct Turns {
+pub struct Turns {
     at_once: usize,
     queue: Mutex<Queue>,
 }
@@ -39,7 +39,7 @@ struct Queue {
 
 /// Where a session takes its turns: nowhere until somebody has logged in. Cloning shares it.
 #[derive(Clone, Default)]
-pub(crate) struct Seat(Arc<Mutex<Option<Arc<Turns>>>>);
+pub struct Seat(Arc<Mutex<Option<Arc<Turns>>>>);
 
 /// A place in a queue; dropping it gives it up.
 struct Place {
@@ -63,7 +63,7 @@ fn half_the_processors() -> usize {
 
 impl AllTurns {
     /// The queue of that account.
-    pub(crate) fn of(&self, account: AccountId) -> Arc<Turns> {
+    pub fn of(&self, account: AccountId) -> Arc<Turns> {
         let mut accounts = lock(&self.accounts);
         if let Some(turns) = accounts.get(&account).and_then(Weak::upgrade) {
             return turns;
@@ -80,25 +80,25 @@ impl AllTurns {
 
 impl Seat {
     /// At a queue of its own, which has half of the processors: whoever clones it takes turns with the others.
-    pub(crate) fn shared() -> Self {
+    pub fn shared() -> Self {
         let seat = Seat::default();
         seat.take(Arc::new(Turns { at_once: half_the_processors(), queue: Mutex::default() }));
         seat
     }
 
     /// From now on turns are taken there.
-    pub(crate) fn take(&self, turns: Arc<Turns>) {
+    pub fn take(&self, turns: Arc<Turns>) {
         *lock(&self.0) = Some(turns);
     }
 
     /// From now on no turns are needed.
-    pub(crate) fn leave(&self) {
+    pub fn leave(&self) {
         *lock(&self.0) = None;
     }
 }
 
 /// Does `work`, each poll of it in its turn.
-pub(crate) async fn in_turn<T>(seat: &Seat, mut work: Pin<&mut impl Future<Output = T>>) -> T {
+pub async fn in_turn<T>(seat: &Seat, mut work: Pin<&mut impl Future<Output = T>>) -> T {
     let mut place = None;
     poll_fn(|cx| {
         let turns = lock(&seat.0).clone();

@@ -18,8 +18,7 @@ use sealpost_account::directory::Directory;
 use sealpost_base::metrics::Counter;
 use sealpost_base::{Clock, limits};
 
-use crate::auth::Denied;
-use crate::metrics::Protocol;
+use crate::authenticator::Denied;
 use crate::throttle::Network;
 
 /// What the lines are logged as: `contrib/fail2ban` looks for it.
@@ -98,11 +97,11 @@ impl FailedLogins {
         FailedLogins { clock, buckets: Mutex::new(buckets), unlogged: Counter::default() }
     }
 
-    /// A login as `name`, if it gave one, failed. `peer` is the client's address, `None` on a Unix socket.
+    /// A login of that protocol as `name`, if it gave one, failed. `peer` is the client's address, `None` on a Unix socket.
     pub async fn report(
         &self,
         directory: &Directory,
-        protocol: Protocol,
+        protocol: &str,
         peer: Option<IpAddr>,
         name: Option<&str>,
         reason: Reason,
@@ -112,7 +111,7 @@ impl FailedLogins {
             Some(name) => shown(directory, name).await,
             None => None,
         };
-        let (protocol, reason, user) = (protocol.name(), reason.name(), user.as_deref().unwrap_or("-"));
+        let (reason, user) = (reason.name(), user.as_deref().unwrap_or("-"));
         let peer = peer.map_or_else(|| "unix".to_owned(), |peer| peer.to_canonical().to_string());
         tracing::warn!(target: TARGET, protocol, peer, reason, user, suppressed, "login failed");
     }
@@ -176,16 +175,21 @@ async fn shown(directory: &Directory, name: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use sealpost_account::directory::{AccountName, NewAccount, Secret};
-    use sealpost_base::{FakeClock, Timestamp};
+    use sealpost_base::{FakeClock, SeededRandom, SystemClock, Timestamp};
+    use sealpost_vault::Store;
+    use sealpost_vault::server_key::ServerKeys;
 
     use super::*;
 
     #[tokio::test]
     async fn only_names_that_could_be_accounts_here_are_shown() {
-        let ctx = crate::context::for_tests();
+        let random = Arc::new(SeededRandom::new(1));
+        let clock = Arc::new(SystemClock::new());
+        let directory = Directory::new(Store::memory(), ServerKeys::generate(&*random), clock, random);
+        let directory = directory.on_host("localhost", Some("localhost"), None).unwrap();
         let new = || NewAccount::with_password(Secret::new(b"secret").unwrap());
         for name in ["me@localhost", "jane@example.org"] {
-            ctx.directory.create(&AccountName::parse(name).unwrap(), new()).await.unwrap();
+            directory.create(&AccountName::parse(name).unwrap(), new()).await.unwrap();
         }
         for (tried, line) in [
             ("me@localhost", Some("me@localhost")),
@@ -211,7 +215,7 @@ mod tests {
             ("a\" peer=\"192.0.2.1@localhost", None),
             ("a\\\"@localhost", None),
         ] {
-            assert_eq!(shown(&ctx.directory, tried).await.as_deref(), line, "{tried:?}");
+            assert_eq!(shown(&directory, tried).await.as_deref(), line, "{tried:?}");
         }
     }
 

@@ -6,7 +6,7 @@
 //! nobody's session.
 //!
 //! A store that tells of changes is not asked while there are none: ten thousand sessions that wait cost nothing. While a bus is
-//! connected, those who change a record tell (`crate::bus`), and it is read only every [`SELDOM`] besides: what is told may be
+//! connected, those who change a record tell over the bus, and it is read only every [`SELDOM`] besides: what is told may be
 //! lost.
 
 use std::collections::HashMap;

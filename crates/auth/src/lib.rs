@@ -1,0 +1,17 @@
+//! Who may log in, for every protocol: names and secrets against account records, delays for those who guess, sessions that
+//! end when their login is revoked, and a fair share of the processors for each account.
+//!
+//! Nothing here speaks a protocol or knows a connection: a session brings the client's address, a name and a secret.
+
+#![cfg_attr(not(test), warn(clippy::unwrap_used))]
+
+mod authenticator;
+pub mod failed_logins;
+pub mod fair_scheduler;
+mod metrics;
+mod settings;
+pub mod throttle;
+
+pub use authenticator::{Authenticator, Denied, Entered, checks, standing};
+pub use metrics::LoginMetrics;
+pub use settings::Login;
