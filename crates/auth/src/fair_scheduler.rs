@@ -1,11 +1,11 @@
-//! Turns: how much of the processors the sessions of one account may have at once.
+//! The fair scheduler: how much of the processors the sessions of one account may have at once.
 //!
-//! The runtime runs tasks in the order in which they became ready. Whoever opens a thousand connections to one account and keeps all
-//! of them busy would have a thousand turns for one of everybody else's. So the tasks of an account's sessions take turns among
-//! themselves: only some are ready at a time, the others stand in a queue of the account. A turn lasts for one poll, so nobody
-//! holds one while it waits for anything, and an account that is alone loses nothing but the other processors.
+//! The runtime runs tasks in the order in which they became ready. A client that opens a thousand connections to one account and keeps
+//! all of them busy would have a thousand polls for one of every other account. So the tasks of an account's sessions share a few
+//! permits ([`CpuPermit`]): only some are ready at a time, the others wait in the account's queue. A permit lasts for one poll, so a
+//! task that waits for anything holds none, and an account that is alone loses nothing but the other processors.
 //!
-//! Nobody knows whose the connections are that name recipients, so all RCPT commands there are take turns with each other.
+//! Connections that name recipients belong to no account, so all RCPT commands there are share one queue.
 
 use std::collections::{HashMap, VecDeque};
 use std::future::poll_fn;
@@ -16,44 +16,44 @@ use std::task::{Context, Poll, Waker};
 use sealpost_base::AccountId;
 
 /// The queues of all accounts that have sessions.
-pub struct AllTurns {
+pub struct FairScheduler {
     at_once: usize,
-    accounts: Mutex<HashMap<AccountId, Weak<Turns>>>,
+    accounts: Mutex<HashMap<AccountId, Weak<AccountQueue>>>,
 }
 
-/// The queue of one account.
-pub struct Turns {
+/// The queue of one account's sessions.
+pub struct AccountQueue {
     at_once: usize,
     queue: Mutex<Queue>,
 }
 
 #[derive(Default)]
 struct Queue {
-    /// Turns that somebody has, or that were given to somebody who has not come yet.
+    /// AccountQueue that somebody has, or that were given to somebody who has not come yet.
     taken: usize,
-    /// Who was given one.
+    /// The waiters that were given one.
     given: Vec<u64>,
     waiting: VecDeque<(u64, Waker)>,
     next: u64,
 }
 
-/// Where a session takes its turns: nowhere until somebody has logged in. Cloning shares it.
+/// A session's handle on a queue: on none until its user has logged in. Cloning shares it.
 #[derive(Clone, Default)]
-pub struct Seat(Arc<Mutex<Option<Arc<Turns>>>>);
+pub struct QueueHandle(Arc<Mutex<Option<Arc<AccountQueue>>>>);
 
-/// A place in a queue; dropping it gives it up.
-struct Place {
-    turns: Arc<Turns>,
+/// A task in a queue; dropping it leaves the queue.
+struct Waiter {
+    turns: Arc<AccountQueue>,
     number: u64,
 }
 
-/// A turn; dropping it ends it.
-struct Turn(Arc<Turns>);
+/// The right to one poll; dropping it passes it on.
+struct CpuPermit(Arc<AccountQueue>);
 
-impl Default for AllTurns {
+impl Default for FairScheduler {
     /// For as many processors as there are: one account has half of them.
     fn default() -> Self {
-        AllTurns { at_once: half_the_processors(), accounts: Mutex::default() }
+        FairScheduler { at_once: half_the_processors(), accounts: Mutex::default() }
     }
 }
 
@@ -61,9 +61,9 @@ fn half_the_processors() -> usize {
     std::thread::available_parallelism().map_or(1, |n| n.get() / 2).max(1)
 }
 
-impl AllTurns {
+impl FairScheduler {
     /// The queue of that account.
-    pub fn of(&self, account: AccountId) -> Arc<Turns> {
+    pub fn of(&self, account: AccountId) -> Arc<AccountQueue> {
         let mut accounts = lock(&self.accounts);
         if let Some(turns) = accounts.get(&account).and_then(Weak::upgrade) {
             return turns;
@@ -72,36 +72,36 @@ impl AllTurns {
         if accounts.len().is_power_of_two() {
             accounts.retain(|_, turns| turns.strong_count() > 0);
         }
-        let turns = Arc::new(Turns { at_once: self.at_once, queue: Mutex::default() });
+        let turns = Arc::new(AccountQueue { at_once: self.at_once, queue: Mutex::default() });
         accounts.insert(account, Arc::downgrade(&turns));
         turns
     }
 }
 
-impl Seat {
-    /// At a queue of its own, which has half of the processors: whoever clones it takes turns with the others.
+impl QueueHandle {
+    /// On a queue of its own, which has half of the processors: all clones share it.
     pub fn shared() -> Self {
-        let seat = Seat::default();
-        seat.take(Arc::new(Turns { at_once: half_the_processors(), queue: Mutex::default() }));
-        seat
+        let handle = QueueHandle::default();
+        handle.take(Arc::new(AccountQueue { at_once: half_the_processors(), queue: Mutex::default() }));
+        handle
     }
 
-    /// From now on turns are taken there.
-    pub fn take(&self, turns: Arc<Turns>) {
+    /// From now on the session waits in that queue.
+    pub fn take(&self, turns: Arc<AccountQueue>) {
         *lock(&self.0) = Some(turns);
     }
 
-    /// From now on no turns are needed.
+    /// From now on it waits in none.
     pub fn leave(&self) {
         *lock(&self.0) = None;
     }
 }
 
-/// Does `work`, each poll of it in its turn.
-pub async fn in_turn<T>(seat: &Seat, mut work: Pin<&mut impl Future<Output = T>>) -> T {
+/// Does `work`; each poll of it takes a permit.
+pub async fn run<T>(handle: &QueueHandle, mut work: Pin<&mut impl Future<Output = T>>) -> T {
     let mut place = None;
     poll_fn(|cx| {
-        let turns = lock(&seat.0).clone();
+        let turns = lock(&handle.0).clone();
         let _turn = match turns {
             None => None,
             Some(turns) => match turn(turns, &mut place, cx) {
@@ -114,29 +114,29 @@ pub async fn in_turn<T>(seat: &Seat, mut work: Pin<&mut impl Future<Output = T>>
     .await
 }
 
-fn turn(turns: Arc<Turns>, place: &mut Option<Place>, cx: &Context<'_>) -> Poll<Turn> {
+fn turn(turns: Arc<AccountQueue>, place: &mut Option<Waiter>, cx: &Context<'_>) -> Poll<CpuPermit> {
     let mut queue = lock(&turns.queue);
     match place {
         None if queue.taken < turns.at_once => {
             queue.taken += 1;
             drop(queue);
-            Poll::Ready(Turn(turns))
+            Poll::Ready(CpuPermit(turns))
         }
         None => {
             queue.next += 1;
             let number = queue.next;
             queue.waiting.push_back((number, cx.waker().clone()));
             drop(queue);
-            *place = Some(Place { turns, number });
+            *place = Some(Waiter { turns, number });
             Poll::Pending
         }
-        Some(Place { number, .. }) => {
+        Some(Waiter { number, .. }) => {
             if let Some(at) = queue.given.iter().position(|given| given == number) {
                 queue.given.swap_remove(at);
                 // It is not in the queue any more; what dropping the place does finds nothing.
                 drop(queue);
                 *place = None;
-                return Poll::Ready(Turn(turns));
+                return Poll::Ready(CpuPermit(turns));
             }
             // They are in the order of their numbers.
             if let Ok(at) = queue.waiting.binary_search_by_key(number, |(waiting, _)| *waiting) {
@@ -148,7 +148,7 @@ fn turn(turns: Arc<Turns>, place: &mut Option<Place>, cx: &Context<'_>) -> Poll<
 }
 
 impl Queue {
-    /// A turn is over: it is the next one's, who has to be woken.
+    /// A permit is free: the next waiter has it, and has to be woken.
     fn pass_on(&mut self) -> Option<Waker> {
         let Some((number, waker)) = self.waiting.pop_front() else {
             self.taken -= 1;
@@ -159,7 +159,7 @@ impl Queue {
     }
 }
 
-impl Drop for Turn {
+impl Drop for CpuPermit {
     fn drop(&mut self) {
         let next = lock(&self.0.queue).pass_on();
         if let Some(waker) = next {
@@ -170,7 +170,7 @@ impl Drop for Turn {
     }
 }
 
-impl Drop for Place {
+impl Drop for Waiter {
     fn drop(&mut self) {
         let mut queue = lock(&self.turns.queue);
         if let Ok(at) = queue.waiting.binary_search_by_key(&self.number, |(number, _)| *number) {
@@ -204,14 +204,14 @@ mod tests {
 
     use super::*;
 
-    fn turns() -> Arc<Turns> {
-        Arc::new(Turns { at_once: 1, queue: Mutex::default() })
+    fn turns() -> Arc<AccountQueue> {
+        Arc::new(AccountQueue { at_once: 1, queue: Mutex::default() })
     }
 
-    fn seated(turns: &Arc<Turns>) -> Seat {
-        let seat = Seat::default();
-        seat.take(turns.clone());
-        seat
+    fn joined(turns: &Arc<AccountQueue>) -> QueueHandle {
+        let handle = QueueHandle::default();
+        handle.take(turns.clone());
+        handle
     }
 
     #[derive(Default)]
@@ -226,9 +226,9 @@ mod tests {
     type Worker = (LocalBoxFuture<'static, ()>, Arc<Woken>);
 
     /// Something that is done at its first turn.
-    fn worker(turns: &Arc<Turns>) -> Worker {
-        let seat = seated(turns);
-        (async move { in_turn(&seat, pin!(async {})).await }.boxed_local(), Arc::default())
+    fn worker(turns: &Arc<AccountQueue>) -> Worker {
+        let handle = joined(turns);
+        (async move { run(&handle, pin!(async {})).await }.boxed_local(), Arc::default())
     }
 
     fn poll((work, woken): &mut Worker) -> Poll<()> {
@@ -250,8 +250,8 @@ mod tests {
             assert!(poll(&mut stranger).is_ready(), "another account does not wait");
             assert!(during.borrow_mut().iter_mut().all(|other| poll(other).is_pending()));
         };
-        let seat = seated(&ours);
-        async { in_turn(&seat, pin!(busy)).await }.now_or_never().unwrap();
+        let handle = joined(&ours);
+        async { run(&handle, pin!(busy)).await }.now_or_never().unwrap();
 
         let mut others = others.borrow_mut();
         assert_eq!(others.iter().map(woken).collect::<Vec<_>>(), [1, 0, 0]);
@@ -268,7 +268,7 @@ mod tests {
 
     #[test]
     fn queues_are_those_of_accounts_with_sessions() {
-        let all = AllTurns { at_once: 1, accounts: Mutex::default() };
+        let all = FairScheduler { at_once: 1, accounts: Mutex::default() };
         let account = |n: u64| AccountId(u128::from(n).to_be_bytes());
         let kept = all.of(account(0));
         for n in 1..1000 {

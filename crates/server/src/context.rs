@@ -22,7 +22,7 @@ use crate::shutdown::Shutdown;
 use crate::tls::Tls;
 use sealpost_auth::Authenticator;
 use sealpost_auth::failed_logins::FailedLogins;
-use sealpost_auth::fair_scheduler::AllTurns;
+use sealpost_auth::fair_scheduler::FairScheduler;
 
 /// The server as its sessions see it; shared by all of them.
 pub struct Context {
@@ -44,8 +44,8 @@ pub struct Context {
     pub tls: Option<Arc<ServerConfig>>,
     /// What every buffer over 16 KiB is drawn from.
     pub budget: Budget,
-    /// Turns of each account's sessions on the processors.
-    pub(crate) turns: AllTurns,
+    /// Shares the processors among accounts.
+    pub(crate) scheduler: FairScheduler,
     /// Searches, sorts and threads messages.
     pub search: Engine,
     /// What is counted.
@@ -110,7 +110,7 @@ impl Context {
             failed_logins: FailedLogins::new(clock.clone()),
             watermarks,
             tls: tls.map(|tls| Arc::clone(tls.config())),
-            turns: AllTurns::default(),
+            scheduler: FairScheduler::default(),
             search,
             usage,
             budget,

@@ -79,7 +79,7 @@ use crate::net::Stream;
 use deflate::Compressions;
 pub use filters::StoredSearch;
 use long_commands::LongCommands;
-use sealpost_auth::fair_scheduler::{self as turns, Seat};
+use sealpost_auth::fair_scheduler::{self, QueueHandle};
 use sharing::Leftovers;
 use urlauth::UrlMarks;
 
@@ -124,9 +124,9 @@ impl ImapShared {
 /// Serves one IMAP connection until it ends, TLS already spoken if the listener demands it.
 pub async fn serve(stream: Stream, shared: Arc<ImapShared>) {
     // In a box, so that the task is as small as what it waits for.
-    let seat = Seat::default();
-    let session = Box::new(session::Session::new(stream, shared, seat.clone()));
-    turns::in_turn(&seat, pin!(session.run())).await;
+    let queue = QueueHandle::default();
+    let session = Box::new(session::Session::new(stream, shared, queue.clone()));
+    fair_scheduler::run(&queue, pin!(session.run())).await;
 }
 
 /// What the sessions share of a server with a store in memory.

@@ -39,7 +39,7 @@ pub use sealpost_smtp::client::Protocol;
 
 use crate::context::Context;
 use crate::net::Stream;
-use sealpost_auth::fair_scheduler::Seat;
+use sealpost_auth::fair_scheduler::QueueHandle;
 
 /// What all SMTP and LMTP sessions of a server share.
 pub struct SmtpShared {
@@ -48,8 +48,8 @@ pub struct SmtpShared {
     fanout: Fanout,
     /// What part of it the recipients of messages that come may take.
     envelopes: Budget,
-    /// Turns of all that name recipients.
-    recipient_turns: Seat,
+    /// The queue of all that name recipients.
+    recipients: QueueHandle,
 }
 
 impl SmtpShared {
@@ -58,7 +58,7 @@ impl SmtpShared {
         SmtpShared {
             fanout: Fanout::of(&ctx.budget),
             envelopes: transaction::envelopes(&ctx.budget),
-            recipient_turns: Seat::shared(),
+            recipients: QueueHandle::shared(),
             ctx,
         }
     }

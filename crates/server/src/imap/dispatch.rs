@@ -260,7 +260,7 @@ impl Session {
             return Err(Reply::no(Code::Limit, "too many connections of this account, close some").into());
         }
         // Loading the account is its own turn already.
-        self.seat.take(ctx.turns.of(record.id));
+        self.queue.take(ctx.scheduler.of(record.id));
         let account = ctx.accounts.open_current(record.id, root).await?;
         let user = User::new(shared.clone(), account, record);
         log.user(record.name.as_str(), record.id);

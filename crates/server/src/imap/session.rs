@@ -24,14 +24,14 @@ use crate::metrics::{Protocol, Verdict};
 use crate::net::Stream;
 use crate::session_log::SessionLog;
 use crate::sessions::State;
-use sealpost_auth::fair_scheduler::Seat;
+use sealpost_auth::fair_scheduler::QueueHandle;
 
 /// One client's session: the parts that its commands are functions of.
 pub(super) struct Session {
     pub(super) shared: Arc<ImapShared>,
     pub(super) log: SessionLog,
-    /// Where it takes its turns.
-    pub(super) seat: Seat,
+    /// Where it waits for its share of the processors.
+    pub(super) queue: QueueHandle,
     /// How to speak.
     pub(super) responses: Responses,
     /// Not authenticated state while `None`.
@@ -62,25 +62,25 @@ pub(super) struct Subscriptions {
 
 impl Session {
     /// A session in the not authenticated state.
-    pub(super) fn new(mut stream: Stream, shared: Arc<ImapShared>, seat: Seat) -> Self {
+    pub(super) fn new(mut stream: Stream, shared: Arc<ImapShared>, queue: QueueHandle) -> Self {
         let log = SessionLog::begin(Protocol::Imap, &mut stream, &shared.ctx);
         let connection = Connection::new(stream, &shared);
-        Session::over(shared, connection, log, seat)
+        Session::over(shared, connection, log, queue)
     }
 
     /// The same for another user. Whatever else a session remembers is forgotten: it is in fields that are begun anew
     /// (RFC 8437 §4.1), and only these five go on.
     fn anew(self) -> Self {
-        let Session { shared, responses, log, seat, errors, .. } = self;
-        seat.leave();
-        Session { errors, ..Session::over(shared, responses.connection, log, seat) }
+        let Session { shared, responses, log, queue, errors, .. } = self;
+        queue.leave();
+        Session { errors, ..Session::over(shared, responses.connection, log, queue) }
     }
 
-    fn over(shared: Arc<ImapShared>, connection: Connection, log: SessionLog, seat: Seat) -> Self {
+    fn over(shared: Arc<ImapShared>, connection: Connection, log: SessionLog, queue: QueueHandle) -> Self {
         Session {
             shared,
             log,
-            seat,
+            queue,
             responses: Responses::new(connection),
             user: None,
             selected: None,

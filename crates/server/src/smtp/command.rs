@@ -9,7 +9,7 @@ use super::replies;
 use super::session::Session;
 use super::transaction::Transaction;
 use crate::metrics::Verdict;
-use sealpost_auth::fair_scheduler::in_turn;
+use sealpost_auth::fair_scheduler;
 
 impl Session {
     pub(super) async fn command(&mut self, command: Command) -> Result<(), End> {
@@ -26,8 +26,8 @@ impl Session {
             Command::Mail(mail) => self.mail(mail),
             Command::Rcpt(rcpt) => {
                 // Whoever names recipients without end, on a thousand connections, leaves processors to others.
-                let seat = self.shared.recipient_turns.clone();
-                in_turn(&seat, pin!(self.rcpt(rcpt))).await;
+                let queue = self.shared.recipients.clone();
+                fair_scheduler::run(&queue, pin!(self.rcpt(rcpt))).await;
             }
             Command::Data => self.data(),
             Command::Bdat(chunk) => self.bdat(chunk),
