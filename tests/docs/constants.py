@@ -4,7 +4,7 @@
     tests/docs/constants.py              check ARCHITECTURE.md and docs/memory.md; exit status 1 if a number is wrong
     tests/docs/constants.py --self-test  test the scanner and the evaluation
 
-A number stands before its constant: "64 rows (`crates/server/src/imap/fetch.rs::BATCH_ROWS`)". For an enum, the number is that of its
+A number stands before its constant: "64 rows (`crates/imap-session/src/fetch.rs::BATCH_ROWS`)". For an enum, the number is that of its
 variants. Units are bytes, KiB, MiB, ms, s and minutes; any other word counts things. In ARCHITECTURE.md a
 number without a constant is an error, except in code, links, headings and names (RFC 9051 §6.4.8, IMAP4rev2, decision 28).
 ARCHITECTURE.md has at most LINES lines. Only the standard library is used.

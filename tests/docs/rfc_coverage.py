@@ -23,7 +23,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "rfc-coverage.md"
 SECTIONS = ROOT / "tests" / "docs" / "rfc-sections.tsv"
 NOTES = ROOT / "tests" / "docs" / "rfc-notes.tsv"
-ANNOUNCED = ROOT / "crates" / "server" / "src" / "imap" / "capability.rs"
+ANNOUNCED = ROOT / "crates" / "imap-session" / "src" / "capability.rs"
 
 # What the server may announce, and the RFC that says what it means.
 CAPABILITIES = {

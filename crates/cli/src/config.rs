@@ -227,7 +227,7 @@ impl Config {
         };
         let (certificate, key) = (&self.certificate, &self.certificate_key);
         let settings = &self.settings;
-        let wrong_bus = settings.bus.check().and_then(|wrong| wrong.split_once(": "));
+        let wrong_bus = sealpost_server::bus::check(&settings.bus).and_then(|wrong| wrong.split_once(": "));
         when(
             wrong_bus.is_some(),
             wrong_bus.map_or("bus.url", |(key, _)| key),

@@ -14,11 +14,11 @@ use sealpost_files::owner::Owner;
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::context::Context;
 use crate::listener::Listener;
 use crate::metrics::{Process, Protocol};
-use crate::net::Stream;
-use crate::sessions::{Live, Seen, State};
+use sealpost_session::Context;
+use sealpost_session::net::Stream;
+use sealpost_session::sessions::{Live, Seen, State};
 
 /// The version of requests and answers. A field more is no new version; a field less, or another meaning, is.
 pub const VERSION: u32 = 1;
@@ -446,7 +446,7 @@ mod tests {
 
     #[tokio::test]
     async fn requests_are_answered_one_by_one_and_nonsense_is_named() {
-        let ctx = Arc::new(crate::context::for_tests());
+        let ctx = Arc::new(crate::context_for_tests());
         let (ours, mut theirs) = Stream::pair().unwrap();
         let serving = tokio::spawn(serve(ours, ctx.clone()));
         let request = serde_json::to_string(&Request::stats(10, Order::Age, 10)).unwrap();
@@ -475,7 +475,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_request_without_end_is_refused() {
-        let ctx = Arc::new(crate::context::for_tests());
+        let ctx = Arc::new(crate::context_for_tests());
         let (ours, mut theirs) = Stream::pair().unwrap();
         tokio::spawn(serve(ours, ctx));
         theirs.write_all(&[b' '; ADMIN_REQUEST_BYTES + 1]).await.unwrap();

@@ -26,15 +26,34 @@ use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use crate::settings::Bus;
-use crate::shutdown::Shutdown;
 pub(crate) use connection::addresses;
 use connection::{Connection, refused};
 use node_id::NodeId;
 use others::{Others, TELLS};
 use protocol::{Line, Presence, hint, presence};
 use sealpost_auth::standing::Standings;
+use sealpost_session::Shutdown;
+use sealpost_session::settings::Bus;
 pub use telling::Telling;
+
+/// What is wrong with the settings of the bus, in words.
+pub fn check(bus: &Bus) -> Option<&'static str> {
+    let subject = !bus.subject.is_empty()
+        && bus.subject.len() <= 200
+        && bus.subject.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b));
+    if !subject {
+        return Some("bus.subject: letters, digits, dots, `_` and `-`");
+    }
+    if !bus.url.is_empty() && addresses(&bus.url).is_err() {
+        return Some("bus.url: as in \"nats://host:4222\" or \"tls://one:4222,tls://two:4222\"");
+    }
+    if bus.certificate.as_os_str().is_empty() != bus.key.as_os_str().is_empty() {
+        return Some("bus.certificate and bus.key: both or none");
+    }
+    let tls = bus.url.starts_with("tls://");
+    (tls && bus.ca.as_os_str().is_empty())
+        .then_some("bus.ca: the certificates to trust are needed for tls://")
+}
 
 /// The first wait before the bus is tried again, and the longest.
 const RETRY: Duration = Duration::from_millis(250);

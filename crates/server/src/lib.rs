@@ -1,34 +1,32 @@
-//! Listeners, TLS, authentication, policy, and the protocol sessions.
+//! The server: listeners, TLS, metrics, the bus between nodes, the operator's socket, start and stop.
 //!
-//! [`Server::start`] opens what [`settings::Settings`] says and serves it until [`Server::stop`]. Every session is
-//! a task that gets a [`net::Stream`] and the [`context::Context`]; protocols are state machines of the protocol
-//! crates, and only the sessions here join them to accounts.
+//! [`Server::start`] opens what [`Settings`] say and serves it until [`Server::stop`]. Each connection becomes a session, a
+//! task of the crate of its protocol.
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
 pub mod admin;
 pub mod bus;
-pub mod clock_watch;
-pub mod context;
 pub mod files;
 pub mod fuzz;
-pub mod health;
-pub mod imap;
-mod ip_range;
 mod listener;
 pub mod metrics;
-pub mod net;
 mod server;
-pub mod session_log;
-pub mod sessions;
-pub mod settings;
-pub mod shutdown;
-pub mod smtp;
 mod survive;
 pub mod tls;
 
-pub use context::Context;
 pub use sealpost_auth::failed_logins;
+pub use sealpost_imap_session::parse_stored_search;
+pub use sealpost_session::{Context, Settings, Shutdown, clock_watch, settings};
 pub use server::Server;
-pub use settings::Settings;
-pub use shutdown::Shutdown;
+
+/// A context over a store in memory.
+#[cfg(test)]
+fn context_for_tests() -> Context {
+    let random = std::sync::Arc::new(sealpost_base::SeededRandom::new(1));
+    let key = sealpost_vault::server_key::ServerKeys::generate(&*random);
+    let clock = std::sync::Arc::new(sealpost_base::SystemClock::new());
+    let settings = Settings { domain: Some("localhost".to_owned()), ..Settings::default() };
+    Context::new(settings, sealpost_vault::Store::memory(), key, None, clock, random)
+        .expect("default settings")
+}

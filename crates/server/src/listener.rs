@@ -14,11 +14,10 @@ use sealpost_base::{Error, Result};
 use sealpost_files::owner;
 use tokio::net::{TcpListener, TcpSocket, TcpStream, UnixListener, UnixStream};
 
-use crate::context::Context;
-use crate::net::Stream;
+use sealpost_session::Context;
+use sealpost_session::net::Stream;
 
 mod accept;
-pub(crate) mod admission;
 pub(crate) mod proxy;
 
 #[cfg(test)]

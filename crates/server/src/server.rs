@@ -13,16 +13,16 @@ use sealpost_vault::store::Extent;
 use tokio::task::JoinSet;
 
 use crate::bus::Ears;
-use crate::context::Context;
-use crate::imap::ImapShared;
-use crate::listener::admission::Admission;
 use crate::listener::{self, Listener, Serve, Service};
-use crate::net::Stream;
-use crate::settings::{Connections, Listen, Settings};
-use crate::shutdown::Shutdown;
-use crate::smtp::{Protocol, SmtpShared};
 use crate::survive::survive;
 use crate::tls::Tls;
+use sealpost_imap_session::ImapShared;
+use sealpost_session::Context;
+use sealpost_session::Shutdown;
+use sealpost_session::admission::Admission;
+use sealpost_session::net::Stream;
+use sealpost_session::settings::{Connections, Listen, Settings};
+use sealpost_smtp_session::{Protocol, SmtpShared};
 
 #[cfg(test)]
 mod tests;
@@ -70,7 +70,7 @@ impl Server {
         clock: Arc<dyn Clock>,
         random: Arc<dyn Random>,
     ) -> Result<Self> {
-        if let Some(wrong) = settings.bus.check() {
+        if let Some(wrong) = crate::bus::check(&settings.bus) {
             return Err(Error::invalid(wrong));
         }
         let (source, hostname) = (settings.tls.clone(), settings.hostname.clone());
@@ -83,7 +83,14 @@ impl Server {
             return Err(Error::invalid("listening with TLS needs a certificate"));
         }
         look_at_database(&store).await;
-        let ctx = Arc::new(Context::new(settings, store, key.clone(), tls.as_deref(), clock, random)?);
+        let ctx = Arc::new(Context::new(
+            settings,
+            store,
+            key.clone(),
+            tls.as_ref().map(|tls| tls.config().clone()),
+            clock,
+            random,
+        )?);
         let written = written_last(&ctx.store).await;
         watch_clock(&ctx, Some(written)).await;
         let mut connections = ctx.settings.connections;
@@ -308,9 +315,9 @@ fn session_services(ctx: &Arc<Context>, key: &ServerKeys) -> (Serve, Serve, Serv
     let smtp = Arc::new(SmtpShared::new(ctx.clone()));
     let serve_smtp = |protocol| -> Serve {
         let smtp = smtp.clone();
-        Arc::new(move |stream, _| crate::smtp::serve(stream, smtp.clone(), protocol).boxed())
+        Arc::new(move |stream, _| sealpost_smtp_session::serve(stream, smtp.clone(), protocol).boxed())
     };
-    let serve_imap = Arc::new(move |stream, _| crate::imap::serve(stream, imap.clone()).boxed());
+    let serve_imap = Arc::new(move |stream, _| sealpost_imap_session::serve(stream, imap.clone()).boxed());
     (serve_smtp(Protocol::Smtp), serve_smtp(Protocol::Lmtp), serve_imap)
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures::FutureExt;
 
-use crate::context::Context;
+use sealpost_session::Context;
 
 /// Pauses before a task begins anew; a fault that comes at once, always, must not take a processor.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
@@ -37,7 +37,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_task_that_panics_begins_anew_and_is_counted() {
-        let (ctx, runs) = (Arc::new(crate::context::for_tests()), AtomicUsize::new(0));
+        let (ctx, runs) = (Arc::new(crate::context_for_tests()), AtomicUsize::new(0));
         survive("test", ctx.clone(), |_| async {
             if runs.fetch_add(1, Ordering::SeqCst) < 3 {
                 std::panic::resume_unwind(Box::new("a mistake"));

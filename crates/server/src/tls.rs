@@ -15,9 +15,9 @@ use rustls::server::{ClientHello, NoServerSessionStorage, ResolvesServerCert, Se
 use rustls::sign::CertifiedKey;
 use sealpost_base::{Error, Result, Timestamp};
 
-use crate::settings::TlsSource;
 use pair::cannot_read;
 pub(crate) use pair::load as load_pair;
+use sealpost_session::settings::TlsSource;
 
 mod pair;
 mod self_signed;

@@ -11,7 +11,7 @@ mod imap_world;
 mod peak;
 
 use sealpost_base::MemoryDivision;
-use sealpost_server::Settings;
+use sealpost_session::Settings;
 use sealpost_vault::Store;
 
 use imap_world::World;

@@ -16,7 +16,7 @@ use futures::TryStreamExt;
 use sealpost_account::event::Event;
 use sealpost_account::{Flags, Message};
 use sealpost_base::{MemoryDivision, ObjectId, Random, SeededRandom, Timestamp};
-use sealpost_server::Settings;
+use sealpost_session::Settings;
 use sealpost_vault::Store;
 use sealpost_vault::message::{Layout, MessageKey};
 

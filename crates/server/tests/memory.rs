@@ -13,7 +13,7 @@ mod peak;
 
 use sealpost_account::{Flags, NewMessage};
 use sealpost_base::MemoryDivision;
-use sealpost_server::Settings;
+use sealpost_session::Settings;
 use sealpost_vault::Store;
 
 use imap_world::{Client, NOW, World};

@@ -13,7 +13,7 @@ mod peak;
 use std::time::Duration;
 
 use sealpost_base::{MemoryDivision, limits};
-use sealpost_server::Settings;
+use sealpost_session::Settings;
 use sealpost_vault::Store;
 
 use imap_world::World;

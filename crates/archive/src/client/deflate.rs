@@ -1,6 +1,6 @@
 //! DEFLATE (RFC 1951) over a connection (RFC 4978): what is received is expanded a bounded number of bytes at a time.
 //!
-//! `miniz_oxide` is named here and, for the server, in `crates/server/src/imap/deflate.rs`.
+//! `miniz_oxide` is named here and, for the server, in `crates/imap-session/src/deflate.rs`.
 
 use bytes::{Buf, BytesMut};
 use miniz_oxide::deflate::core::{CompressorOxide, create_comp_flags_from_zip_params};

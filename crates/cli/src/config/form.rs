@@ -121,7 +121,9 @@ impl Form<Vec<StoredSearch>> for Searches {
     const NAME: &'static str = "a list of strings such as \"unread-from-boss UNSEEN FROM boss@example.org\"";
 
     fn read(value: &DeValue<'_>) -> Result<Vec<StoredSearch>, String> {
-        let parse = |item: String| item.parse().map_err(|why| format!("{item:?}: {why}"));
+        let parse = |item: String| {
+            sealpost_server::parse_stored_search(&item).map_err(|why| format!("{item:?}: {why}"))
+        };
         list(value)?.into_iter().map(parse).collect()
     }
 

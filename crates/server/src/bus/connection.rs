@@ -16,8 +16,8 @@ use tokio_rustls::TlsConnector;
 use zeroize::Zeroizing;
 
 use super::protocol::{Decoder, Head, Line, Presence, connect, publish, say};
-use crate::settings::Bus;
 use crate::tls::load_pair;
+use sealpost_session::settings::Bus;
 
 /// How long the bus may take to take what is sent.
 pub(super) const SEND: Duration = Duration::from_secs(3);

@@ -17,7 +17,7 @@ use tokio::time::timeout;
 
 use super::connection::Connection;
 use super::{TELL, TOGETHER};
-use crate::settings::Bus;
+use sealpost_session::settings::Bus;
 
 /// What is appended within so long is told together.
 const EVERY: Duration = Duration::from_secs(1);

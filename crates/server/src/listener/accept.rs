@@ -1,7 +1,7 @@
 //! The accept loop of one listening socket: it owns the tasks of its sessions.
 //!
 //! A panic costs the connection that it was about, not the loop and not the sessions. If the socket itself can accept
-//! nothing any more the loop says so and ends, and the process with it ([`crate::health`]): a server that looks alive and
+//! nothing any more the loop says so and ends, and the process with it ([`sealpost_session::health`]): a server that looks alive and
 //! listens to nobody is worse than one that is started again.
 
 use std::io;
@@ -17,12 +17,12 @@ use tokio::net::TcpStream;
 use tokio::sync::Notify;
 use tokio::task::{JoinError, JoinSet};
 
-use super::admission::Admission;
 use super::proxy::{self, Said};
 use super::{Accepted, Listener, Service};
-use crate::context::Context;
-use crate::health::Heartbeat;
-use crate::net::Stream;
+use sealpost_session::Context;
+use sealpost_session::admission::Admission;
+use sealpost_session::health::Heartbeat;
+use sealpost_session::net::Stream;
 
 /// Pauses after an accept that failed for want of something (file descriptors, memory), or a panic: nothing gets better by
 /// trying at once, and the connections wait in the backlog.

@@ -8,12 +8,12 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use std::time::Duration;
 
 use super::accept::{secured, session, stay};
-use super::admission::Admission;
 use super::*;
-use crate::health::Unhealthy;
-use crate::imap::ImapShared;
-use crate::settings::{Connections, Settings};
-use crate::smtp::SmtpShared;
+use sealpost_imap_session::ImapShared;
+use sealpost_session::admission::Admission;
+use sealpost_session::health::Unhealthy;
+use sealpost_session::settings::{Connections, Settings};
+use sealpost_smtp_session::SmtpShared;
 
 fn context(settings: Settings) -> Arc<Context> {
     let random = Arc::new(SeededRandom::new(1));
@@ -80,8 +80,12 @@ async fn the_tasks_of_sessions_are_small() {
     let secured = size_of_val(&secured(stream(), service(), ctx.clone()));
     let key = ServerKeys::generate(&SeededRandom::new(1));
     let (imap, smtp) = (ImapShared::new(ctx.clone(), &key), SmtpShared::new(ctx.clone()));
-    let imap = size_of_val(&crate::imap::serve(stream(), Arc::new(imap)));
-    let lmtp = size_of_val(&crate::smtp::serve(stream(), Arc::new(smtp), crate::smtp::Protocol::Lmtp));
+    let imap = size_of_val(&sealpost_imap_session::serve(stream(), Arc::new(imap)));
+    let lmtp = size_of_val(&sealpost_smtp_session::serve(
+        stream(),
+        Arc::new(smtp),
+        sealpost_smtp_session::Protocol::Lmtp,
+    ));
     assert!(task <= 160 && secured <= 1280, "{task}, {secured} bytes");
     assert!(imap <= 3584 && lmtp <= 1280, "{imap}, {lmtp} bytes");
 }

@@ -5,7 +5,7 @@ use sealpost_vault::StoreStats;
 
 use super::openmetrics::{self, Kind, Labels};
 use super::{Process, Protocol, Verdict};
-use crate::context::Context;
+use sealpost_session::Context;
 
 /// One metric, with all its series.
 pub(super) struct Family {
@@ -33,7 +33,7 @@ pub(super) struct View<'a> {
     ctx: &'a Context,
     process: Process,
     store: StoreStats,
-    sessions: [crate::sessions::Count; 3],
+    sessions: [sealpost_session::sessions::Count; 3],
     loaded: (usize, usize),
 }
 
@@ -267,7 +267,7 @@ const FAMILIES: &[Family] = &[
         "",
         "Errors: damaged objects or bugs. The log has each of them once an hour; this counts all.",
         |v, s| {
-            s.number(&[], v.ctx.metrics.log.get().map_or(0, |log| log.errors.read()));
+            s.number(&[], v.ctx.metrics.log().map_or(0, |log| log.errors.read()));
         }
     ),
     family!(
@@ -277,7 +277,7 @@ const FAMILIES: &[Family] = &[
         "",
         "Errors and warnings left out of the log: the same error was logged within the hour, or too many of the kind.",
         |v, s| {
-            s.number(&[], v.ctx.metrics.log.get().map_or(0, |log| log.repeated.read()));
+            s.number(&[], v.ctx.metrics.log().map_or(0, |log| log.repeated.read()));
         }
     ),
     family!(
@@ -287,7 +287,7 @@ const FAMILIES: &[Family] = &[
         "",
         "Log lines dropped because standard error was full or too slow.",
         |v, s| {
-            s.number(&[], v.ctx.metrics.log.get().map_or(0, |log| log.lost.read()));
+            s.number(&[], v.ctx.metrics.log().map_or(0, |log| log.lost.read()));
         }
     ),
     family!(

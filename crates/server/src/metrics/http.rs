@@ -13,8 +13,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::families::{self, View};
 use super::openmetrics;
-use crate::context::Context;
-use crate::net::Stream;
+use sealpost_session::Context;
+use sealpost_session::net::Stream;
 
 /// How long a client may take to ask: there are few places, and who only connects is not to keep others out for long.
 const ASKING: Duration = Duration::from_secs(2);

@@ -6,7 +6,7 @@ use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, BufReader};
 use tokio::net::TcpStream;
 
 use super::*;
-use crate::settings::TlsSource;
+use sealpost_session::settings::TlsSource;
 
 async fn start(settings: Settings) -> Result<Server> {
     let random = Arc::new(SeededRandom::new(1));
@@ -106,7 +106,7 @@ async fn a_clock_that_is_years_ahead_deletes_no_account_until_it_is_confirmed() 
     directory.remove(&name).await.unwrap();
     clock.advance(ctx.settings.retention + Duration::from_secs(1));
     delete_expired(ctx).await;
-    crate::clock_watch::confirm(data.path(), clock.now()).unwrap();
+    sealpost_session::clock_watch::confirm(data.path(), clock.now()).unwrap();
     watch_clock(ctx, None).await;
     delete_expired(ctx).await;
     assert!(directory.undelete(&name).await.is_err(), "its time was over, and the clock is right");

@@ -10,7 +10,7 @@ use sealpost_base::Kind;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::*;
-use crate::net::Stream;
+use sealpost_session::net::Stream;
 
 fn write_pair(directory: &Path, hostname: &str) -> (PathBuf, PathBuf) {
     let pem = self_signed::generate(hostname).unwrap();
@@ -302,4 +302,12 @@ async fn a_handshake_bytes_both_ways_and_a_proper_end() {
     assert_eq!((server.bytes_in(), server.bytes_out()), (4, 4), "plaintext is what counts");
     server.close().await;
     assert_eq!(client.await.unwrap(), b"pong");
+}
+
+#[tokio::test]
+async fn a_handshake_that_does_not_come_times_out() {
+    let (a, _b) = Stream::pair().unwrap();
+    let config = super::self_signed_for_tests();
+    let error = a.start_tls(&config, Duration::from_millis(5)).await.err().unwrap();
+    assert_eq!(error.kind(), std::io::ErrorKind::TimedOut);
 }

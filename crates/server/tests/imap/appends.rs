@@ -1,7 +1,7 @@
 //! Commands that bring messages: one log entry each, and what they may bring at most.
 
 use sealpost_base::{MemoryDivision, Random, SeededRandom, limits};
-use sealpost_server::Settings;
+use sealpost_session::Settings;
 use sealpost_vault::Store;
 
 use crate::imap_world::{World, dial};

@@ -1,6 +1,6 @@
 //! Thousands of messages that come into a selected mailbox at once.
 
-use sealpost_server::Settings;
+use sealpost_session::Settings;
 
 use crate::imap_world::World;
 

@@ -1,7 +1,7 @@
 //! COMPRESS=DEFLATE (RFC 4978): everything works as without it, within bounds, and ends with UNAUTHENTICATE.
 
 use sealpost_base::{MemoryDivision, limits};
-use sealpost_server::Settings;
+use sealpost_session::Settings;
 
 use crate::imap_world::{Client, World};
 

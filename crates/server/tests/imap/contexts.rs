@@ -2,7 +2,7 @@
 //! finds, whatever other sessions do.
 
 use sealpost_base::{Random, SeededRandom};
-use sealpost_server::Settings;
+use sealpost_session::Settings;
 
 use crate::imap_world::{Client, World};
 

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use sealpost_server::Settings;
+use sealpost_session::Settings;
 use sealpost_vault::Store;
 
 use crate::imap_world::World;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use object_store::memory::InMemory;
-use sealpost_server::Settings;
+use sealpost_session::Settings;
 use sealpost_testkit::faulty::{Faulty, Plan};
 use sealpost_vault::Store;
 

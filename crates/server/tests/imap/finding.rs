@@ -4,7 +4,7 @@
 use std::fmt::Write;
 
 use sealpost_base::limits;
-use sealpost_server::Settings;
+use sealpost_session::Settings;
 
 use crate::imap_world::World;
 

@@ -13,7 +13,7 @@ mod talker;
 
 use sealpost_account::{Account, AccountState};
 use sealpost_base::{MemoryDivision, SeededRandom};
-use sealpost_server::Settings;
+use sealpost_session::Settings;
 
 use self::talker::Talker;
 use crate::imap_world::World;

@@ -2,7 +2,7 @@
 
 use sealpost_account::event::Event;
 use sealpost_base::{Budget, limits};
-use sealpost_server::Settings;
+use sealpost_session::Settings;
 
 use crate::imap_world::World;
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use sealpost_base::{Budget, Permit};
-use sealpost_server::Settings;
+use sealpost_session::Settings;
 
 use crate::imap_world::World;
 

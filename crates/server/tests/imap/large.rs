@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
-use sealpost_server::Settings;
+use sealpost_session::Settings;
 
 use crate::imap_world::World;
 

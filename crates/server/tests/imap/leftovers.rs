@@ -6,7 +6,7 @@ use futures::TryStreamExt;
 use sealpost_account::AccountState;
 use sealpost_account::share::{self, Link};
 use sealpost_base::AccountId;
-use sealpost_server::Settings;
+use sealpost_session::Settings;
 use sealpost_vault::{AccountKeys, RootKey};
 
 use crate::imap_world::World;

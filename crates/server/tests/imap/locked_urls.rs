@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use sealpost_server::Settings;
+use sealpost_session::Settings;
 
 use crate::imap_world::{Client, World};
 

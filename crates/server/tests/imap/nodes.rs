@@ -8,8 +8,8 @@ use std::time::Duration;
 use futures::TryStreamExt;
 use sealpost_account::directory::{AccountRecord, Quotas};
 use sealpost_base::{FakeClock, SeededRandom};
-use sealpost_server::imap::ImapShared;
-use sealpost_server::{Context, Settings};
+use sealpost_imap_session::ImapShared;
+use sealpost_session::{Context, Settings};
 use sealpost_vault::Store;
 use sealpost_vault::server_key::ServerKeys;
 

@@ -1,7 +1,7 @@
 //! What OBJECTID promises to stay the same, and what must differ (RFC 8474 §4, §5.1).
 
 use crate::imap_world::World;
-use sealpost_server::Settings;
+use sealpost_session::Settings;
 
 /// The id that follows `name (` in the responses.
 fn id(lines: &[String], name: &str) -> String {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures::TryStreamExt;
 use sealpost_account::directory::{Quotas, Role};
 use sealpost_base::limits;
-use sealpost_server::Settings;
+use sealpost_session::Settings;
 
 use crate::imap_world::{Client, World};
 

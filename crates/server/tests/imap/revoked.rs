@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use sealpost_account::directory::Secret;
 use sealpost_auth::standing::PERIOD;
-use sealpost_server::Settings;
+use sealpost_session::Settings;
 
 use crate::imap_world::World;
 

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use sealpost_account::Account;
 use sealpost_base::SeededRandom;
-use sealpost_server::Settings;
+use sealpost_session::Settings;
 
 use self::client::{Believer, Given, OWNER, Truth, User, mailbox_of};
 use self::dialect::Dialect;

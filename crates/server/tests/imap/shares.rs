@@ -1,6 +1,6 @@
 //! Mailboxes that become shares, and what clients that knew them before may rely on.
 
-use sealpost_server::Settings;
+use sealpost_session::Settings;
 
 use crate::imap_world::{Client, World};
 

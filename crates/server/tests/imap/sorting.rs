@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use object_store::memory::InMemory;
 use sealpost_base::SeededRandom;
-use sealpost_server::Settings;
+use sealpost_session::Settings;
 use sealpost_testkit::faulty::{Faulty, Plan};
 use sealpost_vault::Store;
 

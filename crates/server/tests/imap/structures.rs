@@ -1,7 +1,7 @@
 //! Large structures: as much memory is drawn as they take, for as long as their client takes to read them.
 
 use sealpost_base::{MemoryDivision, Permit};
-use sealpost_server::Settings;
+use sealpost_session::Settings;
 
 use crate::imap_world::World;
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use sealpost_base::limits;
-use sealpost_server::Settings;
+use sealpost_session::Settings;
 
 use crate::imap_world::{Client, World};
 

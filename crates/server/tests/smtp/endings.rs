@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use sealpost_base::limits;
-use sealpost_server::Settings;
+use sealpost_session::Settings;
 use sealpost_smtp::client::Protocol;
 use tokio::io::AsyncWriteExt;
 

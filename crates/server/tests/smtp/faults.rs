@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use object_store::memory::InMemory;
-use sealpost_server::Settings;
+use sealpost_session::Settings;
 use sealpost_smtp::client::Protocol;
 use sealpost_testkit::faulty::{Faulty, Plan};
 use sealpost_vault::Store;

@@ -1,7 +1,7 @@
 //! A client for tests that a transcript is too small for.
 
 use bytes::BytesMut;
-use sealpost_server::net::Stream;
+use sealpost_session::net::Stream;
 use sealpost_smtp::client::{Client, Protocol};
 use sealpost_smtp::parse;
 use sealpost_smtp::types::{ClientName, Command};

@@ -2,7 +2,7 @@
 
 use futures::{StreamExt, future};
 use sealpost_base::{MemoryDivision, Random, SeededRandom};
-use sealpost_server::Settings;
+use sealpost_session::Settings;
 use sealpost_smtp::client::Protocol;
 
 use crate::mailer::Mailer;

@@ -6,8 +6,8 @@ use sealpost_account::directory::{AccountName, Quotas, Resource, Usage};
 use sealpost_account::usage;
 use sealpost_base::AccountId;
 use sealpost_mailbox::usage_tracker::{UNRECORDED_MESSAGES, UNRECORDED_OCTETS, UsageTracker};
-use sealpost_server::smtp::Protocol;
-use sealpost_server::{Context, Settings};
+use sealpost_session::{Context, Settings};
+use sealpost_smtp_session::Protocol;
 
 use crate::mailer::Mailer;
 use crate::smtp_world::World;

@@ -34,10 +34,10 @@ use sealpost_account::Account;
 use sealpost_account::accounts::Delivery;
 use sealpost_account::directory::{AccountName, AccountRecord, NewAccount, Role, Secret};
 use sealpost_base::{FakeClock, SeededRandom, Timestamp};
-use sealpost_server::imap::{self, ImapShared};
-use sealpost_server::net::Stream;
+use sealpost_imap_session::{self as imap, ImapShared};
 use sealpost_server::tls::Tls;
-use sealpost_server::{Context, Settings};
+use sealpost_session::net::Stream;
+use sealpost_session::{Context, Settings};
 use sealpost_vault::server_key::ServerKeys;
 use sealpost_vault::slot::SlotId;
 use sealpost_vault::{RootKey, Store};
@@ -81,7 +81,9 @@ impl World {
         let random = Arc::new(SeededRandom::new(1));
         let key = ServerKeys::generate(&*random);
         let tls = Tls::ephemeral("localhost").unwrap();
-        let ctx = Context::new(settings, store, key.clone(), Some(&tls), clock.clone(), random).unwrap();
+        let ctx =
+            Context::new(settings, store, key.clone(), Some(tls.config().clone()), clock.clone(), random)
+                .unwrap();
         let ctx = Arc::new(ctx);
         let imap = Arc::new(ImapShared::new(ctx.clone(), &key));
         let mut new = NewAccount::with_password(Secret::new(b"secret").unwrap());
@@ -444,11 +446,13 @@ pub async fn play(name: &str, text: &str) {
         match set.split_once(' ').unwrap() {
             ("message_size", value) => settings.message_size = value.parse().unwrap(),
             ("plaintext_login", "never") => {
-                settings.plaintext_login = sealpost_server::settings::PlaintextLogin::Never;
+                settings.plaintext_login = sealpost_session::settings::PlaintextLogin::Never;
             }
             ("postmaster", value) => settings.postmaster = Some(value.to_owned()),
             ("role", "admin") => admin = true,
-            ("filter", value) => settings.filters.push(value.parse().unwrap()),
+            ("filter", value) => {
+                settings.filters.push(imap::parse_stored_search(value).unwrap());
+            }
             ("quota", value) => quota = Some(value.parse().unwrap()),
             other => panic!("{name}: no such setting: {other:?}"),
         }

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use futures::TryStreamExt;
 use sealpost_account::directory::{AccountName, AccountRecord, AliasName, NewAccount, Secret};
 use sealpost_base::{FakeClock, Result, SeededRandom, Timestamp};
-use sealpost_server::net::Stream;
-use sealpost_server::smtp::{self, Protocol, SmtpShared};
 use sealpost_server::tls::Tls;
-use sealpost_server::{Context, Settings};
+use sealpost_session::net::Stream;
+use sealpost_session::{Context, Settings};
+use sealpost_smtp_session::{self as smtp, Protocol, SmtpShared};
 use sealpost_vault::server_key::ServerKeys;
 use sealpost_vault::{RootKey, Store};
 use tokio::task::JoinSet;
@@ -48,7 +48,8 @@ impl World {
         let random = Arc::new(SeededRandom::new(1));
         let key = ServerKeys::generate(&*random);
         let tls = Tls::ephemeral("localhost").unwrap();
-        let ctx = Context::new(settings, store, key, Some(&tls), clock.clone(), random).unwrap();
+        let ctx =
+            Context::new(settings, store, key, Some(tls.config().clone()), clock.clone(), random).unwrap();
         let mut owners = HashMap::new();
         for name in ["me@localhost", "you@localhost", "them@localhost"] {
             let new = NewAccount::with_password(Secret::new(b"secret").unwrap());

@@ -6,7 +6,7 @@ use std::time::Duration;
 use sealpost_base::SeededRandom;
 use sealpost_imap::client::{Event, Limits, ResponseDecoder};
 use sealpost_imap::types::{Response, Status};
-use sealpost_server::imap::ImapShared;
+use sealpost_imap_session::ImapShared;
 use tokio::task::JoinHandle;
 
 use super::grammar::{Grammar, Piece};

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use sealpost_account::state::Mailbox;
 use sealpost_account::{Account, AccountState};
 use sealpost_base::{Position, SeededRandom, Uid};
-use sealpost_server::imap::ImapShared;
+use sealpost_imap_session::ImapShared;
 use tokio::task::JoinHandle;
 
 use super::belief::{Items, Messages, Slot, numbers, set};

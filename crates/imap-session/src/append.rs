@@ -1,0 +1,52 @@
+//! APPEND (RFC 3501 §6.3.11), of any number of messages (RFC 3502), each in one piece or put together from parts
+//! (RFC 4469), in IMAP's words: what becomes of the messages is for [`sealpost_mailbox::append`] to say.
+//!
+//! Everything that can be refused is refused before the client is asked to send it. What is refused halfway is read to
+//! its end and thrown away, so that the connection goes on. Nothing of the command is visible before all of it is there:
+//! one log entry brings all messages.
+
+pub(super) mod catenate;
+mod receive;
+
+use sealpost_account::directory::Usage;
+use sealpost_account::rights::Rights;
+use sealpost_base::{Uid, UidValidity};
+use sealpost_imap::types::{AppendHead, Code, SequenceSet};
+use sealpost_mailbox::append;
+
+use super::old_name;
+use super::own_entries::OwnEntries;
+use super::reply::{Outcome, Reply};
+use super::responses::Responses;
+use super::user::User;
+pub(super) use receive::receive;
+use sealpost_session::session_log::SessionLog;
+
+/// APPEND.
+pub(super) async fn append(
+    user: &mut User,
+    responses: &mut Responses,
+    own: &mut OwnEntries,
+    log: &mut SessionLog,
+    head: &AppendHead,
+) -> Outcome {
+    user.refresh_quota().await?;
+    let place = user.place_for_messages(&head.mailbox).await?.require(Rights::INSERT)?;
+    let (messages, _memory) = receive(user, responses, &place, 0).await?;
+    let placing = append::place(user.user_quota(), &place, messages, Usage::default());
+    let placed = responses.await_with_progress(placing).await??;
+    own.note_at(place.account.id(), placed.alone);
+    log.count("appended", placed.uids.len() as u64);
+    old_name::tell_name_if_other(user, responses, &head.mailbox);
+    user.warn_of_quota(responses);
+    Ok(match append_uid(placed.uid_validity, &placed.uids) {
+        Some(code) => Reply::ok_with(code, "APPEND completed"),
+        None => Reply::ok("APPEND completed"),
+    })
+}
+
+/// APPENDUID: as many UIDs as messages, in their order (RFC 4315 §3, RFC 3502).
+pub(super) fn append_uid(uid_validity: UidValidity, uids: &[Uid]) -> Option<Code> {
+    let uids = SequenceSet::from_numbers(uids.iter().map(|uid| uid.get()))?;
+    Some(Code::AppendUid { uid_validity: uid_validity.0.get(), uids })
+}

@@ -1,0 +1,89 @@
+//! Why a session ends, and what is said of it.
+
+use std::borrow::Cow;
+use std::io;
+
+/// Why a session ends.
+#[derive(Debug)]
+pub(crate) enum End {
+    /// The client said LOGOUT, and was answered.
+    Logout,
+    /// The client hung up.
+    Closed,
+    /// Nothing came, or nothing was taken, for too long.
+    Timeout,
+    /// The server stops.
+    Shutdown,
+    /// Too many bad commands.
+    Errors,
+    /// What came cannot be read on from.
+    Fatal(Cow<'static, str>),
+    /// The client speaks HTTP.
+    Http,
+    /// There is no memory for a command as long as this one.
+    NoMemory,
+    /// The selected mailbox is gone (RFC 2180 §3.3).
+    MailboxGone,
+    /// There is no room for what has to be remembered of the selected mailbox.
+    Crowded,
+    /// A message could not be sent to its end.
+    Broken,
+    /// What the client logged in with does not let it in any more.
+    Revoked,
+    /// The connection failed.
+    Io(io::Error),
+}
+
+impl End {
+    /// For the log.
+    pub(crate) fn reason(&self) -> &'static str {
+        match self {
+            End::Logout => "logout",
+            End::Closed => "closed",
+            End::Timeout => "timeout",
+            End::Shutdown => "shutdown",
+            End::Errors => "too many errors",
+            End::Fatal(_) => "protocol",
+            End::Http => "HTTP",
+            End::NoMemory => "no memory",
+            End::MailboxGone => "mailbox gone",
+            End::Crowded => "no memory for the view",
+            End::Broken => "message unreadable",
+            End::Revoked => "login revoked",
+            End::Io(_) => "connection failed",
+        }
+    }
+
+    /// What `* BYE` says; `None` if there is nobody to say it to, or it was said.
+    pub(crate) fn goodbye(&self) -> Option<&str> {
+        match self {
+            End::Logout | End::Closed | End::Broken | End::Io(_) => None,
+            End::Timeout => Some("idle for too long"),
+            End::Shutdown => Some("server is shutting down"),
+            End::Errors => Some("too many bad commands"),
+            End::Fatal(reason) => Some(reason),
+            End::Http => Some("this is not a web server"),
+            End::NoMemory => Some("not enough memory for long commands; retry later"),
+            End::MailboxGone => {
+                Some("the selected mailbox was deleted, renumbered, or may not be read any more")
+            }
+            End::Crowded => {
+                Some("not enough memory for a mailbox with so many gaps between UIDs; retry later")
+            }
+            End::Revoked => Some("this login is no longer valid"),
+        }
+    }
+}
+
+impl From<io::Error> for End {
+    fn from(e: io::Error) -> Self {
+        match e.kind() {
+            io::ErrorKind::TimedOut => End::Timeout,
+            io::ErrorKind::BrokenPipe
+            | io::ErrorKind::ConnectionReset
+            | io::ErrorKind::ConnectionAborted
+            | io::ErrorKind::UnexpectedEof => End::Closed,
+            _ => End::Io(e),
+        }
+    }
+}

@@ -1,0 +1,324 @@
+//! CONTEXT=SEARCH and CONTEXT=SORT (RFC 5267): a client that searched with UPDATE is told what comes to the result and what
+//! goes from it, until it says CANCELUPDATE or another mailbox is selected.
+//!
+//! A context is the search, made ready, and its result as the client has it: a set of UIDs, or a list if it is sorted.
+//! Whenever the client is told of changes, what changed since the last time is searched again and compared with that, so
+//! that nothing is told twice or left out, whatever happened in between. Results that go because their messages are
+//! expunged are told before the expunge, and at once where expunges have to wait (RFC 5267 §4.3.4, A.3).
+
+mod results;
+mod updates;
+
+use std::sync::Arc;
+
+use sealpost_account::state::Mailbox;
+use sealpost_base::{Position, Timestamp, Uid, UidSet, limits};
+use sealpost_imap::types::{AString, Code, Correlator, Status};
+use sealpost_mailbox::memory::reserve;
+use sealpost_search::{Comparator, Match, Query};
+
+use super::connection::End;
+use super::reply::{Failure, Reply};
+use super::responses::Responses;
+use super::search::{self, numbered::NumberedScope};
+use super::sort;
+use super::view::View;
+use results::Results;
+use updates::Pairs;
+
+/// The contexts of the selected mailbox.
+#[derive(Default)]
+pub(super) struct Contexts {
+    list: Vec<Context>,
+    /// Changes up to here are in all results.
+    position: Position,
+}
+
+/// A search that is kept up to date.
+struct Context {
+    /// The search that it came from.
+    correlator: Correlator,
+    /// Whether UIDs are told.
+    uid: bool,
+    query: Arc<Query>,
+    /// When ages were last looked at, in seconds since 1970.
+    looked: i64,
+    results: Results,
+}
+
+/// What changes in the result of one context.
+pub(super) struct Update {
+    correlator: Correlator,
+    uid: bool,
+    goes: Vec<Vec<(u32, sealpost_imap::types::SequenceSet)>>,
+}
+
+/// A search that shall be kept up to date.
+pub(super) struct Wanted<'a> {
+    pub(super) correlator: Correlator,
+    pub(super) uid: bool,
+    pub(super) query: Arc<Query>,
+    /// What was found, ascending by UID or as it was sorted.
+    pub(super) found: &'a [Match],
+    /// How it was sorted.
+    pub(super) comparators: Option<Vec<Comparator>>,
+    /// The position of the mailbox's log before the search began.
+    pub(super) position: Position,
+    /// From when its ages were counted.
+    pub(super) now: Timestamp,
+}
+
+/// Whether a search with UPDATE may have that tag: not twice (RFC 5267 §4.3).
+///
+/// # Errors
+/// `BAD` if another one has it.
+pub(super) fn check(selected: &View, correlator: &Correlator) -> Result<(), Reply> {
+    let contexts = &selected.contexts;
+    if contexts.list.iter().any(|context| context.correlator.tag == correlator.tag) {
+        return Err(Reply::bad("the tag is in use by a search that is kept up to date"));
+    }
+    Ok(())
+}
+
+/// From now on the client is told of changes to the result; if there is no room for that, it is told so
+/// (RFC 5267 §4.3.1).
+pub(super) fn keep_up_to_date(selected: &mut View, responses: &mut Responses, wanted: Wanted<'_>) {
+    let contexts = &mut selected.contexts;
+    let results = match wanted.comparators {
+        None => {
+            let mut uids: Vec<Uid> = wanted.found.iter().map(|found| found.uid).collect();
+            uids.sort_unstable();
+            Results::Set(uids.into_iter().collect())
+        }
+        Some(comparators) => Results::Sorted { comparators, list: wanted.found.to_vec() },
+    };
+    if !contexts.have_room(&results) {
+        return no_update(responses, &wanted.correlator, "there are too many searches to be kept up to date");
+    }
+    if contexts.list.is_empty() {
+        contexts.position = wanted.position;
+    }
+    let Wanted { correlator, uid, query, now, .. } = wanted;
+    contexts.list.push(Context { correlator, uid, query, looked: now.seconds(), results });
+}
+
+/// CANCELUPDATE. Tags that are not in use are passed over: no updates come for them either way.
+pub(super) fn cancel_update(selected: &mut View, tags: &[AString]) -> Reply {
+    let named = |context: &Context| context.correlator.tag.as_ref().is_some_and(|tag| tags.contains(tag));
+    selected.contexts.list.retain(|context| !named(context));
+    Reply::ok("CANCELUPDATE completed")
+}
+
+fn no_update(responses: &mut Responses, correlator: &Correlator, text: &str) {
+    let code = correlator.tag.clone().map(Code::NoUpdate);
+    responses.out().status(None, Status::No, code.as_ref(), text);
+}
+
+/// Tells what goes because its messages do.
+pub(super) async fn report_gone(responses: &mut Responses, updates: Vec<Update>) -> Result<(), End> {
+    for update in updates {
+        for goes in update.goes {
+            let out = responses.out();
+            out.esearch_begin(&update.correlator, update.uid).space();
+            out.search_data(&sealpost_imap::types::SearchData::RemoveFrom(goes)).crlf();
+            responses.relieve().await?;
+        }
+    }
+    Ok(())
+}
+
+/// Brings the results up to date with messages that are new in the view and with what changed up to `position`.
+pub(super) async fn update(
+    ctx: &sealpost_session::Context,
+    selected: &mut View,
+    responses: &mut Responses,
+    arrived: &UidSet,
+    position: Position,
+) -> Result<(), End> {
+    if selected.contexts.list.is_empty() {
+        return Ok(());
+    }
+    let mut contexts = std::mem::take(&mut selected.contexts);
+    let changed = {
+        let state = selected.account().state();
+        let mailbox = selected.mailbox_in(&state).map_err(|_| End::MailboxGone)?;
+        let since = contexts.position;
+        let changed: UidSet = mailbox.changed_since(since).map(|row| row.uid).collect();
+        changed.intersection(selected.uids()).union(arrived)
+    };
+    let _room = reserve(&ctx.accounts, &[&changed]).await.map_err(|_| End::Crowded)?;
+    let mut kept = Vec::with_capacity(contexts.list.len());
+    for mut context in contexts.list {
+        match update_one(ctx, selected, responses, &mut context, &changed).await {
+            Ok(()) => kept.push(context),
+            Err(Failure::Reply(_)) => {
+                no_update(responses, &context.correlator, "the search cannot be kept up to date any longer");
+            }
+            Err(Failure::End(end)) => return Err(end),
+        }
+    }
+    contexts.list = kept;
+    contexts.position = position;
+    selected.contexts = contexts;
+    Ok(())
+}
+
+async fn update_one(
+    ctx: &sealpost_session::Context,
+    selected: &View,
+    responses: &mut Responses,
+    context: &mut Context,
+    changed: &UidSet,
+) -> Result<(), Failure> {
+    let now = ctx.clock.now();
+    let uids = to_look_at(selected, context, changed, now.seconds())?;
+    if uids.is_empty() {
+        return Ok(());
+    }
+    let scope = NumberedScope::among(selected, uids);
+    let found = search::find(ctx, responses, &scope, &context.query, now).await?;
+    let matching: UidSet = found.iter().map(|found| found.uid).collect();
+    let goes = scope.mailbox().uids.difference(&matching);
+    let (goes, comes) = match &mut context.results {
+        Results::Set(set) => {
+            let (goes, comes) = (goes.intersection(set), matching.difference(set));
+            *set = set.difference(&goes).union(&comes);
+            (updates::unplaced(goes.iter()), updates::unplaced(comes.iter()))
+        }
+        Results::Sorted { comparators, list } => {
+            let removed = updates::removals(list, |uid| goes.contains(uid));
+            list.retain(|found| !goes.contains(found.uid));
+            let old: UidSet = results::uids(list);
+            let new = found.map(|mut found| {
+                found.retain(|found| !old.contains(found.uid));
+                found
+            });
+            if new.is_empty() {
+                (removed, Vec::new())
+            } else {
+                let whole = NumberedScope::selected(selected);
+                // Not many more than were searched for: what is kept has an end.
+                let all = new.map(|new| results::together(list, new));
+                let all = sort::sorted(ctx, responses, &whole, all, comparators).await?;
+                let (removed, comes) = results::placed(removed, list, &all, &old);
+                *list = all.into_list();
+                (removed, comes)
+            }
+        }
+    };
+    if context.results.are_too_long() {
+        return Err(Reply::no(Code::Limit, "the result is too long").into());
+    }
+    report_update(selected, responses, context, goes, comes).await
+}
+
+/// The messages that may have come to the result or gone from it.
+fn to_look_at(selected: &View, context: &mut Context, changed: &UidSet, now: i64) -> Result<UidSet, Failure> {
+    let state = selected.account().state();
+    let before = std::mem::replace(&mut context.looked, now);
+    let ages = context.query.ages();
+    if ages.is_empty() || now == before {
+        return Ok(changed.clone());
+    }
+    let mailbox = selected.mailbox_in(&state).map_err(|_| End::MailboxGone)?;
+    let crossed = |received: i64| ages.iter().any(|age| (before - age..=now - age).contains(&received));
+    let crossed: UidSet = mailbox
+        .all_rows()
+        .filter(|row| state.message(row.message).is_some_and(|m| crossed(m.received.seconds())))
+        .map(|row| row.uid)
+        .collect();
+    Ok(changed.union(&crossed.intersection(selected.uids())))
+}
+
+async fn report_update(
+    selected: &View,
+    responses: &mut Responses,
+    context: &Context,
+    goes: Pairs,
+    comes: Pairs,
+) -> Result<(), Failure> {
+    use sealpost_imap::types::SearchData;
+    let number = |uid: Uid| if context.uid { Some(uid.get()) } else { selected.sequence(uid) };
+    let goes: Vec<_> = updates::responses(goes, number).map(SearchData::RemoveFrom).collect();
+    let comes: Vec<_> = updates::responses(comes, number).map(SearchData::AddTo).collect();
+    for data in goes.into_iter().chain(comes) {
+        let out = responses.out();
+        out.esearch_begin(&context.correlator, context.uid).space().search_data(&data).crlf();
+        responses.relieve().await?;
+    }
+    Ok(())
+}
+
+impl Contexts {
+    /// How many ranges all results take.
+    pub(super) fn ranges(&self) -> usize {
+        self.list.iter().map(|context| context.results.ranges()).sum()
+    }
+
+    /// Whether one more may be kept up to date.
+    fn have_room(&self, results: &Results) -> bool {
+        self.list.len() < limits::IMAP_CONTEXTS
+            && self.ranges() + results.ranges() <= limits::IMAP_CONTEXT_RANGES
+            && !results.are_too_long()
+    }
+
+    /// Takes what is gone from the mailbox out of the results. Numbers are those that the client still has.
+    pub(super) fn gone(&mut self, mailbox: &Mailbox, number: impl Fn(Uid) -> Option<u32>) -> Vec<Update> {
+        if self.list.is_empty() || mailbox.highest_modseq() <= self.position {
+            return Vec::new();
+        }
+        let vanished = mailbox.vanished_since(self.position);
+        let mut updates = Vec::new();
+        for context in &mut self.list {
+            let pairs = match &mut context.results {
+                Results::Set(set) => {
+                    let gone = match &vanished {
+                        Some(vanished) => set.intersection(vanished),
+                        // Further back than the mailbox remembers.
+                        None => set.difference(&mailbox.uids()),
+                    };
+                    *set = set.difference(&gone);
+                    updates::unplaced(gone.iter())
+                }
+                Results::Sorted { list, .. } => {
+                    let pairs = updates::removals(list, |uid| mailbox.row(uid).is_none());
+                    list.retain(|found| mailbox.row(found.uid).is_some());
+                    pairs
+                }
+            };
+            let uid = context.uid;
+            let numbered = |found: Uid| if uid { Some(found.get()) } else { number(found) };
+            let goes: Vec<_> = updates::responses(pairs, numbered).collect();
+            if !goes.is_empty() {
+                updates.push(Update { correlator: context.correlator.clone(), uid, goes });
+            }
+        }
+        updates
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sealpost_search::MailboxIndex;
+
+    use super::*;
+
+    fn scattered(n: usize) -> impl Iterator<Item = Uid> {
+        (1..=n as u32).filter_map(|n| Uid::new(n * 2))
+    }
+
+    #[test]
+    fn results_are_bounded() {
+        let set = |n: usize| Results::Set(scattered(n).collect());
+        let list = |n: usize| {
+            let found = |uid| Match { mailbox: MailboxIndex::FIRST, uid, relevance: 100 };
+            let list = scattered(n).map(found).collect();
+            Results::Sorted { comparators: Vec::new(), list }
+        };
+        let none = Contexts::default();
+        assert!(none.have_room(&set(limits::IMAP_CONTEXT_RANGES)));
+        assert!(!none.have_room(&set(limits::IMAP_CONTEXT_RANGES + 1)));
+        assert!(none.have_room(&list(limits::IMAP_SORTED_CONTEXT)));
+        assert!(!none.have_room(&list(limits::IMAP_SORTED_CONTEXT + 1)));
+    }
+}

@@ -1,0 +1,221 @@
+//! What a FETCH asks for, and what has to be read for it.
+
+use sealpost_imap::types::{FetchItem, Partial, Section, SectionText};
+use sealpost_imap::write::Writer;
+use sealpost_mime::header::params::Form;
+
+use crate::dialect::Dialect;
+
+/// One item of every response.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Item {
+    /// `UID`
+    Uid,
+    /// `FLAGS`
+    Flags,
+    /// `INTERNALDATE`
+    InternalDate,
+    /// `RFC822.SIZE`
+    Size,
+    /// `MODSEQ`
+    ModSeq,
+    /// `ENVELOPE`
+    Envelope,
+    /// `BODY` or `BODYSTRUCTURE`
+    Structure {
+        /// With extension data.
+        extended: bool,
+    },
+    /// `EMAILID`
+    EmailId,
+    /// `THREADID`
+    ThreadId,
+    /// `SAVEDATE`
+    SaveDate,
+    /// `PREVIEW`
+    Preview,
+    /// Octets of the message.
+    Octets(Octets),
+    /// `BINARY.SIZE`
+    BinarySize(Section),
+}
+
+/// Octets of the message, under the name they were asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Octets {
+    /// `RFC822` and its kin; `None`: `BODY[section]`, or `BINARY[section]`.
+    name: Option<&'static str>,
+    /// Without the part's transfer encoding.
+    pub(super) binary: bool,
+    pub(super) section: Section,
+    pub(super) partial: Option<Partial>,
+}
+
+impl Octets {
+    /// A section under the name that FETCH gives it.
+    pub(crate) fn of(section: Section, partial: Option<Partial>) -> Self {
+        Octets { name: None, binary: false, section, partial }
+    }
+
+    /// The item's name and a space.
+    pub(super) fn write_name(&self, out: &mut Writer) {
+        match self.name {
+            Some(name) => out.raw(name),
+            None if self.binary => out.binary_section(&self.section, self.partial),
+            None => out.body_section(&self.section, self.partial),
+        };
+        out.space();
+    }
+
+    /// Whether the whole message is meant, for which its structure is not needed.
+    fn is_whole(&self) -> bool {
+        self.section.path.is_empty() && self.section.text == SectionText::Everything
+    }
+}
+
+/// A FETCH, ready to be carried out.
+pub(super) struct Plan {
+    items: Vec<Item>,
+    sets_seen: bool,
+    structure: bool,
+    octets: bool,
+    dialect: Dialect,
+}
+
+impl Plan {
+    /// The plan for these items, each once. A UID command has the UID in every response (RFC 3501 §6.4.8), where it is
+    /// not at its beginning (RFC 9586 §3.3), and one with CHANGEDSINCE the mod-sequence (RFC 7162 §3.1.4.1).
+    pub(super) fn new(asked: Vec<FetchItem>, uid: bool, since: bool, dialect: Dialect) -> Self {
+        let sets_seen = asked.iter().any(FetchItem::sets_seen);
+        let mut items: Vec<Item> = Vec::with_capacity(asked.len() + 1);
+        if uid && !dialect.uid_only() {
+            items.push(Item::Uid);
+        }
+        for item in asked.into_iter().map(Item::from) {
+            // The others may be long, and sending them twice is what was asked for.
+            let small = !matches!(item, Item::Octets(_));
+            if !(small && items.contains(&item)) {
+                items.push(item);
+            }
+        }
+        if since && !items.contains(&Item::ModSeq) {
+            items.push(Item::ModSeq);
+        }
+        let octets = items.iter().any(|item| matches!(item, Item::Octets(_) | Item::BinarySize(_)));
+        let structure = items.iter().any(|item| match item {
+            Item::Envelope | Item::Structure { .. } | Item::ThreadId | Item::Preview => true,
+            Item::BinarySize(_) => true,
+            Item::Octets(octets) => octets.binary || !octets.is_whole(),
+            _ => false,
+        });
+        Plan { items, sets_seen, structure, octets, dialect }
+    }
+
+    pub(super) fn items(&self) -> &[Item] {
+        &self.items
+    }
+
+    /// Whether messages become `\Seen`.
+    pub(super) fn sets_seen(&self) -> bool {
+        self.sets_seen
+    }
+
+    /// Whether flags were asked for.
+    pub(super) fn wants_flags(&self) -> bool {
+        self.wants(&Item::Flags)
+    }
+
+    /// Whether that item is in every response.
+    pub(super) fn wants(&self, item: &Item) -> bool {
+        self.items.contains(item)
+    }
+
+    /// How values that were put together are told: decoded in IMAP4rev2 (RFC 9051 §7.5.2), in ASCII in IMAP4rev1.
+    pub(super) fn parameter_form(&self) -> Form {
+        if self.dialect.rev2() { Form::Decoded } else { Form::Encoded }
+    }
+
+    /// Whether responses begin with the UID (RFC 9586 §3.3).
+    pub(super) fn uid_only(&self) -> bool {
+        self.dialect.uid_only()
+    }
+
+    /// What is in the response of a message that became `\Seen`, whether or not it was asked for.
+    pub(super) fn implied(&self) -> &'static [Item] {
+        if !self.dialect.modseq() {
+            &[Item::Flags]
+        } else if self.dialect.qresync() && !self.dialect.uid_only() {
+            // RFC 7162 §3.2.4: with QRESYNC the UID too.
+            &[Item::Uid, Item::Flags, Item::ModSeq]
+        } else {
+            &[Item::Flags, Item::ModSeq]
+        }
+    }
+
+    /// Whether stored structures are needed.
+    pub(super) fn reads_structure(&self) -> bool {
+        self.structure
+    }
+
+    /// Whether octets of messages are needed.
+    pub(super) fn reads_octets(&self) -> bool {
+        self.octets
+    }
+
+    /// Whether the first thing that is read of a message is all of it.
+    pub(super) fn begins_with_all(&self) -> bool {
+        let all = |octets: &Octets| octets.is_whole() && !octets.binary && octets.partial.is_none();
+        !self.structure && self.first_octets().is_some_and(all)
+    }
+
+    /// Whether anything beyond the rows is needed.
+    pub(super) fn reads_anything(&self) -> bool {
+        self.structure || self.octets
+    }
+
+    /// The octets that are sent first.
+    pub(super) fn first_octets(&self) -> Option<&Octets> {
+        self.items.iter().find_map(|item| match item {
+            Item::Octets(octets) => Some(octets),
+            _ => None,
+        })
+    }
+}
+
+impl From<FetchItem> for Item {
+    fn from(item: FetchItem) -> Self {
+        let old = |name, text| {
+            Item::Octets(Octets {
+                name: Some(name),
+                binary: false,
+                section: Section { path: Vec::new(), text },
+                partial: None,
+            })
+        };
+        match item {
+            FetchItem::Uid => Item::Uid,
+            FetchItem::Flags => Item::Flags,
+            FetchItem::InternalDate => Item::InternalDate,
+            FetchItem::Rfc822Size => Item::Size,
+            FetchItem::ModSeq => Item::ModSeq,
+            FetchItem::Envelope => Item::Envelope,
+            FetchItem::Body => Item::Structure { extended: false },
+            FetchItem::BodyStructure => Item::Structure { extended: true },
+            FetchItem::EmailId => Item::EmailId,
+            FetchItem::ThreadId => Item::ThreadId,
+            FetchItem::SaveDate => Item::SaveDate,
+            // Made when the message arrived, so LAZY makes no difference (RFC 8970 §4.1).
+            FetchItem::Preview { .. } => Item::Preview,
+            FetchItem::BodySection { section, partial, .. } => {
+                Item::Octets(Octets { name: None, binary: false, section, partial })
+            }
+            FetchItem::Binary { section, partial, .. } => {
+                Item::Octets(Octets { name: None, binary: true, section, partial })
+            }
+            FetchItem::BinarySize(section) => Item::BinarySize(section),
+            FetchItem::Rfc822 => old("RFC822", SectionText::Everything),
+            FetchItem::Rfc822Header => old("RFC822.HEADER", SectionText::Header),
+            FetchItem::Rfc822Text => old("RFC822.TEXT", SectionText::Text),
+        }
+    }
+}

@@ -1,0 +1,362 @@
+//! Octets of a message on their way from the store to the client: never more than a few chunks of them in memory.
+//!
+//! Their number is known before the first is sent (a literal says it first), from the structure's offsets; only for
+//! selected header fields it has to be counted. Once it is said, that many octets must come.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures::StreamExt;
+use futures::stream::BoxStream;
+use sealpost_account::decoded::Span;
+use sealpost_account::{Account, Message};
+use sealpost_base::limits::CHUNK_BYTES;
+use sealpost_base::{Error, Kind, Result};
+use sealpost_imap::types::{Partial, Section, SectionText};
+use sealpost_mime::Structure;
+use sealpost_mime::header::HeaderFilter;
+use sealpost_vault::message::MessageReader;
+
+use super::binary;
+use super::char8;
+use super::items::Octets;
+use super::section::{Place, cut, place};
+use crate::connection::{Connection, End};
+
+/// Header fields of headers up to this size are kept while they are counted; of larger ones they are read twice.
+const KEPT_HEADER_BYTES: u64 = 64 * 1024;
+/// What stands for octets that are damaged.
+const FILLER: u8 = b'?';
+
+/// What a message offers to read.
+pub(crate) struct Reads {
+    pub(crate) reader: MessageReader,
+    pub(crate) account: Arc<Account>,
+    pub(crate) message: Message,
+}
+
+/// The value of a body item.
+pub(crate) enum Opened {
+    /// `NIL`: the message has no such part.
+    Nil,
+    /// Nobody knows: how the part is encoded is not known (RFC 3516 §4.3).
+    UnknownEncoding,
+    /// These octets.
+    Octets(OpenedOctets),
+}
+
+/// Octets of which the first are there.
+pub(crate) struct OpenedOctets {
+    count: u64,
+    /// There may be a NUL among them, and they were asked for so that they may be sent as a literal8.
+    nul: bool,
+    source: Source,
+}
+
+enum Source {
+    /// All of them.
+    Kept(Vec<u8>),
+    /// A range of the message: its first octets, and the stream that goes on behind them.
+    Range {
+        reader: MessageReader,
+        range: Range<u64>,
+        first: Vec<Bytes>,
+        rest: BoxStream<'static, Result<Vec<Bytes>>>,
+    },
+    /// A window of what a filter lets through.
+    Filtered { header: BoxStream<'static, Result<Bytes>>, filter: HeaderFilter, window: Range<u64> },
+    /// Octets of which the encoding is undone.
+    Decoded(BoxStream<'static, Result<Bytes>>),
+}
+
+impl Reads {
+    /// Finds the octets and reads the first of them.
+    pub(crate) async fn open(
+        &self,
+        wanted: &Octets,
+        structure: Option<&Result<Arc<Structure>>>,
+    ) -> Result<Opened> {
+        let place = match structure {
+            // Whoever has the whole message needs no structure.
+            _ if is_whole(&wanted.section) && !wanted.binary => {
+                Place::At(Span { range: 0..self.reader.layout().raw_bytes, ..Span::default() })
+            }
+            other => place(&wanted.section, binary::readable(other)?),
+        };
+        match place {
+            Place::Nowhere => Ok(Opened::Nil),
+            Place::At(span) if wanted.binary => self.open_binary(wanted, span, structure).await,
+            Place::At(span) if span.layers.is_empty() => {
+                self.open_range(cut(span.range, wanted.partial)).await.map(Opened::Octets)
+            }
+            Place::At(span) => {
+                let range = cut(span.range, wanted.partial);
+                let count = range.end - range.start;
+                let octets = self.account.octets(&self.message, Span { range, ..span }).await?;
+                Ok(Opened::Octets(OpenedOctets { count, nul: false, source: Source::Decoded(octets) }))
+            }
+            Place::Fields(header, filter) => {
+                self.open_fields(header, filter, wanted.partial).await.map(Opened::Octets)
+            }
+        }
+    }
+
+    async fn open_binary(
+        &self,
+        wanted: &Octets,
+        span: Span,
+        structure: Option<&Result<Arc<Structure>>>,
+    ) -> Result<Opened> {
+        let Some(encoding) = binary::encoding(&wanted.section, binary::readable(structure)?) else {
+            return Ok(Opened::UnknownEncoding);
+        };
+        let decoded = self.account.decoded(&self.message, &binary::inside(span, encoding)).await?;
+        // RFC 3516 §4.2: a partial counts decoded octets.
+        let window = cut(0..decoded.size(), wanted.partial);
+        let count = window.end - window.start;
+        let source = Source::Decoded(decoded.stream(&self.reader, window));
+        Ok(Opened::Octets(OpenedOctets { count, nul: decoded.has_nul(), source }))
+    }
+
+    async fn open_range(&self, range: Range<u64>) -> Result<OpenedOctets> {
+        let mut rest = self.reader.batches(range.clone());
+        let count = range.end - range.start;
+        let first = match rest.next().await {
+            Some(Ok(first)) => first,
+            // What is damaged may be a chunk after the first, which was opened together with it.
+            Some(Err(error)) if error.kind() == Kind::Corrupt && chunk_end(range.start) < range.end => {
+                let alone = self.reader.batches(range.start..chunk_end(range.start)).next().await;
+                rest = self.reader.batches(chunk_end(range.start)..range.end);
+                alone.unwrap_or(Err(error))?
+            }
+            Some(Err(error)) => return Err(error),
+            None if count == 0 => Vec::new(),
+            None => return Err(Error::corrupt("a message is shorter than its structure says")),
+        };
+        let source = Source::Range { reader: self.reader.clone(), range, first, rest };
+        Ok(OpenedOctets { count, nul: false, source })
+    }
+
+    /// How many octets the filter lets through.
+    pub(super) async fn count_fields(&self, header: Span, mut filter: HeaderFilter) -> Result<u64> {
+        let mut count = 0;
+        let mut take = |octets: &[u8]| count += octets.len() as u64;
+        let mut raw = self.account.octets(&self.message, header).await?;
+        while let Some(piece) = raw.next().await {
+            filter.push(&piece?, &mut take);
+        }
+        filter.finish(&mut take);
+        Ok(count)
+    }
+
+    async fn open_fields(
+        &self,
+        header: Span,
+        filter: HeaderFilter,
+        partial: Option<Partial>,
+    ) -> Result<OpenedOctets> {
+        let keep = header.range.end - header.range.start <= KEPT_HEADER_BYTES;
+        let (mut kept, mut count) = (Vec::new(), 0);
+        let mut pass = filter.clone();
+        let mut take = |octets: &[u8]| {
+            count += octets.len() as u64;
+            if keep {
+                kept.extend_from_slice(octets);
+            }
+        };
+        let mut raw = self.account.octets(&self.message, header.clone()).await?;
+        while let Some(piece) = raw.next().await {
+            pass.push(&piece?, &mut take);
+        }
+        pass.finish(&mut take);
+        let window = cut(0..count, partial);
+        let count = window.end - window.start;
+        if keep {
+            kept.truncate(window.end as usize);
+            kept.drain(..window.start as usize);
+            return Ok(OpenedOctets { count, nul: false, source: Source::Kept(kept) });
+        }
+        let header = self.account.octets(&self.message, header).await?;
+        let source = Source::Filtered { header, filter, window };
+        Ok(OpenedOctets { count, nul: false, source })
+    }
+}
+
+impl Opened {
+    /// All octets of a message.
+    pub(super) fn all(reader: &MessageReader, pieces: Vec<Bytes>) -> Self {
+        let count = reader.layout().raw_bytes;
+        let (reader, rest) = (reader.clone(), futures::stream::empty().boxed());
+        let source = Source::Range { reader, range: 0..count, first: pieces, rest };
+        Opened::Octets(OpenedOctets { count, nul: false, source })
+    }
+}
+
+impl OpenedOctets {
+    /// Sends the literal, in which NUL is another octet unless the client `takes_nul` (`char8.rs`). Damage found on the way
+    /// is filled up and returned; anything else that goes wrong ends the session, because what was announced cannot be kept.
+    pub(crate) async fn send(
+        self,
+        connection: &mut Connection,
+        takes_nul: bool,
+    ) -> Result<Option<Error>, End> {
+        match self.nul {
+            // RFC 3516 §4.3: a literal8 only where it has to be one.
+            true => connection.out().literal8_header(self.count),
+            false => connection.out().literal_header(self.count),
+        };
+        let mut literal = Literal { connection, any_octet: self.nul || takes_nul };
+        match self.source {
+            Source::Kept(octets) => {
+                literal.octets(&octets).await?;
+                Ok(None)
+            }
+            Source::Range { reader, range, first, rest } => {
+                send_range(&mut literal, &reader, range, first, rest).await
+            }
+            Source::Decoded(decoded) => {
+                send_decoded(&mut literal, decoded, self.count).await?;
+                Ok(None)
+            }
+            Source::Filtered { header, filter, window } => {
+                send_filtered(&mut literal, header, filter, window).await?;
+                Ok(None)
+            }
+        }
+    }
+}
+
+/// A literal that was announced.
+struct Literal<'a> {
+    connection: &'a mut Connection,
+    /// NUL is among what it may have.
+    any_octet: bool,
+}
+
+impl Literal<'_> {
+    async fn octets(&mut self, octets: &[u8]) -> Result<(), End> {
+        match self.any_octet {
+            true => self.connection.literal_octets(octets).await,
+            false => self.connection.literal_octets(&char8::octets(octets)).await,
+        }
+    }
+
+    async fn pieces(&mut self, mut pieces: Vec<Bytes>) -> Result<(), End> {
+        if !self.any_octet {
+            pieces = pieces.into_iter().map(char8::piece).collect();
+        }
+        self.connection.literal_pieces(&pieces).await
+    }
+}
+
+fn octets_in(pieces: &[Bytes]) -> u64 {
+    pieces.iter().map(|piece| piece.len() as u64).sum()
+}
+
+async fn send_range(
+    literal: &mut Literal<'_>,
+    reader: &MessageReader,
+    range: Range<u64>,
+    first: Vec<Bytes>,
+    mut rest: BoxStream<'static, Result<Vec<Bytes>>>,
+) -> Result<Option<Error>, End> {
+    let mut at = range.start + octets_in(&first);
+    literal.pieces(first).await?;
+    let mut until = range.end;
+    let mut damage = None;
+    while at < range.end {
+        match rest.next().await {
+            Some(Ok(pieces)) => {
+                at += octets_in(&pieces);
+                literal.pieces(pieces).await?;
+            }
+            Some(Err(error)) if error.kind() == Kind::Corrupt => {
+                // Several chunks are opened at once, and each was sealed by itself: this one alone may be whole.
+                let end = chunk_end(at).min(range.end);
+                if end < until {
+                    until = end;
+                } else {
+                    literal.octets(&vec![FILLER; (end - at) as usize]).await?;
+                    at = end;
+                    until = range.end;
+                    damage.get_or_insert(error);
+                }
+                rest = reader.batches(at..until);
+            }
+            None if at == until => {
+                until = range.end;
+                rest = reader.batches(at..until);
+            }
+            Some(Err(error)) => {
+                tracing::error!(%error, "a message could not be sent to its end");
+                return Err(End::Broken);
+            }
+            None => return Err(End::Broken),
+        }
+    }
+    Ok(damage)
+}
+
+/// Where the chunk that holds this octet ends.
+fn chunk_end(at: u64) -> u64 {
+    let chunk = CHUNK_BYTES as u64;
+    (at / chunk + 1).saturating_mul(chunk)
+}
+
+async fn send_decoded(
+    literal: &mut Literal<'_>,
+    mut decoded: BoxStream<'static, Result<Bytes>>,
+    count: u64,
+) -> Result<(), End> {
+    let mut left = count;
+    while let Some(piece) = decoded.next().await {
+        let piece = piece.map_err(|error| {
+            tracing::error!(%error, "a part could not be sent to its end");
+            End::Broken
+        })?;
+        left = left.saturating_sub(piece.len() as u64);
+        literal.octets(&piece).await?;
+    }
+    if left == 0 { Ok(()) } else { Err(End::Broken) }
+}
+
+async fn send_filtered(
+    literal: &mut Literal<'_>,
+    mut raw: BoxStream<'static, Result<Bytes>>,
+    mut filter: HeaderFilter,
+    window: Range<u64>,
+) -> Result<(), End> {
+    let mut at = 0;
+    let mut piece = Vec::new();
+    loop {
+        piece.clear();
+        let mut take = |octets: &[u8]| {
+            let within = cut_window(&window, at, octets.len() as u64);
+            piece.extend_from_slice(&octets[within]);
+            at += octets.len() as u64;
+        };
+        let Some(read) = raw.next().await else {
+            filter.finish(&mut take);
+            break;
+        };
+        let read = read.map_err(|error| {
+            tracing::error!(%error, "a header could not be sent to its end");
+            End::Broken
+        })?;
+        filter.push(&read, &mut take);
+        literal.octets(&piece).await?;
+    }
+    literal.octets(&piece).await
+}
+
+/// Which of `len` octets at `at` are within the window.
+fn cut_window(window: &Range<u64>, at: u64, len: u64) -> Range<usize> {
+    let start = window.start.saturating_sub(at).min(len);
+    let end = window.end.saturating_sub(at).min(len);
+    start as usize..end.max(start) as usize
+}
+
+fn is_whole(section: &Section) -> bool {
+    section.path.is_empty() && section.text == SectionText::Everything
+}

@@ -1,0 +1,78 @@
+//! What FETCH has [`sealpost_mailbox::read_ahead`] prepare of each message.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use sealpost_account::{Message, MessageNumber};
+use sealpost_base::Result;
+use sealpost_imap::types::Code;
+use sealpost_mailbox::read_ahead::{self, MessageRow, MessageSource, ReadError, ReadPlan};
+use sealpost_mime::Structure;
+
+use super::FetchRow;
+use super::items::Plan;
+use super::octets::{Opened, Reads};
+use crate::connection::End;
+use crate::reply::{Failure, Reply};
+
+/// A message with what is needed to answer, as far as it could be read.
+pub(super) type Prepared = read_ahead::Prepared<FetchRow, Opening>;
+
+/// What was opened of a message.
+pub(super) struct Opening {
+    pub(super) reads: Reads,
+    /// The first octets that the plan asks for.
+    pub(super) first: Option<Result<Opened>>,
+}
+
+impl MessageRow for FetchRow {
+    fn number(&self) -> MessageNumber {
+        self.number
+    }
+
+    fn message(&self) -> &Message {
+        &self.message
+    }
+}
+
+impl ReadPlan for Plan {
+    type Opened = Opening;
+
+    fn reads_structure(&self) -> bool {
+        Plan::reads_structure(self)
+    }
+
+    fn reads_octets(&self) -> bool {
+        Plan::reads_octets(self)
+    }
+
+    fn begins_with_all(&self) -> bool {
+        Plan::begins_with_all(self)
+    }
+
+    async fn open(
+        &self,
+        source: MessageSource,
+        whole: Option<Vec<Bytes>>,
+        structure: Option<&Result<Arc<Structure>>>,
+    ) -> Opening {
+        let MessageSource { account, reader, message } = source;
+        let reads = Reads { reader, account, message };
+        let first = match (whole, self.first_octets()) {
+            (Some(pieces), _) => Some(Ok(Opened::all(&reads.reader, pieces))),
+            (None, Some(wanted)) => Some(reads.open(wanted, structure).await),
+            (None, None) => None,
+        };
+        Opening { reads, first }
+    }
+}
+
+/// Why messages are not read any further, in the words of the protocol.
+pub(super) fn stopped(error: ReadError) -> Failure {
+    match error {
+        ReadError::NoMemory => {
+            Reply::no(Code::Unavailable, "not enough memory to read messages; retry later").into()
+        }
+        ReadError::Ended => End::Broken.into(),
+    }
+}

@@ -1,0 +1,72 @@
+//! Which octets of a message a section means (RFC 3501 §6.4.5).
+
+use std::ops::Range;
+
+use sealpost_account::decoded::Span;
+use sealpost_imap::types::{AString, Partial, Section, SectionText};
+use sealpost_mime::header::HeaderFilter;
+use sealpost_mime::{Part, Structure};
+
+/// Where the octets of a section are.
+#[derive(Debug, Clone)]
+pub(crate) enum Place {
+    /// The message has no such part.
+    Nowhere,
+    /// These octets of the message.
+    At(Span),
+    /// Those of them that the filter lets through: some fields of a header.
+    Fields(Span, HeaderFilter),
+}
+
+/// Where the section is in a message with that structure.
+pub(crate) fn place(section: &Section, structure: &Structure) -> Place {
+    let path: Vec<u32> = section.path.iter().map(|n| n.get()).collect();
+    let Some((part, mut layers)) = structure.part_within(&path) else { return Place::Nowhere };
+    let whole = path.is_empty();
+    // HEADER and TEXT of a part are those of the message it holds; of other parts there are none.
+    let message: Option<&Part> = if whole { Some(part) } else { part.message().map(|(_, inner)| inner) };
+    let of_message = !matches!(section.text, SectionText::Everything | SectionText::Mime);
+    if of_message && !whole {
+        layers.extend(part.layer());
+    }
+    let range = match &section.text {
+        SectionText::Everything if whole => Some(0..structure.size),
+        SectionText::Everything => Some(part.body.clone()),
+        SectionText::Mime => Some(part.header.clone()),
+        SectionText::Text => message.map(|message| message.body.clone()),
+        _ => message.map(|message| message.header.clone()),
+    };
+    let Some(range) = range else { return Place::Nowhere };
+    let span = Span { layers, range };
+    match &section.text {
+        SectionText::HeaderFields(names) => Place::Fields(span, HeaderFilter::only(texts(names))),
+        SectionText::HeaderFieldsNot(names) => Place::Fields(span, HeaderFilter::without(texts(names))),
+        _ => Place::At(span),
+    }
+}
+
+fn texts(names: &[AString]) -> impl Iterator<Item = std::borrow::Cow<'_, str>> {
+    names.iter().map(|name| String::from_utf8_lossy(name.as_bytes()))
+}
+
+/// The part of `range` that a partial means; empty if it begins at or after the end (RFC 3501 §6.4.5).
+pub(crate) fn cut(range: Range<u64>, partial: Option<Partial>) -> Range<u64> {
+    let Some(partial) = partial else { return range };
+    let start = range.start.saturating_add(partial.start).min(range.end);
+    start..start.saturating_add(partial.count).min(range.end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn partials_end_with_the_section() {
+        let part = |start, count| cut(100..110, Some(Partial { start, count }));
+        assert_eq!(part(0, 4), 100..104);
+        assert_eq!(part(8, 4), 108..110);
+        assert!(part(10, 4).is_empty() && part(11, 4).is_empty() && part(u64::MAX, u64::MAX).is_empty());
+        assert_eq!(part(0, u64::MAX), 100..110);
+        assert_eq!(cut(5..9, None), 5..9);
+    }
+}

@@ -1,0 +1,143 @@
+//! The IMAP server session (RFC 3501 and the extensions that [`capability`] names).
+//!
+//! One task per connection: bytes → [`sealpost_imap::server::Decoder`] → one command at a time → responses. A session
+//! owns its connection, a view of the selected mailbox ([`view`]) and nothing else; the mailbox itself is the
+//! account's state, shared by all sessions.
+//!
+//! Invariants:
+//! - Nothing is written to the client while the account's state is held: responses are made from snapshots of a
+//!   bounded number of rows, and sent whenever more than 32 KiB of them wait.
+//! - Message sequence numbers come from the session's view alone, and the view changes only where the client is told
+//!   (RFC 3501 §7.4.1).
+//! - A command that changes something is one log entry, durable before its OK.
+//!
+//! An extension touches: [`capability`] (its name), the command's file, and [`view`] if it is about what sessions are
+//! told of each other's changes.
+
+#![cfg_attr(not(test), warn(clippy::unwrap_used))]
+
+mod acl;
+mod append;
+mod append_limit;
+mod capability;
+mod compress;
+mod condstore;
+mod connection;
+mod contexts;
+mod copy;
+mod deflate;
+mod dialect;
+mod dispatch;
+mod enable;
+mod expunge;
+mod fetch;
+mod filters;
+mod flags;
+mod idle;
+mod list;
+mod login;
+mod long_commands;
+mod mailboxes;
+mod metadata;
+mod multisearch;
+mod notify;
+mod oauth;
+mod object_id;
+mod old_name;
+mod own_entries;
+mod place;
+mod progress;
+mod qresync;
+mod quota;
+mod replace;
+mod reply;
+mod responses;
+mod sasl;
+mod search;
+mod select;
+mod session;
+mod sharing;
+mod sleep;
+mod sort;
+mod status;
+mod store;
+mod targets;
+mod tell;
+mod thread;
+mod uid_only;
+mod urlauth;
+mod user;
+mod view;
+
+use std::pin::pin;
+use std::sync::Arc;
+
+use sealpost_base::Budget;
+use sealpost_mailbox::append::AppendMemory;
+use sealpost_vault::server_key::ServerKeys;
+
+use deflate::Compressions;
+pub use filters::parse_stored_search;
+use long_commands::LongCommands;
+use sealpost_auth::fair_scheduler::{self, QueueHandle};
+use sealpost_session::Context;
+use sealpost_session::net::Stream;
+use sharing::Leftovers;
+use urlauth::UrlMarks;
+
+/// What all IMAP sessions of a server share.
+pub struct ImapShared {
+    pub(crate) ctx: Arc<Context>,
+    /// Marks the URLs that this server authorizes.
+    url_marks: UrlMarks,
+    /// How many connections may be compressed.
+    compressions: Compressions,
+    /// How many commands may be long at once.
+    long_commands: LongCommands,
+    /// What part of the budget long values of metadata may hold while they are sent.
+    long_values: Budget,
+    /// What part of it APPEND may hold for messages that are stored and not placed yet.
+    appends: AppendMemory,
+    /// When it was looked at what is left of accounts' shared mailboxes.
+    leftovers: Leftovers,
+}
+
+impl ImapShared {
+    /// What sessions of every protocol share.
+    pub fn context(&self) -> &Arc<Context> {
+        &self.ctx
+    }
+
+    /// That of a server with that key.
+    pub fn new(ctx: Arc<Context>, key: &ServerKeys) -> Self {
+        let budget = &ctx.budget;
+        ImapShared {
+            url_marks: UrlMarks::new(key),
+            compressions: Compressions::of(budget),
+            long_commands: LongCommands::of(budget),
+            long_values: metadata::long_values(budget),
+            appends: AppendMemory::of(budget),
+            leftovers: Leftovers::default(),
+            ctx,
+        }
+    }
+}
+
+/// Serves one IMAP connection until it ends, TLS already spoken if the listener demands it.
+pub async fn serve(stream: Stream, shared: Arc<ImapShared>) {
+    // In a box, so that the task is as small as what it waits for.
+    let queue = QueueHandle::default();
+    let session = Box::new(session::Session::new(stream, shared, queue.clone()));
+    fair_scheduler::run(&queue, pin!(session.run())).await;
+}
+
+/// What the sessions share of a server with a store in memory.
+#[cfg(test)]
+fn for_tests() -> ImapShared {
+    let key = ServerKeys::generate(&sealpost_base::SeededRandom::new(1));
+    let random = Arc::new(sealpost_base::SeededRandom::new(1));
+    let (store, clock) = (sealpost_vault::Store::memory(), Arc::new(sealpost_base::SystemClock::new()));
+    let settings = sealpost_session::Settings { domain: Some("localhost".to_owned()), ..Default::default() };
+    let ctx = Context::new(settings, store, key.clone(), None, clock, random).expect("default settings");
+    ImapShared::new(Arc::new(ctx), &key)
+}

@@ -1,0 +1,245 @@
+//! ESEARCH (RFC 7377): one search of several mailboxes, none of which has to be selected.
+//!
+//! Mailboxes are searched one after the other, each as it is then; only their names are collected.
+
+use std::sync::Arc;
+
+use sealpost_account::rights::Rights;
+use sealpost_account::{ops, share};
+use sealpost_base::{AccountId, MailboxId, Timestamp};
+use sealpost_imap::types::{
+    Code, Correlator, HIERARCHY_DELIMITER, Mailbox, MailboxFilter, MultiSearch, Search, Tag,
+};
+use sealpost_search::{Matches, Query};
+
+use super::connection::End;
+use super::contexts::{self, Wanted};
+use super::filters;
+use super::reply::{Failure, Outcome, Reply};
+use super::responses::Responses;
+use super::search;
+use super::search::answer::{Answer, Returns, correlator};
+use super::search::numbered::NumberedScope;
+use super::user::User;
+use super::view::View;
+use sealpost_session::Context;
+
+/// A mailbox that is to be searched.
+struct Target {
+    name: Mailbox,
+    /// It was named, and not found in a set of mailboxes: then its being there is no secret (RFC 7377 §2.2).
+    named: bool,
+}
+
+/// ESEARCH.
+pub(super) async fn multi_search(
+    ctx: &Context,
+    user: &User,
+    mut selected: Option<&mut View>,
+    responses: &mut Responses,
+    tag: &Tag,
+    multi: MultiSearch,
+) -> Outcome {
+    let saves = Returns::saves(&multi.search);
+    let outcome = search_sources(ctx, user, selected.as_deref_mut(), responses, tag, multi).await;
+    search::keep_saved(selected, saves, outcome)
+}
+
+async fn search_sources(
+    ctx: &Context,
+    user: &User,
+    selected: Option<&mut View>,
+    responses: &mut Responses,
+    tag: &Tag,
+    multi: MultiSearch,
+) -> Outcome {
+    search::may_name_charset(responses, &multi.search)?;
+    let search = filters::with_filters(user, responses, multi.search)?;
+    // RFC 7377 §2.1: without result options, ALL.
+    let returns = Returns::of(&search)?.unwrap_or(Returns::all());
+    let sources = multi.sources.unwrap_or(vec![MailboxFilter::Selected]);
+    let only_selected = sources.iter().all(|source| *source == MailboxFilter::Selected);
+    if returns.save && !only_selected {
+        return Err(Reply::bad("only a search of the selected mailbox can be saved").into());
+    }
+    let mut searched: Vec<(AccountId, MailboxId)> = Vec::new();
+    let answered = sources.contains(&MailboxFilter::Selected);
+    if answered || returns.update {
+        let selected = selected.ok_or_else(|| Reply::bad("select a mailbox first"))?;
+        search_selection(ctx, user, selected, responses, tag, &search, &returns, answered).await?;
+        if answered {
+            searched.push((selected.account().id(), selected.mailbox()));
+        }
+    }
+    for target in targets(user, &sources)? {
+        let Some(scope) = scope_of(user, &target).await? else { continue };
+        // RFC 7377 §2.2: a mailbox that is meant twice is searched once.
+        let mailbox = (scope.mailbox().account.id(), scope.mailbox().mailbox);
+        if !searched.contains(&mailbox) {
+            searched.push(mailbox);
+            let correlator = of_mailbox(tag, &scope, Some(target.name));
+            let now = ctx.clock.now();
+            match search_one(ctx, responses, &search, &returns, &scope, Some(&correlator), now).await {
+                // That one is gone meanwhile, or may not be read any more: as if it had been so before.
+                Ok(_) | Err(Failure::End(End::MailboxGone)) => {}
+                Err(failure) => return Err(failure),
+            }
+        }
+    }
+    Ok(Reply::ok("ESEARCH completed"))
+}
+
+/// Searches the selected mailbox. UPDATE is for it alone, also if it is not among those that are answered for
+/// (RFC 7377 §2.2).
+async fn search_selection(
+    ctx: &Context,
+    user: &User,
+    selected: &mut View,
+    responses: &mut Responses,
+    tag: &Tag,
+    search: &Search,
+    returns: &Returns,
+    answered: bool,
+) -> Result<(), Failure> {
+    let name = selected_name(user, selected).await?;
+    let scope = NumberedScope::selected(selected);
+    let correlator = of_mailbox(tag, &scope, name);
+    if returns.update {
+        contexts::check(selected, &correlator)?;
+    }
+    let position = scope.mailbox().account.state().position();
+    let now = ctx.clock.now();
+    let answers = Some(&correlator).filter(|_| answered);
+    let (query, found) = search_one(ctx, responses, search, returns, &scope, answers, now).await?;
+    let (matches, modseq) = (&*found, query.asks_for_modseq());
+    search::save_result(selected, &Answer { scope: &scope, matches, uid: true, modseq }, returns)?;
+    if returns.update {
+        let found = matches;
+        contexts::keep_up_to_date(
+            selected,
+            responses,
+            Wanted { correlator, uid: true, query, found, comparators: None, position, now },
+        );
+    }
+    Ok(())
+}
+
+/// Searches a mailbox, and answers with that correlator, if there is one and something was found (RFC 7377 §2.1).
+async fn search_one(
+    ctx: &Context,
+    responses: &mut Responses,
+    search: &Search,
+    returns: &Returns,
+    scope: &NumberedScope,
+    correlator: Option<&Correlator>,
+    now: Timestamp,
+) -> Result<(Arc<Query>, Matches), Failure> {
+    let query = search::query(search, scope)?;
+    let matches = search::find(ctx, responses, scope, &query, now).await?;
+    let answer = Answer { scope, matches: &matches, uid: true, modseq: query.asks_for_modseq() };
+    if let Some(correlator) = correlator.filter(|_| !matches.is_empty() && !returns.is_silent()) {
+        answer.write(&mut responses.connection, correlator, returns).await?;
+    }
+    Ok((query, matches))
+}
+
+/// The messages of a mailbox; `None` if it is not there, or not for this user (RFC 7377 §2.2).
+async fn scope_of(user: &User, target: &Target) -> Result<Option<NumberedScope>, Failure> {
+    let place = match user.place(&target.name).await {
+        Ok(place) => place,
+        Err(Failure::Reply(reply)) if reply.code != Some(Code::Unavailable) => return Ok(None),
+        Err(failure) => return Err(failure),
+    };
+    let needed = if target.named { Rights::READ } else { Rights::READ.with(Rights::LOOKUP) };
+    if !place.rights.contains(needed) {
+        return Ok(None);
+    }
+    let state = place.account.state();
+    Ok(state
+        .mailbox(place.mailbox)
+        .map(|mailbox| NumberedScope::whole(place.account.clone(), place.access, mailbox)))
+}
+
+/// The mailboxes that the sources name, each once, in their order.
+fn targets(user: &User, sources: &[MailboxFilter]) -> Result<Vec<Target>, Reply> {
+    let account = user.account();
+    let state = account.state();
+    let mut targets: Vec<Target> = Vec::new();
+    let mut known = std::collections::HashSet::new();
+    let mut add = |name: &str, named: bool| {
+        if known.insert(name.to_owned())
+            && let Ok(name) = Mailbox::new(name)
+        {
+            targets.push(Target { name, named });
+        }
+    };
+    for source in sources {
+        for named in source.names().iter().filter_map(|named| ops::find(&state, named.as_str())) {
+            add(named.name(), true);
+        }
+        match source {
+            MailboxFilter::Selected | MailboxFilter::Mailboxes(_) => {}
+            MailboxFilter::Inboxes => {
+                state.mailboxes().filter(|m| takes_deliveries(m.name())).for_each(|m| add(m.name(), false));
+            }
+            MailboxFilter::Personal => {
+                state
+                    .mailboxes()
+                    .filter(|m| !share::is_of_others(m.name()))
+                    .for_each(|m| add(m.name(), false));
+            }
+            MailboxFilter::Subscribed => state.subscriptions().for_each(|name| add(name, false)),
+            // Names are paths, so that there are no loops in the hierarchy.
+            MailboxFilter::Subtree(tops) => {
+                for top in tops {
+                    let top = ops::written(&state, top.as_str());
+                    state.inferiors(&top).for_each(|m| add(m.name(), false));
+                }
+            }
+            MailboxFilter::SubtreeOne(tops) => {
+                for top in tops {
+                    let top = ops::written(&state, top.as_str());
+                    let prefix = top.len() + HIERARCHY_DELIMITER.len_utf8();
+                    state
+                        .inferiors(&top)
+                        .filter(|m| !m.name()[prefix..].contains(HIERARCHY_DELIMITER))
+                        .for_each(|m| add(m.name(), false));
+                }
+            }
+        }
+    }
+    Ok(targets)
+}
+
+/// What this user calls the selected mailbox.
+async fn selected_name(user: &User, selected: &View) -> Result<Option<Mailbox>, Failure> {
+    let own = user.account();
+    if selected.account().id() == own.id() {
+        let name = own.state().mailbox(selected.mailbox()).and_then(|m| Mailbox::new(m.name()).ok());
+        return Ok(name);
+    }
+    let links: Vec<Mailbox> = {
+        let state = own.state();
+        state.mailboxes().filter(|m| m.link().is_some()).filter_map(|m| Mailbox::new(m.name()).ok()).collect()
+    };
+    for name in links {
+        if let Ok(place) = user.place(&name).await
+            && place.account.id() == selected.account().id()
+            && place.mailbox == selected.mailbox()
+        {
+            return Ok(Some(name));
+        }
+    }
+    Ok(None)
+}
+
+/// RFC 7377 §2.1: every response says of which mailbox it is.
+fn of_mailbox(tag: &Tag, scope: &NumberedScope, mailbox: Option<Mailbox>) -> Correlator {
+    Correlator { mailbox, uid_validity: Some(scope.mailbox().uid_validity.0.get()), ..correlator(tag) }
+}
+
+/// Whether mail may be delivered there (RFC 5465 §6.3): deliveries go to the inbox unless they name another mailbox, which
+/// only rules that the user makes do.
+fn takes_deliveries(name: &str) -> bool {
+    name == sealpost_account::state::INBOX
+}

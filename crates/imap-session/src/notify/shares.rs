@@ -1,0 +1,134 @@
+//! Watching mailboxes that others share with this account, or this account with others: each has a log of its own, with
+//! a bell of its own (`docs/decisions/0010-sharing.md`).
+
+use std::collections::BTreeMap;
+
+use sealpost_account::rights::Rights;
+use sealpost_account::share::Link;
+use sealpost_account::{AccountState, Accounts, Bell};
+use sealpost_base::{AccountId, MailboxId, limits};
+use sealpost_mailbox::watch::WatchedShare;
+
+use super::groups::{Groups, Wanted};
+use super::known::{Event, Overflow, of_messages};
+use crate::own_entries::OwnEntries;
+use crate::user::User;
+
+/// "All event types described in this document require the 'l' and 'r' rights" (RFC 5465 §5).
+const NEEDED: Rights = Rights::LOOKUP.with(Rights::READ);
+
+/// The shares that are watched, by their links.
+#[derive(Default)]
+pub(super) struct Shares(BTreeMap<MailboxId, Share>);
+
+struct Share {
+    share: WatchedShare,
+    wanted: Wanted,
+}
+
+impl Shares {
+    /// The bells of their logs.
+    pub(super) fn bells(&self) -> impl Iterator<Item = &Bell> {
+        self.0.values().map(|watched| watched.share.watcher())
+    }
+
+    /// The names of those that can be looked at, and what is wanted of each.
+    pub(super) fn readable(&self, selected: Option<AccountId>) -> Vec<(String, Wanted)> {
+        let others = self.0.values().filter(|watched| selected != Some(watched.share.id()));
+        let readable = others.filter(|watched| watched.share.rights().contains(NEEDED));
+        readable.map(|watched| (watched.share.known().name.clone(), watched.wanted)).collect()
+    }
+
+    /// The names of those that may be listed and not looked at (RFC 5465 §3.1).
+    pub(super) fn no_access(&self) -> Vec<String> {
+        let listed = self.0.values().filter(|watched| access_of(watched.share.rights()) == Rights::LOOKUP);
+        listed.map(|watched| watched.share.known().name.clone()).collect()
+    }
+
+    /// Opens the shares that are asked about and not watched yet, and lets go of those that are no longer links. One that
+    /// cannot be opened now is tried again when the account changes.
+    pub(super) async fn follow_links(&mut self, user: &User, groups: &Groups) -> Result<(), Overflow> {
+        let links = wanted_links(&user.account().state(), groups);
+        if links.len() > limits::NOTIFY_SHARES {
+            return Err(Overflow);
+        }
+        let mut known = std::mem::take(&mut self.0);
+        for (id, name, link, wanted) in links {
+            let share = match known.remove(&id) {
+                Some(Share { share, .. }) => Some(share.named(name)),
+                None => open(user, id, name, &link).await,
+            };
+            if let Some(share) = share {
+                self.0.insert(id, Share { share, wanted });
+            }
+        }
+        Ok(())
+    }
+
+    /// Brings what is known up to date; what has to be told for it.
+    pub(super) async fn update(
+        &mut self,
+        accounts: &Accounts,
+        selected: Option<AccountId>,
+        own: &OwnEntries,
+    ) -> Result<Vec<Event>, Overflow> {
+        let mut events = Vec::new();
+        for Share { share, wanted } in self.0.values_mut() {
+            let change = match share.update(accounts).await {
+                Ok(Some(change)) => change,
+                Ok(None) => continue,
+                Err(error) => {
+                    tracing::warn!(%error, "a shared mailbox cannot be looked at");
+                    continue;
+                }
+            };
+            let own = own.is_all_since(share.id(), change.since, change.position);
+            let (before, told) = (access_of(change.rights_before), access_of(change.rights));
+            let name = &share.known().name;
+            if told != before {
+                let (listed, readable) = (told.contains(Rights::LOOKUP), told == NEEDED);
+                events.push(Event::Access { mailbox: name.clone(), listed, readable });
+            } else if told == NEEDED && !own {
+                if selected != Some(share.id()) {
+                    events.extend(of_messages(name, change.messages, *wanted));
+                }
+                if wanted.metadata {
+                    let entries = change.metadata.ok_or(Overflow)?;
+                    let mailbox = Some(name.clone());
+                    events.extend((!entries.is_empty()).then_some(Event::Metadata { mailbox, entries }));
+                }
+            }
+        }
+        Ok(events)
+    }
+}
+
+/// What of the rights counts here: those to look at it, that to know of it, or nothing.
+fn access_of(rights: Rights) -> Rights {
+    if rights.contains(NEEDED) {
+        NEEDED
+    } else if rights.contains(Rights::LOOKUP) {
+        Rights::LOOKUP
+    } else {
+        Rights::NONE
+    }
+}
+
+async fn open(user: &User, id: MailboxId, name: String, link: &Link) -> Option<WatchedShare> {
+    match WatchedShare::open(user.resolver(), id, name, link).await {
+        Ok(share) => Some(share),
+        Err(error) => {
+            tracing::warn!(%error, "a shared mailbox cannot be watched");
+            None
+        }
+    }
+}
+
+/// The links whose messages or metadata are asked about.
+fn wanted_links(state: &AccountState, groups: &Groups) -> Vec<(MailboxId, String, Link, Wanted)> {
+    let links = state.links().map(|(mailbox, link)| {
+        let wanted = groups.wanted_in(state, mailbox.name());
+        (mailbox.id(), mailbox.name().to_owned(), link.clone(), wanted)
+    });
+    links.filter(|(.., wanted)| wanted.messages || wanted.flags || wanted.metadata).collect()
+}

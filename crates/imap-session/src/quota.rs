@@ -1,0 +1,300 @@
+//! GETQUOTA, GETQUOTAROOT, SETQUOTA, and the limits they are about (RFC 9208).
+//!
+//! An account has one quota root, which has its name and governs all its mailboxes. An administrator may look at every
+//! account's and change it; everybody else looks at their own.
+
+use std::time::Duration;
+
+use sealpost_account::directory::{AccountName, AccountRecord, Quotas, Resource, Role, Seen, Usage};
+use sealpost_account::rights::Rights;
+use sealpost_account::{Account, AccountState, usage};
+use sealpost_base::{Kind, limits};
+use sealpost_imap::types::{AString, Atom, Code, Mailbox, QuotaLimit, QuotaResource, Response, Status};
+use sealpost_mailbox::Access;
+use sealpost_mailbox::quota::{OverQuota, QuotaHeadroom, UserQuota};
+use sealpost_mailbox::resolve::ResolvedMailbox;
+
+use super::reply::{Failure, Outcome, Reply};
+use super::responses::Responses;
+use super::user::User;
+use sealpost_session::Context;
+
+/// How long a session goes by limits that another process may have changed, where the store does not tell of changes.
+const TRUSTED: Duration = Duration::from_secs(10);
+/// Percent of a limit beyond which a client is warned.
+const SOFT_PERCENT: u64 = 90;
+/// What STORAGE and ANNOTATION-STORAGE are counted in, in octets (RFC 9208 §5.1, §5.4).
+const UNIT: u64 = 1024;
+
+/// Every resource, with its name.
+const RESOURCES: [(Resource, &str); 4] = [
+    (Resource::Storage, "STORAGE"),
+    (Resource::Messages, "MESSAGE"),
+    (Resource::Mailboxes, "MAILBOX"),
+    (Resource::Annotations, "ANNOTATION-STORAGE"),
+];
+
+/// A session's quota root.
+pub(super) struct Quota {
+    root: AccountName,
+    limits: Quotas,
+    /// What is in shares of the account.
+    shared: Usage,
+    seen_changes: u64,
+    /// When the limits were read: by the store, where it tells of changes, and by the monotonic clock.
+    seen: Option<Seen>,
+    read: Duration,
+    /// What the account held when that was last noted.
+    noted: Usage,
+    /// The client knows that a limit is near.
+    warned: bool,
+}
+
+impl User {
+    /// Writes down how much the account holds, for deliveries while nobody has it loaded: also before the session ends. Nobody
+    /// waits for it; if it is lost, they go by what was written before.
+    pub(super) fn note_usage(&mut self) {
+        let account = self.account().clone();
+        let usage = usage::of(&account.state());
+        // Without limits it is good to know, and not worth looking it up for a session that changed nothing.
+        let noted = std::mem::replace(&mut self.quota.noted, usage);
+        if self.quota.limits == Quotas::default() && usage == noted {
+            return;
+        }
+        let (ctx, limits, shared) = (self.shared.ctx.clone(), self.quota.limits, self.quota.shared);
+        self.shared.ctx.usage.note(async move {
+            let usage = usage::of(&account.state());
+            ctx.usage.observed(account.id(), limits, usage, shared).await;
+        });
+    }
+
+    /// Looks at the limits again if somebody may have changed them.
+    pub(super) async fn refresh_quota(&mut self) -> Result<(), Failure> {
+        let (changes, now) = (self.shared.ctx.usage.changes(), self.shared.ctx.clock.monotonic());
+        let seen = self.directory().seen();
+        let trusted = match seen {
+            Some(_) => seen == self.quota.seen,
+            None => now.saturating_sub(self.quota.read) < TRUSTED,
+        };
+        if self.quota.seen_changes != changes || !trusted {
+            if let Some(record) = self.directory().find(&self.quota.root).await? {
+                self.quota.limits = record.quotas();
+            }
+            (self.quota.seen_changes, self.quota.seen, self.quota.read) = (changes, seen, now);
+        }
+        let limits = &self.quota.limits;
+        if limits.limit_messages() || limits.of(Resource::Annotations).is_some() {
+            self.quota.shared = self.usage_in_own_shares().await?;
+        }
+        Ok(())
+    }
+
+    /// What the account's own log may hold.
+    pub(super) fn own_headroom(&self) -> QuotaHeadroom {
+        QuotaHeadroom { limits: self.quota.limits, other: self.quota.shared }
+    }
+
+    /// What the log of a mailbox may hold.
+    pub(super) async fn headroom_at(&self, place: &ResolvedMailbox) -> Result<QuotaHeadroom, Failure> {
+        Ok(self.user_quota().headroom_at(place).await?)
+    }
+
+    /// What bounds what this user may store.
+    pub(super) fn user_quota(&self) -> UserQuota<'_> {
+        UserQuota {
+            user: self.resolver(),
+            own: self.own_headroom(),
+            directory: self.directory(),
+            tracker: &self.shared.ctx.usage,
+        }
+    }
+
+    /// `* NO [OVERQUOTA]`, once, when a limit comes near: in the selected state, or as part of a command that adds
+    /// something (RFC 9208 §4.3.1).
+    pub(super) fn warn_of_quota(&mut self, responses: &mut Responses) {
+        if self.quota.limits == Quotas::default() {
+            return;
+        }
+        let near = self.quota.near(&self.account().state());
+        let before = std::mem::replace(&mut self.quota.warned, near.is_some());
+        if let (Some(resource), false) = (near, before) {
+            let text = format!("the limit of {} is nearly reached", name(resource));
+            responses.out().status(None, Status::No, Some(&Code::OverQuota), &text);
+        }
+    }
+
+    async fn own_record(&self) -> Result<AccountRecord, Failure> {
+        Ok(self.directory().get(&self.quota.root).await?)
+    }
+
+    /// The record of the account that a quota root is of, if this user may see it.
+    async fn record_of(&self, root: &AString) -> Result<AccountRecord, Failure> {
+        let own = self.own_record().await?;
+        let name = root.as_str().and_then(|root| self.directory().account_name(root).ok());
+        if name.as_ref() == Some(&own.name) {
+            return Ok(own);
+        }
+        // RFC 9208 §8: whether others have an account, and what is in it, is not for everybody to know.
+        if own.role != Role::Admin {
+            return Err(Reply::no(Code::NoPerm, "that quota root is not yours").into());
+        }
+        let none = || Failure::Reply(Reply::no(Code::NonExistent, "no such quota root"));
+        self.directory().get(&name.ok_or_else(none)?).await.map_err(|error| match error.kind() {
+            Kind::NotFound => none(),
+            _ => error.into(),
+        })
+    }
+}
+
+/// GETQUOTA.
+pub(super) async fn get_quota(user: &User, responses: &mut Responses, root: &AString) -> Outcome {
+    let record = user.record_of(root).await?;
+    tell_quota(user, responses, &record).await?;
+    Ok(Reply::ok("GETQUOTA completed"))
+}
+
+/// GETQUOTAROOT. The mailbox need not exist (RFC 9208 §4.1.2).
+pub(super) async fn get_quota_root(user: &User, responses: &mut Responses, mailbox: &Mailbox) -> Outcome {
+    // What others share counts for them, and how much they have is not this user's business (RFC 9208 §8): such a
+    // mailbox has no root here.
+    if let Ok(place) = user.place(mailbox).await
+        && matches!(place.access, Access::Share { owner: false, .. })
+    {
+        // RFC 9208 §6
+        place.require(Rights::READ)?;
+        let (mailbox, roots) = (mailbox.clone(), Vec::new());
+        responses.out().response(&Response::QuotaRoot { mailbox, roots });
+        return Ok(Reply::ok("GETQUOTAROOT completed"));
+    }
+    let record = user.own_record().await?;
+    let roots = vec![AString::from(record.name.as_str())];
+    responses.out().response(&Response::QuotaRoot { mailbox: mailbox.clone(), roots });
+    tell_quota(user, responses, &record).await?;
+    Ok(Reply::ok("GETQUOTAROOT completed"))
+}
+
+/// SETQUOTA. Limits that are not named are removed (RFC 9208 §4.1.3).
+pub(super) async fn set_quota(
+    user: &User,
+    responses: &mut Responses,
+    root: &AString,
+    limits: &[QuotaLimit],
+) -> Outcome {
+    if user.own_record().await?.role != Role::Admin {
+        return Err(Reply::no(Code::NoPerm, "only an administrator may do that").into());
+    }
+    let quotas = parse(limits)?;
+    let name = user.record_of(root).await?.name;
+    let record = user.directory().update(&name, |record| {
+        record.set_quotas(quotas);
+        Ok(record.clone())
+    });
+    let record = record.await?;
+    user.shared.ctx.usage.settle(record.id).await?;
+    user.shared.ctx.usage.limits_changed();
+    tracing::info!(account = %name, ?quotas, "an administrator changed what an account may hold");
+    tell_quota(user, responses, &record).await?;
+    Ok(Reply::ok("SETQUOTA completed"))
+}
+
+async fn tell_quota(user: &User, responses: &mut Responses, record: &AccountRecord) -> Result<(), Failure> {
+    let usage = user.shared.ctx.usage.usage(record.id).await?;
+    let resources = resources(&record.quotas(), &usage);
+    let root = AString::from(record.name.as_str());
+    responses.out().response(&Response::Quota { root, resources });
+    Ok(())
+}
+
+impl Quota {
+    /// That of an account, with the limits in its record.
+    pub(super) fn new(env: &Context, account: &Account, record: &AccountRecord) -> Self {
+        let state = account.state();
+        let mut quota = Quota {
+            root: record.name.clone(),
+            limits: record.quotas(),
+            shared: Usage::default(),
+            seen_changes: env.usage.changes(),
+            seen: env.directory.seen(),
+            read: env.clock.monotonic(),
+            noted: usage::of(&state),
+            warned: false,
+        };
+        quota.warned = quota.near(&state).is_some();
+        quota
+    }
+
+    /// A resource of which so much is used that the client should know.
+    fn near(&self, state: &AccountState) -> Option<Resource> {
+        let usage = usage::of(state).with(self.shared);
+        Resource::ALL.into_iter().find(|resource| {
+            let used = u128::from(usage.of(*resource)) * 100;
+            self.limits.of(*resource).is_some_and(|limit| used > u128::from(limit) * u128::from(SOFT_PERCENT))
+        })
+    }
+}
+
+/// `NO [OVERQUOTA]` (RFC 9208 §4.3.1)
+impl From<OverQuota> for Reply {
+    fn from(OverQuota(resource): OverQuota) -> Self {
+        let text = match resource {
+            Resource::Storage => "the account is full",
+            Resource::Messages => "the account has as many messages as it may have",
+            Resource::Mailboxes => "the account has as many mailboxes as it may have",
+            Resource::Annotations => "the account has as much metadata as it may have",
+        };
+        Reply::no(Code::OverQuota, text)
+    }
+}
+
+impl From<OverQuota> for Failure {
+    fn from(over: OverQuota) -> Self {
+        Failure::Reply(over.into())
+    }
+}
+
+fn name(resource: Resource) -> &'static str {
+    RESOURCES.iter().find(|(known, _)| *known == resource).map_or("", |(_, name)| name)
+}
+
+/// Octets in one unit of a resource.
+fn unit(resource: Resource) -> u64 {
+    match resource {
+        Resource::Storage | Resource::Annotations => UNIT,
+        Resource::Messages | Resource::Mailboxes => 1,
+    }
+}
+
+/// Limits that every account has (RFC 9208 §3.2: the client is advised of them too).
+fn inherent(resource: Resource) -> Option<u64> {
+    match resource {
+        Resource::Mailboxes => Some(limits::MAILBOXES as u64),
+        Resource::Annotations => Some(limits::METADATA_BYTES as u64),
+        Resource::Storage | Resource::Messages => None,
+    }
+}
+
+/// What is limited, each with its usage; rounded up, so that there is never more than there may be.
+fn resources(quotas: &Quotas, usage: &Usage) -> Vec<QuotaResource> {
+    let limited = RESOURCES.iter().filter_map(|(resource, name)| {
+        let limit = quotas.of(*resource).into_iter().chain(inherent(*resource)).min()?;
+        let unit = unit(*resource);
+        let most = i64::MAX.unsigned_abs();
+        Some(QuotaResource {
+            name: Atom::new(name).ok()?,
+            usage: usage.of(*resource).div_ceil(unit).min(most),
+            limit: limit.div_ceil(unit).min(most),
+        })
+    });
+    limited.collect()
+}
+
+/// The limits that SETQUOTA asks for.
+fn parse(limits: &[QuotaLimit]) -> Result<Quotas, Reply> {
+    let mut quotas = Quotas::default();
+    for QuotaLimit { name, limit } in limits {
+        let known = RESOURCES.iter().find(|(_, known)| *name == **known);
+        let (resource, _) = known.ok_or_else(|| Reply::no(Code::Cannot, "no such resource"))?;
+        quotas.set(*resource, Some(limit.saturating_mul(unit(*resource))));
+    }
+    Ok(quotas)
+}

@@ -1,0 +1,66 @@
+//! REPLACE and UID REPLACE in IMAP's words (RFC 8508): a new message comes, an old one goes. How is for
+//! [`sealpost_mailbox::append::replace`] to say.
+
+use sealpost_account::rights::Rights;
+use sealpost_base::Uid;
+use sealpost_imap::types::{AppendHead, Code, Replaces, SeqRange, SequenceSet, Status};
+use sealpost_mailbox::Refusal;
+use sealpost_mailbox::append::{self, Replaced};
+
+use super::append::{append_uid, receive};
+use super::own_entries::OwnEntries;
+use super::reply::{Failure, Outcome, Reply};
+use super::responses::Responses;
+use super::targets;
+use super::user::User;
+use super::view::View;
+use sealpost_session::session_log::SessionLog;
+
+/// REPLACE. Only in the selected state, where the old message is (RFC 8508 §3.5).
+pub(super) async fn replace(
+    user: &User,
+    selected: &View,
+    responses: &mut Responses,
+    own: &mut OwnEntries,
+    log: &mut SessionLog,
+    head: &AppendHead,
+    replaces: Replaces,
+) -> Outcome {
+    let selected = selected.writable()?;
+    let (old, opened) = (target(selected, replaces)?, selected.opened());
+    // RFC 8508 §4.1: what STORE, EXPUNGE and APPEND need together.
+    opened.check_may_take_out()?;
+    let place = user.place_for_messages(&head.mailbox).await?.require(Rights::INSERT)?;
+    let size = append::size_of(&opened, old).ok_or_else(gone)?;
+    let freed = if user.user_quota().counts_together(&opened, &place) { size } else { 0 };
+    let (message, _memory) = receive(user, responses, &place, freed).await?;
+    let replacing = append::replace(user.user_quota(), (&opened, old), &place, message, freed);
+    let replaced = responses.await_with_progress(replacing).await?;
+    let Replaced { placed, expunged } = replaced.map_err(|refusal| match refusal {
+        Refusal::MessagesGone => gone().into(),
+        refusal => Failure::from(refusal),
+    })?;
+    own.note_at(place.account.id(), placed.alone);
+    if let Some((expunged_in, at)) = expunged {
+        own.note_at(expunged_in, Some(at));
+    }
+    log.count("appended", 1);
+    // RFC 8508 §4.3: before the EXPUNGE, so that the client knows what came for it.
+    let uids = placed.uids.get(..1).ok_or_else(gone)?;
+    if let Some(code) = append_uid(placed.uid_validity, uids) {
+        responses.out().status(None, Status::Ok, Some(&code), "replacement message ready");
+    }
+    Ok(Reply::ok("REPLACE completed"))
+}
+
+/// The one message that is to go.
+fn target(view: &View, replaces: Replaces) -> Result<Uid, Reply> {
+    let number = SequenceSet::new(vec![SeqRange { start: replaces.number, end: replaces.number }]);
+    let set = number.ok_or_else(|| Reply::bad("a message number is missing"))?;
+    targets::resolve(view, &set, replaces.uid)?.first().ok_or_else(gone)
+}
+
+/// RFC 8508 §3.2: NO if the old message cannot be removed.
+fn gone() -> Reply {
+    Reply::no(Code::ExpungeIssued, "the message to be replaced no longer exists")
+}

@@ -1,0 +1,48 @@
+//! The charset that a SEARCH command names for its strings (RFC 3501 §6.4.4).
+
+use sealpost_imap::types::AString;
+use sealpost_mime::decode::charset;
+
+/// How the strings of a search are to be read.
+pub(crate) struct Charset(Option<String>);
+
+impl Charset {
+    /// The charset of that name; `None` if it is not known.
+    pub(super) fn named(name: Option<&AString>) -> Option<Self> {
+        if Charset::is_utf8(name) {
+            return Some(Charset(None));
+        }
+        let name = name?.as_str()?;
+        charset::is_known(name).then(|| Charset(Some(name.to_owned())))
+    }
+
+    /// Whether what is written in it can be read as UTF-8: that itself, ASCII, which is a part of it, or none
+    /// at all.
+    pub(crate) fn is_utf8(name: Option<&AString>) -> bool {
+        let is = |name: &AString| {
+            let known = ["us-ascii", "utf-8"];
+            name.as_str().is_some_and(|name| known.iter().any(|known| name.eq_ignore_ascii_case(known)))
+        };
+        name.is_none_or(is)
+    }
+
+    /// Without a charset, bytes that are not ASCII are taken for what they most likely are instead of being
+    /// refused.
+    pub(super) fn decode(&self, string: &AString) -> String {
+        charset::decode(self.0.as_deref(), string.as_bytes())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn charsets_are_those_that_are_known() {
+        let named = |name: &str| Charset::named(Some(&AString::from(name)));
+        assert!(named("utf-8").is_some() && named("US-ASCII").is_some() && named("koi8-r").is_some());
+        assert!(named("klingon").is_none() && named("").is_none());
+        let koi8 = named("KOI8-R").unwrap();
+        assert_eq!(koi8.decode(&AString::new([0xd0, 0xd2]).unwrap()), "пр");
+    }
+}

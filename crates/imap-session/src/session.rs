@@ -1,0 +1,315 @@
+//! The session: one command after the other, in the states of RFC 3501 §3.
+
+use std::sync::Arc;
+
+use sealpost_base::limits;
+use sealpost_imap::server::Event;
+use sealpost_imap::types::{Command, CommandBody, Status, Store, Tag};
+
+use super::ImapShared;
+use super::capability;
+use super::connection::{Connection, End};
+use super::metadata;
+use super::notify;
+use super::own_entries::OwnEntries;
+use super::progress::Progress;
+use super::reply::{Failure, Outcome, Reply};
+use super::responses::Responses;
+use super::sleep::Asleep;
+use super::tell::{self, Telling};
+use super::uid_only;
+use super::user::User;
+use super::view::View;
+use sealpost_auth::fair_scheduler::QueueHandle;
+use sealpost_session::metrics::{Protocol, Verdict};
+use sealpost_session::net::Stream;
+use sealpost_session::session_log::SessionLog;
+use sealpost_session::sessions::State;
+
+/// One client's session: the parts that its commands are functions of.
+pub(super) struct Session {
+    pub(super) shared: Arc<ImapShared>,
+    pub(super) log: SessionLog,
+    /// Where it waits for its share of the processors.
+    pub(super) queue: QueueHandle,
+    /// How to speak.
+    pub(super) responses: Responses,
+    /// Not authenticated state while `None`.
+    pub(super) user: Option<User>,
+    /// Selected state while `Some`.
+    pub(super) selected: Option<View>,
+    /// What is kept of both while the session waits without them; `None` while it is awake.
+    pub(super) hibernated: Option<Box<Asleep>>,
+    /// What the client is to be told of beside its own commands.
+    pub(super) subscriptions: Subscriptions,
+    /// Log entries that the command at hand made, and nobody else had a part in: what of them need not be told.
+    pub(super) own: OwnEntries,
+    /// The mailbox that was selected is another one now, by this session's own doing: what is still to be said is BYE.
+    pub(super) moved: bool,
+    /// The login is over, but not the connection.
+    pub(super) over: bool,
+    errors: usize,
+}
+
+/// What a client asked to be told of beside its own commands.
+#[derive(Default)]
+pub(super) struct Subscriptions {
+    /// `Some` if the client is to be told of metadata that others change.
+    pub(super) metadata: Option<metadata::Watch>,
+    /// What NOTIFY asked for; `None` until it is used.
+    pub(super) notify: Option<Box<notify::Watch>>,
+}
+
+impl Session {
+    /// A session in the not authenticated state.
+    pub(super) fn new(mut stream: Stream, shared: Arc<ImapShared>, queue: QueueHandle) -> Self {
+        let log = SessionLog::begin(Protocol::Imap, &mut stream, &shared.ctx);
+        let connection = Connection::new(stream, &shared);
+        Session::over(shared, connection, log, queue)
+    }
+
+    /// The same for another user. Whatever else a session remembers is forgotten: it is in fields that are begun anew
+    /// (RFC 8437 §4.1), and only these five go on.
+    fn anew(self) -> Self {
+        let Session { shared, responses, log, queue, errors, .. } = self;
+        queue.leave();
+        Session { errors, ..Session::over(shared, responses.connection, log, queue) }
+    }
+
+    fn over(shared: Arc<ImapShared>, connection: Connection, log: SessionLog, queue: QueueHandle) -> Self {
+        Session {
+            shared,
+            log,
+            queue,
+            responses: Responses::new(connection),
+            user: None,
+            selected: None,
+            hibernated: None,
+            subscriptions: Subscriptions::default(),
+            own: OwnEntries::default(),
+            moved: false,
+            over: false,
+            errors: 0,
+        }
+    }
+
+    /// Greets, serves, says goodbye.
+    pub(super) async fn run(mut self: Box<Self>) {
+        self.greet();
+        let end = loop {
+            if let Err(end) = self.step().await {
+                break end;
+            }
+            if self.over {
+                self.note_usage();
+                *self = (*self).anew();
+            }
+        };
+        self.note_usage();
+        self.log.end(end.reason());
+        if let Some(stream) = self.responses.connection.stream() {
+            self.log.observe(stream);
+        }
+        let Session { responses, log, user, selected, hibernated, .. } = *self;
+        // Whoever waits for the client to hang up needs none of these.
+        drop((user, selected, hibernated));
+        Box::pin(responses.connection.close(&end)).await;
+        drop(log);
+    }
+
+    /// Before the session lets go of its account.
+    pub(super) fn note_usage(&mut self) {
+        if let Some(user) = &mut self.user {
+            user.note_usage();
+        }
+    }
+
+    fn greet(&mut self) {
+        let greeting = format!("{} IMAP server ready", self.shared.ctx.settings.hostname);
+        let code = capability::code(self.stage());
+        self.responses.connection.out().status(None, Status::Ok, Some(&code), &greeting);
+    }
+
+    /// Takes the next event and answers it.
+    async fn step(&mut self) -> Result<(), End> {
+        let mut event = self.next_input().await?;
+        self.give_way();
+        if self.hibernated.is_some()
+            && let Err(error) = Box::pin(self.wake()).await
+        {
+            event = match self.answer_asleep(event, error)? {
+                Some(event) => event,
+                None => return self.responses.connection.relieve().await,
+            };
+        }
+        match event {
+            Event::Command(command) => self.command(command).await?,
+            Event::NeedContinuation => {
+                self.responses.connection.out().continuation("go on");
+            }
+            Event::AppendBegin(head) => {
+                let tag = head.tag.clone();
+                let takes_out = head.replaces.is_some();
+                self.log.count("commands", 1);
+                self.log.begin_command(if takes_out { "REPLACE" } else { "APPEND" });
+                self.responses.progress = Progress::of(&tag);
+                Box::pin(self.report_others()).await?;
+                let outcome = Box::pin(self.append(head)).await;
+                self.responses.connection.set_bulk(false);
+                self.finish(&tag, outcome, Telling { takes_out, own: true, ..Telling::everything() }).await?;
+            }
+            Event::Bad { tag, code, reason } => {
+                self.responses.connection.out().status(tag.as_ref(), Status::Bad, code.as_ref(), &reason);
+                self.misbehaved()?;
+            }
+            Event::No { tag, code, reason } => {
+                self.complete(&tag, Reply { status: Status::No, code, text: reason })?;
+            }
+            Event::Http => {
+                self.log.spoke_http();
+                return Err(End::Http);
+            }
+            Event::Fatal { reason } => return Err(End::Fatal(reason)),
+            // These come only where they were asked for.
+            Event::AppendMessage(_)
+            | Event::AppendUrl(_)
+            | Event::AppendLiteral(_)
+            | Event::AppendData(_)
+            | Event::AppendEnd
+            | Event::Line(_) => {}
+        }
+        if self.responses.connection.has_input() {
+            // Others have their turn between the commands of a client that sends thousands at once.
+            tokio::task::yield_now().await;
+        }
+        self.responses.connection.relieve().await
+    }
+
+    async fn command(&mut self, Command { tag, body }: Command) -> Result<(), End> {
+        self.log.count("commands", 1);
+        self.log.begin_command(body.name());
+        // These answer before they act.
+        match body {
+            CommandBody::StartTls => return Box::pin(self.start_tls(&tag)).await,
+            CommandBody::Compress(algorithm) => return Box::pin(self.compress(&tag, &algorithm)).await,
+            CommandBody::Unauthenticate => return Box::pin(self.unauthenticate(&tag)).await,
+            _ => {}
+        }
+        self.responses.progress = Progress::of(&tag);
+        let mut telling = Telling::after(&body);
+        let outcome = self.execute(&tag, body, &mut telling).await;
+        self.finish(&tag, outcome, telling).await
+    }
+
+    /// Tells the client what else has changed, then how its command went.
+    async fn finish(&mut self, tag: &Tag, outcome: Outcome, telling: Telling) -> Result<(), End> {
+        let mut reply = match outcome {
+            Ok(reply) | Err(Failure::Reply(reply)) => reply,
+            Err(Failure::End(end)) => return Err(end),
+        };
+        self.tell(&telling).await?;
+        if let Some(selected) = &mut self.selected {
+            tell::report_modseq(selected, &mut self.responses, &mut reply);
+        }
+        self.own.clear();
+        // What is told from here on is told between commands.
+        self.responses.progress = Progress::none();
+        self.complete(tag, reply)?;
+        // The client would go on with UIDs that mean nothing any more.
+        if self.moved { Err(End::MailboxGone) } else { Ok(()) }
+    }
+
+    pub(super) fn complete(&mut self, tag: &Tag, reply: Reply) -> Result<(), End> {
+        self.responses.connection.out().status(Some(tag), reply.status, reply.code.as_ref(), &reply.text);
+        self.measure(reply.status);
+        match reply.status {
+            Status::Bad => return self.misbehaved(),
+            // Who does sensible things between is no nonsense.
+            Status::Ok if self.user.is_some() => self.errors = 0,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// The command at hand was answered.
+    fn measure(&mut self, status: Status) {
+        self.log.end_command(match status {
+            Status::No => Verdict::No,
+            Status::Bad => Verdict::Bad,
+            _ => Verdict::Ok,
+        });
+        self.log.state(match (&self.user, &self.selected) {
+            (None, _) => State::Anonymous,
+            (Some(_), None) => State::Authenticated,
+            (Some(_), Some(_)) => State::Selected,
+        });
+    }
+
+    fn misbehaved(&mut self) -> Result<(), End> {
+        self.log.count("errors", 1);
+        self.errors += 1;
+        if self.errors > limits::IMAP_ERRORS { Err(End::Errors) } else { Ok(()) }
+    }
+
+    /// The name of the user, awake or not; empty without one.
+    pub(super) fn user_name(&self) -> &str {
+        let hibernated = || self.hibernated.as_ref().map(|hibernated| hibernated.user.name());
+        self.user.as_ref().map(User::name).or_else(hibernated).unwrap_or_default()
+    }
+
+    /// Reads on in the account's log if this process knows of more there.
+    pub(super) async fn catch_up(&self) -> Result<(), Failure> {
+        match &self.user {
+            Some(user) => user.catch_up().await?,
+            None => return Ok(()),
+        }
+        // The selected mailbox may be in another log.
+        match &self.selected {
+            Some(view) => Ok(view.account().catch_up().await?),
+            None => Ok(()),
+        }
+    }
+
+    /// Reads on in the account's own log, whatever this process knows of, where asking costs next to nothing: the name of a mailbox that
+    /// another process has just made is in LIST.
+    pub(super) async fn catch_up_with_names(&self) -> Result<(), Failure> {
+        match &self.user {
+            Some(user) if self.shared.ctx.store.tells() => Ok(user.account().refresh().await?),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Telling {
+    /// What a client may be told at the end of that command: expunges not during FETCH, STORE and SEARCH, whose
+    /// sequence numbers they would upset; their UID forms are other commands (RFC 3501 §7.4.1).
+    fn after(body: &CommandBody) -> Self {
+        let numbered = match body {
+            CommandBody::Fetch { uid, .. } | CommandBody::Store(Store { uid, .. }) => !uid,
+            // RFC 7162 §3.2.10.2: nor during a UID SEARCH that has such numbers among its keys. SORT and THREAD are
+            // searches too (RFC 5256 §3).
+            _ => body.search().is_some_and(|search| !search.uid || uid_only::searches_numbers(&search.keys)),
+        };
+        let uid = match body {
+            CommandBody::Fetch { uid, .. } | CommandBody::Store(Store { uid, .. }) => *uid,
+            _ => false,
+        };
+        let own = matches!(
+            body,
+            CommandBody::Create { .. }
+                | CommandBody::Delete(_)
+                | CommandBody::Rename { .. }
+                | CommandBody::Subscribe(_)
+                | CommandBody::Unsubscribe(_)
+                | CommandBody::Store(_)
+                | CommandBody::Copy { .. }
+                | CommandBody::Move { .. }
+                | CommandBody::Expunge { .. }
+                | CommandBody::SetMetadata(_)
+                | CommandBody::Close
+        );
+        let takes_out = matches!(body, CommandBody::Expunge { .. } | CommandBody::Move { .. });
+        let nothing = matches!(body, CommandBody::Select { .. });
+        Telling { nothing, takes_out, expunges: !numbered, uid, own, ..Telling::default() }
+    }
+}

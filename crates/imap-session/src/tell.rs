@@ -1,0 +1,436 @@
+//! Telling the client what changed in the selected mailbox: EXPUNGE or VANISHED, EXISTS, RECENT, FLAGS, FETCH
+//! (RFC 3501 §7.2.6, §7.3, §7.4; RFC 7162 §3.2.10; RFC 9586 §3.6), at the end of commands and in IDLE.
+
+use sealpost_account::account::Committed;
+use sealpost_account::event::Event;
+use sealpost_account::{AccountState, Reservation};
+use sealpost_base::{ModSeq, Uid, UidSet, limits};
+use sealpost_imap::types::{Code, Response, Status};
+use sealpost_mailbox::changes;
+use sealpost_mailbox::memory::reserve;
+use tokio::task::yield_now;
+
+use super::connection::End;
+use super::contexts;
+use super::fetch;
+use super::flags;
+use super::metadata;
+use super::notify::{self, Selected};
+use super::own_entries::OwnEntries;
+use super::reply::{Failure, Reply};
+use super::responses::Responses;
+use super::session::Session;
+use super::urlauth;
+use super::view::{Changes, Told, View};
+use sealpost_session::Context;
+
+/// Rows looked at while the account's state is held.
+const BATCH_ROWS: usize = 256;
+
+/// Bytes of responses after which a batch ends.
+const BATCH_BYTES: usize = limits::IMAP_OUTPUT_FREE_BYTES;
+
+/// Ranges in one VANISHED response: lines that clients can take (RFC 7162 §4).
+const VANISHED_RANGES: usize = 400;
+
+/// What the client may be told at the end of a command.
+#[derive(Default)]
+pub(super) struct Telling {
+    /// Nothing: SELECT says how the mailbox was when it was opened, and the next command what changed since.
+    pub(super) nothing: bool,
+    /// Expunges too (RFC 3501 §7.4.1).
+    pub(super) expunges: bool,
+    /// FETCH responses carry the UID: those caused by a UID command must (RFC 3501 §6.4.8).
+    pub(super) uid: bool,
+    /// Flags that it knows already.
+    pub(super) known: Told,
+    /// Messages whose flags it is told whether or not they changed.
+    pub(super) flags: UidSet,
+    /// Messages of which it is told the mod-sequence at least.
+    pub(super) modseqs: UidSet,
+    /// The command takes messages out: that is told whatever else the client wants to know.
+    pub(super) takes_out: bool,
+    /// The command is one that changes something: what is new by one log entry is the client's own doing.
+    pub(super) own: bool,
+    /// Room for the sets, if they are much.
+    pub(super) room: Option<Reservation>,
+}
+
+/// What of a message is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Items {
+    /// FLAGS, and MODSEQ if the client wants it.
+    Flags,
+    /// MODSEQ alone.
+    ModSeq,
+}
+
+impl Telling {
+    /// Everything that changed.
+    pub(super) fn everything() -> Self {
+        Telling { expunges: true, ..Telling::default() }
+    }
+}
+
+impl Session {
+    /// Brings client and view up to date, as far as `telling` and NOTIFY allow.
+    pub(super) async fn tell(&mut self, telling: &Telling) -> Result<(), End> {
+        let Session { shared, user, selected, subscriptions, responses, own, .. } = self;
+        let Some(user) = user else { return Ok(()) };
+        if let Some(selected) = selected {
+            urlauth::tell_mechanisms(user, selected, responses);
+            user.warn_of_quota(responses);
+        }
+        // NOTIFY says for itself whether metadata is among what is told (RFC 5465 §5.6).
+        if subscriptions.notify.is_none() && subscriptions.metadata.is_some() {
+            let telling = metadata::tell_metadata(user, selected.as_ref(), subscriptions, responses, own);
+            Box::pin(telling).await?;
+        }
+        let wanted = subscriptions.notify.as_ref().map(|watch| watch.selected());
+        if let Some(selected) = selected {
+            // Waiting sessions come by here: they are not to be as large as this is.
+            Box::pin(report(&shared.ctx, selected, responses, own, telling, wanted)).await?;
+        }
+        if subscriptions.notify.is_none() {
+            return Ok(());
+        }
+        Box::pin(notify::report_others(user, selected.as_ref(), subscriptions, responses, own)).await
+    }
+}
+
+/// Brings client and view up to date, as far as `telling` and NOTIFY allow, if that was used: `wanted` is what it says of the
+/// selected mailbox.
+async fn report(
+    ctx: &Context,
+    selected: &mut View,
+    responses: &mut Responses,
+    own: &OwnEntries,
+    telling: &Telling,
+    wanted: Option<&Selected>,
+) -> Result<(), End> {
+    if wanted.is_none_or(|wanted| wanted.messages) {
+        report_changes(ctx, selected, responses, own, telling, wanted).await?;
+    } else {
+        // RFC 5465 §3.1: of the selected mailbox the client wants to know nothing but what it does itself.
+        if telling.takes_out {
+            report_own_expunges(selected, responses).await?;
+        }
+        report_rows(selected, responses, &telling.flags, Items::Flags, true).await?;
+        if responses.dialect.modseq() {
+            let modseqs = telling.modseqs.difference(&telling.flags);
+            report_rows(selected, responses, &modseqs, Items::ModSeq, true).await?;
+        }
+    }
+    weigh(ctx, selected)
+}
+
+/// Counts what is kept of the selected mailbox, if that is much.
+fn weigh(ctx: &Context, selected: &mut View) -> Result<(), End> {
+    if selected.weigh(&ctx.accounts) { Ok(()) } else { Err(End::Crowded) }
+}
+
+/// EXPUNGE and MOVE are answered (RFC 3501 §6.4.3, RFC 6851 §3.3) also by who does not hear of events.
+async fn report_own_expunges(selected: &mut View, responses: &mut Responses) -> Result<(), End> {
+    let account = selected.account().clone();
+    let (gone, changes) = {
+        let state = account.state();
+        (selected.gone_from_contexts(&state), selected.expunges(&state).map_err(|_| End::MailboxGone)?)
+    };
+    contexts::report_gone(responses, gone).await?;
+    report_expunges(selected, responses, &changes).await
+}
+
+async fn report_changes(
+    ctx: &Context,
+    selected: &mut View,
+    responses: &mut Responses,
+    own: &OwnEntries,
+    telling: &Telling,
+    wanted: Option<&Selected>,
+) -> Result<(), End> {
+    if telling.nothing {
+        return Ok(());
+    }
+    let account = selected.account().clone();
+    let (changes, own, gone, position) = {
+        let state = account.state();
+        let own = own.is_all_since(account.id(), selected.told(), state.position());
+        let flags = wanted.is_none_or(|wanted| wanted.flags);
+        let gone = selected.gone_from_contexts(&state);
+        let changes = selected.changes(&state, telling.expunges, flags, &telling.known);
+        (changes, own, gone, state.position())
+    };
+    let changes = changes.map_err(|_| End::MailboxGone)?;
+    // The numbers of those that are gone are a set too.
+    weigh(ctx, selected)?;
+    let sets = [&changes.expunged, &changes.expunged, &changes.arrived];
+    let _room = reserve(&ctx.accounts, &sets).await.map_err(|_| End::Crowded)?;
+    // RFC 5267 §4.3.4: before the expunges, while the numbers mean what they did.
+    contexts::report_gone(responses, gone).await?;
+    if changes.is_empty() && telling.flags.is_empty() && telling.modseqs.is_empty() {
+        // What the client itself changed, and silently, changes results too.
+        return contexts::update(ctx, selected, responses, &changes.arrived, position).await;
+    }
+    report_expunges(selected, responses, &changes).await?;
+    report_arrivals(selected, responses, &changes.arrived);
+    if changes.keywords {
+        report_keywords(selected, responses).await?;
+    }
+    // RFC 5465 §5.1: what NOTIFY asked for has the UID.
+    let with_uid = telling.uid || wanted.is_some();
+    let flags = changes.flags.uids.union(&telling.flags);
+    report_rows(selected, responses, &flags, Items::Flags, with_uid).await?;
+    let mut next = changes.flags.next;
+    while let Some(from) = next {
+        let part = {
+            let state = account.state();
+            let mailbox = selected.mailbox_in(&state).map_err(|_| End::MailboxGone)?;
+            selected.flags_changed(mailbox, changes.since, from, changes.below, &telling.known)
+        };
+        next = part.next;
+        let flags = part.uids.difference(&telling.flags);
+        report_rows(selected, responses, &flags, Items::Flags, with_uid).await?;
+        yield_now().await;
+    }
+    if responses.dialect.modseq() {
+        let modseqs = telling.modseqs.difference(&flags);
+        report_rows(selected, responses, &modseqs, Items::ModSeq, with_uid).await?;
+    }
+    // RFC 5465 §5.2: of what the client put there itself it need not be told.
+    if let Some(wanted) = wanted.filter(|wanted| !own && !wanted.items.is_empty())
+        && !changes.arrived.is_empty()
+    {
+        fetch::fetch_unasked(selected, responses, &changes.arrived, &wanted.items).await?;
+    }
+    // RFC 5267 §4.3.3: after EXISTS.
+    contexts::update(ctx, selected, responses, &changes.arrived, position).await
+}
+
+/// Makes a change of the selected mailbox, decided on the state of its log by going through about so many rows, and tells
+/// the client meanwhile that it is being worked on.
+pub(super) async fn change_selected<T>(
+    selected: &View,
+    responses: &mut Responses,
+    own: &mut OwnEntries,
+    rows: usize,
+    mut decide: impl FnMut(&View, &AccountState) -> sealpost_base::Result<(Vec<Event>, T)> + Send,
+) -> Result<Committed<T>, Failure> {
+    let log = selected.account();
+    let committing = log.commit_many(rows, |state| decide(selected, state));
+    let committed = responses.await_with_progress(committing).await??;
+    own.note(log.id(), &committed);
+    Ok(committed)
+}
+
+/// Says how far a client that remembers mod-sequences may believe what it was told, in the completion if there is
+/// room in it (RFC 7162 §3.2.7, §3.2.9, §6).
+pub(super) fn report_modseq(selected: &mut View, responses: &mut Responses, reply: &mut Reply) {
+    if reply.status == Status::Ok && reply.code.is_none() {
+        reply.code = due_modseq(selected, responses);
+    } else {
+        report_modseq_alone(selected, responses);
+    }
+}
+
+/// The same where there is no completion that could say it: no command is in progress (RFC 5465 §5).
+pub(super) fn report_modseq_alone(selected: &mut View, responses: &mut Responses) {
+    if let Some(code) = due_modseq(selected, responses) {
+        responses.out().status(None, Status::Ok, Some(&code), "all changes up to here were reported");
+    }
+}
+
+fn due_modseq(selected: &mut View, responses: &Responses) -> Option<Code> {
+    let due = selected.due_modseq()?;
+    responses.dialect.modseq().then_some(Code::HighestModSeq(due))
+}
+
+async fn report_expunges(
+    selected: &mut View,
+    responses: &mut Responses,
+    changes: &Changes,
+) -> Result<(), End> {
+    if responses.dialect.vanished() {
+        if responses.dialect.qresync() && !changes.expunged.is_empty() {
+            selected.owe_modseq();
+        }
+        return report_vanished(responses, &changes.expunged, false).await;
+    }
+    for range in &changes.numbers {
+        for sequence in range.clone().rev() {
+            responses.out().response(&Response::Expunge(sequence));
+            responses.relieve().await?;
+        }
+    }
+    Ok(())
+}
+
+/// VANISHED, as many as are needed; none for no messages.
+pub(super) async fn report_vanished(
+    responses: &mut Responses,
+    uids: &UidSet,
+    earlier: bool,
+) -> Result<(), End> {
+    let mut ranges = uids.ranges().peekable();
+    while ranges.peek().is_some() {
+        let out = responses.out().vanished(earlier);
+        for (i, (first, last)) in ranges.by_ref().take(VANISHED_RANGES).enumerate() {
+            if i > 0 {
+                out.raw(b",");
+            }
+            out.number(u64::from(first.get()));
+            if last > first {
+                out.raw(b":").number(u64::from(last.get()));
+            }
+        }
+        out.crlf();
+        responses.relieve().await?;
+    }
+    Ok(())
+}
+
+fn report_arrivals(selected: &mut View, responses: &mut Responses, arrived: &UidSet) {
+    if arrived.is_empty() {
+        return;
+    }
+    let rev2 = responses.dialect.rev2();
+    let out = responses.out();
+    out.response(&Response::Exists(selected.len()));
+    // RFC 9051 has no \Recent: it is left to sessions that have it.
+    if !rev2 {
+        let first = first_recent(selected);
+        selected.mark_recent(arrived, first);
+        let recent = u32::try_from(selected.recent().len()).unwrap_or(u32::MAX);
+        out.response(&Response::Recent(recent));
+    }
+}
+
+/// FLAGS and PERMANENTFLAGS anew.
+async fn report_keywords(selected: &mut View, responses: &mut Responses) -> Result<(), End> {
+    let listed = {
+        let account = selected.account().clone();
+        let state = account.state();
+        let mailbox = selected.mailbox_in(&state).map_err(|_| End::MailboxGone)?;
+        selected.listed(&state, mailbox)
+    };
+    listed.tell(&mut responses.connection).await?;
+    listed.tell_permanent(&mut responses.connection, "new keywords").await
+}
+
+/// New keywords are announced before a message is shown to have them (RFC 3501 §7.2.6).
+pub(super) async fn report_new_keywords(selected: &mut View, responses: &mut Responses) -> Result<(), End> {
+    let misses = {
+        let state = selected.account().state();
+        selected.misses_keywords(selected.mailbox_in(&state).map_err(|_| End::MailboxGone)?)
+    };
+    // Those who wait are not to be as large as this is.
+    if misses { Box::pin(report_keywords(selected, responses)).await } else { Ok(()) }
+}
+
+/// `* n FETCH (FLAGS (…))` for each of these messages that changed after `since`, as the dialect has it.
+pub(super) async fn report_changed_since(
+    selected: &mut View,
+    responses: &mut Responses,
+    since: ModSeq,
+    among: &UidSet,
+) -> Result<(), End> {
+    let mut next = among.first();
+    while let Some(from) = next {
+        let part = {
+            let state = selected.account().state();
+            let mailbox = selected.mailbox_in(&state).map_err(|_| End::MailboxGone)?;
+            changes::updated(mailbox, since, from, None, |row| among.contains(row.uid))
+        };
+        next = part.next;
+        report_rows(selected, responses, &part.uids, Items::Flags, true).await?;
+        yield_now().await;
+    }
+    Ok(())
+}
+
+async fn report_rows(
+    selected: &mut View,
+    responses: &mut Responses,
+    uids: &UidSet,
+    items: Items,
+    with_uid: bool,
+) -> Result<(), End> {
+    // RFC 7162 §3.2.4, RFC 9051 §7.5.2: what nobody asked for has the UID.
+    let with_uid = with_uid || responses.dialect.modseq() || responses.dialect.rev2();
+    let mut next = uids.first();
+    while let Some(from) = next {
+        selected.account().wait_for_bulk_update().await;
+        if items == Items::Flags {
+            report_new_keywords(selected, responses).await?;
+        }
+        next = report_batch(selected, responses, uids, from, items, with_uid);
+        responses.relieve().await?;
+    }
+    Ok(())
+}
+
+/// The same for a batch; where the next one begins. That is where this one does if there are keywords to be told first.
+fn report_batch(
+    selected: &mut View,
+    responses: &mut Responses,
+    uids: &UidSet,
+    from: Uid,
+    items: Items,
+    with_uid: bool,
+) -> Option<Uid> {
+    let dialect = responses.dialect;
+    let account = selected.account().clone();
+    let state = account.state();
+    let mailbox = selected.mailbox_in(&state).ok()?;
+    let out = responses.out();
+    if items == Items::Flags && selected.misses_keywords(mailbox) {
+        return Some(from);
+    }
+    let begun = out.len();
+    let (mut told, mut highest, mut next) = (0, ModSeq::ZERO, None);
+    'ranges: for (first, last) in uids.ranges_from(from) {
+        for row in mailbox.rows(first.max(from)..=last) {
+            // A row may have hundreds of long keywords: what is not sent yet is bounded in bytes too.
+            if told == BATCH_ROWS || out.len() - begun > BATCH_BYTES {
+                next = Some(row.uid);
+                break 'ranges;
+            }
+            told += 1;
+            let Some(sequence) = selected.sequence(row.uid) else { continue };
+            // RFC 9586 §3.3: the UID is at the beginning.
+            if dialect.uid_only() {
+                out.uid_fetch_begin(row.uid.get());
+            } else {
+                out.fetch_begin(sequence);
+                if with_uid {
+                    out.raw(b"UID ").number(u64::from(row.uid.get())).space();
+                }
+            }
+            if items == Items::Flags {
+                flags::write(out, &state, row.flags, selected.recent().contains(row.uid));
+            }
+            if dialect.modseq() {
+                if items == Items::Flags {
+                    out.space();
+                }
+                out.raw(b"MODSEQ (").number(row.modseq.0).close();
+                highest = highest.max(row.modseq);
+            }
+            out.fetch_end();
+        }
+    }
+    selected.wrote_modseq(highest);
+    next
+}
+
+/// The first UID that is recent in a session with that view: one that only looks does not take it from others
+/// (RFC 3501 §2.3.2, §6.3.2). Messages that the view does not have yet are left to whoever tells of them first.
+pub(super) fn first_recent(view: &View) -> Uid {
+    let account = view.account();
+    if !view.read_only() {
+        return account.claim_recent(view.mailbox(), view.uid_next());
+    }
+    match account.state().mailbox(view.mailbox()) {
+        Some(mailbox) => account.recent_from(mailbox),
+        None => view.uid_next(),
+    }
+}

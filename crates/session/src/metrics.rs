@@ -1,0 +1,320 @@
+//! What the server measures of itself: counted by whoever does the work, read by whoever scrapes `/metrics` or asks on the
+//! admin socket.
+//!
+//! Nothing here takes a lock while it counts, and no label comes from outside: protocols, commands and results are fixed
+//! tables, so there are never more series than the tables have places. Names of users and addresses are in no metric;
+//! [`crate::sessions`] has them, for the operator's own eyes. What each metric means is said once, where
+//! the server shows them.
+
+use std::sync::{Arc, OnceLock};
+
+use sealpost_base::metrics::{Counter, Histogram};
+
+/// A protocol that is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Protocol {
+    /// IMAP.
+    Imap,
+    /// SMTP.
+    Smtp,
+    /// LMTP.
+    Lmtp,
+}
+
+/// How a command ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// IMAP's OK; a reply 2xx.
+    Ok,
+    /// IMAP's NO; a reply 4xx.
+    No,
+    /// IMAP's BAD; a reply 5xx.
+    Bad,
+}
+
+/// One of a protocol's commands: its place in [`Protocol::commands`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Command(u8);
+
+/// Everything that sessions count.
+#[derive(Debug)]
+pub struct Metrics {
+    protocols: [ProtocolMetrics; 3],
+    /// Sessions and background tasks that ended by a panic.
+    pub panics: Counter,
+    log: OnceLock<Arc<LogMetrics>>,
+}
+
+/// What the log of the process counts.
+#[derive(Debug, Default)]
+pub struct LogMetrics {
+    /// Lines that were not written: standard error could not be written, or not quickly enough.
+    pub lost: Counter,
+    /// Errors: damage, or mistakes in this program. Those whose line was not written again are among them.
+    pub errors: Counter,
+    /// Errors and warnings that were not written: the same one was within the hour, or too many of their kind were.
+    pub repeated: Counter,
+}
+
+/// What the sessions of one protocol count.
+#[derive(Debug)]
+pub struct ProtocolMetrics {
+    /// Connections that became sessions.
+    pub accepted: Counter,
+    /// Connections that were told to come back later.
+    pub refused: Counter,
+    /// Sessions that ended because the client sent a line of HTTP.
+    pub http: Counter,
+    /// Octets received, without TLS.
+    pub bytes_in: Counter,
+    /// Octets sent, without TLS.
+    pub bytes_out: Counter,
+    /// Messages that were taken.
+    pub messages: Counter,
+    /// Their octets.
+    pub message_bytes: Counter,
+    /// Recipients that they were delivered to.
+    pub deliveries: Counter,
+    /// Messages that were refused after they had come.
+    pub messages_refused: Counter,
+    commands: Box<[CommandMetrics]>,
+}
+
+/// What is counted of one command.
+#[derive(Debug)]
+pub struct CommandMetrics {
+    /// How long it took.
+    pub time: Histogram,
+    /// How often it ended how, in the order of [`Verdict::ALL`].
+    pub verdicts: [Counter; 3],
+}
+
+/// Ascending, for looking them up. What is not here would be counted as `OTHER`.
+const IMAP: &[&str] = &[
+    "APPEND",
+    "AUTHENTICATE",
+    "CANCELUPDATE",
+    "CAPABILITY",
+    "CHECK",
+    "CLOSE",
+    "COMPRESS",
+    "COPY",
+    "CREATE",
+    "DELETE",
+    "DELETEACL",
+    "ENABLE",
+    "ESEARCH",
+    "EXAMINE",
+    "EXPUNGE",
+    "FETCH",
+    "GENURLAUTH",
+    "GETACL",
+    "GETMETADATA",
+    "GETQUOTA",
+    "GETQUOTAROOT",
+    "ID",
+    "IDLE",
+    "LIST",
+    "LISTRIGHTS",
+    "LOGIN",
+    "LOGOUT",
+    "LSUB",
+    "MOVE",
+    "MYRIGHTS",
+    "NAMESPACE",
+    "NOOP",
+    "NOTIFY",
+    "OTHER",
+    "RENAME",
+    "REPLACE",
+    "RESETKEY",
+    "SEARCH",
+    "SELECT",
+    "SETACL",
+    "SETMETADATA",
+    "SETQUOTA",
+    "SORT",
+    "STARTTLS",
+    "STATUS",
+    "STORE",
+    "SUBSCRIBE",
+    "THREAD",
+    "UID COPY",
+    "UID EXPUNGE",
+    "UID FETCH",
+    "UID MOVE",
+    "UID SEARCH",
+    "UID SORT",
+    "UID STORE",
+    "UID THREAD",
+    "UNAUTHENTICATE",
+    "UNSELECT",
+    "UNSUBSCRIBE",
+    "URLFETCH",
+];
+
+/// The same of SMTP and LMTP.
+const SMTP: &[&str] = &[
+    "AUTH", "BDAT", "DATA", "EHLO", "EXPN", "HELO", "HELP", "LHLO", "MAIL", "NOOP", "OTHER", "QUIT", "RCPT",
+    "RSET", "STARTTLS", "VRFY",
+];
+
+impl Protocol {
+    /// All of them.
+    pub const ALL: [Protocol; 3] = [Protocol::Imap, Protocol::Smtp, Protocol::Lmtp];
+
+    /// `imap`, `smtp`, `lmtp`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Protocol::Imap => "imap",
+            Protocol::Smtp => "smtp",
+            Protocol::Lmtp => "lmtp",
+        }
+    }
+
+    /// The one of that name.
+    pub fn named(name: &str) -> Option<Self> {
+        Protocol::ALL.into_iter().find(|protocol| protocol.name() == name)
+    }
+
+    /// The names of its commands.
+    pub fn commands(self) -> &'static [&'static str] {
+        match self {
+            Protocol::Imap => IMAP,
+            Protocol::Smtp | Protocol::Lmtp => SMTP,
+        }
+    }
+
+    /// The command of that name.
+    pub fn command(self, name: &str) -> Command {
+        let names = self.commands();
+        let found = names.binary_search(&name);
+        debug_assert!(found.is_ok(), "{name} is not among the commands of {}", self.name());
+        let at = found.or_else(|_| names.binary_search(&"OTHER")).unwrap_or_default();
+        Command(u8::try_from(at).unwrap_or_default())
+    }
+
+    /// A command's name.
+    pub fn name_of(self, command: Command) -> &'static str {
+        self.commands().get(usize::from(command.0)).copied().unwrap_or("OTHER")
+    }
+}
+
+impl Command {
+    /// As a number, for an atomic.
+    pub fn to_u8(self) -> u8 {
+        self.0
+    }
+
+    /// The one with that number.
+    pub fn from_u8(n: u8) -> Self {
+        Command(n)
+    }
+}
+
+impl Verdict {
+    /// All of them.
+    pub const ALL: [Verdict; 3] = [Verdict::Ok, Verdict::No, Verdict::Bad];
+
+    /// `ok`, `no`, `bad`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Verdict::Ok => "ok",
+            Verdict::No => "no",
+            Verdict::Bad => "bad",
+        }
+    }
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Metrics {
+            protocols: Protocol::ALL.map(ProtocolMetrics::new),
+            panics: Counter::default(),
+            log: OnceLock::new(),
+        }
+    }
+}
+
+impl Metrics {
+    /// What the sessions of a protocol count.
+    pub fn of(&self, protocol: Protocol) -> &ProtocolMetrics {
+        &self.protocols[protocol as usize]
+    }
+
+    /// What the log of this process counts is among the metrics from now on.
+    pub fn observe_log(&self, log: Arc<LogMetrics>) {
+        // There is one log.
+        let _ = self.log.set(log);
+    }
+
+    /// What the log of this process counts, if it is observed.
+    pub fn log(&self) -> Option<&LogMetrics> {
+        self.log.get().map(Arc::as_ref)
+    }
+
+    /// A connection became a session of the service of that name.
+    pub fn accepted(&self, service: &str) {
+        if let Some(protocol) = Protocol::named(service) {
+            self.of(protocol).accepted.increment();
+        }
+    }
+
+    /// A connection to it was one too many.
+    pub fn refused(&self, service: &str) {
+        if let Some(protocol) = Protocol::named(service) {
+            self.of(protocol).refused.increment();
+        }
+    }
+}
+
+impl ProtocolMetrics {
+    fn new(protocol: Protocol) -> Self {
+        let none = Counter::default;
+        let command = |_: &&str| CommandMetrics { time: Histogram::times(), verdicts: Default::default() };
+        ProtocolMetrics {
+            accepted: none(),
+            refused: none(),
+            http: none(),
+            bytes_in: none(),
+            bytes_out: none(),
+            messages: none(),
+            message_bytes: none(),
+            deliveries: none(),
+            messages_refused: none(),
+            commands: protocol.commands().iter().map(command).collect(),
+        }
+    }
+
+    /// What is counted of that command.
+    pub fn command(&self, command: Command) -> Option<&CommandMetrics> {
+        self.commands.get(usize::from(command.0))
+    }
+
+    /// Commands that were answered.
+    pub fn commands(&self) -> u64 {
+        self.commands.iter().flat_map(|command| &command.verdicts).map(Counter::read).sum()
+    }
+}
+
+impl CommandMetrics {
+    /// How often it ended like that.
+    pub fn verdict(&self, verdict: Verdict) -> &Counter {
+        &self.verdicts[verdict as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_command_is_found_by_its_name() {
+        for protocol in Protocol::ALL {
+            assert!(protocol.commands().is_sorted());
+            for name in protocol.commands() {
+                assert_eq!(protocol.name_of(protocol.command(name)), *name);
+            }
+        }
+    }
+}

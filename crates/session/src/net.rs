@@ -1,0 +1,480 @@
+//! One connection, whatever carries it: TCP, a Unix socket, or TLS over either.
+//!
+//! Sessions read and write plain bytes and never learn the difference, except where a protocol asks (is a
+//! password safe here?). The stream buffers nothing itself; bytes that a session read ahead before STARTTLS are
+//! the session's to throw away (RFC 3207 §4.2, RFC 3501 §6.2.1: anything sent in clear before the handshake is
+//! not to be believed afterwards).
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use rustls::ServerConfig;
+use sealpost_base::{AccountId, limits};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
+use tokio::net::{TcpStream, UnixStream};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+
+use crate::admission::Admitted;
+use crate::sessions::Live;
+
+/// Plaintext bytes that TLS may hold for a client that does not read; writes wait beyond it.
+const TLS_WRITE_BUFFER_BYTES: usize = 16 * 1024;
+
+/// How long a graceful close may take before the connection is simply dropped.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Reads of up to 1 KiB that are thrown away while waiting for a client to hang up.
+const CLOSE_DISCARD_READS: usize = 256;
+
+/// A client's connection. Counts the (plaintext) bytes that pass.
+pub struct Stream {
+    transport: Transport,
+    peer: Option<SocketAddr>,
+    local: Option<SocketAddr>,
+    bytes_in: u64,
+    bytes_out: u64,
+    /// Whether something came since the last thing was sent.
+    unanswered: bool,
+    /// Its place among all connections; `None` if it did not come from a listener.
+    admitted: Option<Admitted>,
+    /// The session that its octets are counted for.
+    live: Option<Arc<Live>>,
+}
+
+enum Transport {
+    Plain(Socket),
+    Tls(Box<TlsStream<Socket>>),
+}
+
+struct Socket {
+    kind: Kind,
+    /// What may still be read in a TLS handshake.
+    allowance: Option<usize>,
+}
+
+enum Kind {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+/// What was negotiated, for `Received` fields and the session's log line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TlsInfo {
+    /// Such as `TLSv1.3`.
+    pub version: &'static str,
+    /// Such as `TLS13_AES_256_GCM_SHA384`.
+    pub cipher: String,
+}
+
+impl Stream {
+    /// A connection that was accepted on a TCP listener. Small replies leave at once (`TCP_NODELAY`).
+    pub fn from_tcp(socket: TcpStream) -> io::Result<Self> {
+        socket.set_nodelay(true)?;
+        let (peer, local) = (socket.peer_addr()?, socket.local_addr()?);
+        Ok(Stream::new(Kind::Tcp(socket), Some(canonical(peer)), Some(canonical(local))))
+    }
+
+    /// The same connection, which a balancer makes for a client at `peer` that reached it at `local`.
+    pub fn made_for(self, peer: SocketAddr, local: SocketAddr) -> Self {
+        Stream { peer: Some(peer), local: Some(local), ..self }
+    }
+
+    /// A connection that was accepted on a Unix socket.
+    pub fn from_unix(socket: UnixStream) -> Self {
+        Stream::new(Kind::Unix(socket), None, None)
+    }
+
+    /// Two ends of a connection inside this process, for tests and for serving without a listener.
+    pub fn pair() -> io::Result<(Self, Self)> {
+        let (a, b) = UnixStream::pair()?;
+        Ok((Stream::from_unix(a), Stream::from_unix(b)))
+    }
+
+    fn new(kind: Kind, peer: Option<SocketAddr>, local: Option<SocketAddr>) -> Self {
+        Stream {
+            transport: Transport::Plain(Socket { kind, allowance: None }),
+            peer,
+            local,
+            bytes_in: 0,
+            bytes_out: 0,
+            unanswered: false,
+            admitted: None,
+            live: None,
+        }
+    }
+
+    /// The same with its place among all connections, which it holds for as long as it is there.
+    pub fn admitted(self, admitted: Admitted) -> Self {
+        Stream { admitted: Some(admitted), ..self }
+    }
+
+    /// Somebody has logged in to that account: the client need not make room for others any more. False if the account has
+    /// too many connections already.
+    pub fn logged_in(&self, account: AccountId) -> bool {
+        self.admitted.as_ref().is_none_or(|admitted| admitted.logged_in(account))
+    }
+
+    /// The client brings mail for somebody: it need not make room for others any more, unless too many bring some.
+    pub fn sends(&self) {
+        if let Some(admitted) = &self.admitted {
+            admitted.sends();
+        }
+    }
+
+    /// From here on, octets are counted for that session.
+    pub fn count_for(&mut self, live: Arc<Live>) {
+        self.live = Some(live);
+    }
+
+    /// Tells the client's kernel that its bytes have come, when we wait for more of them before we answer.
+    ///
+    /// A client that sends a literal and the line end after it in two writes has Nagle's algorithm hold back the
+    /// second until the first is acknowledged, and delayed acknowledgements (RFC 1122 §4.2.3.2) would let it wait for
+    /// 40 ms. An answer acknowledges by itself.
+    fn acknowledge(&mut self) {
+        if !std::mem::take(&mut self.unanswered) {
+            return;
+        }
+        let socket = match &self.transport {
+            Transport::Plain(socket) => socket,
+            Transport::Tls(tls) => tls.get_ref().0,
+        };
+        #[cfg(target_os = "linux")]
+        if let Kind::Tcp(socket) = &socket.kind {
+            // Only time is lost if it fails.
+            let _ = socket.set_quickack(true);
+        }
+        #[cfg(not(target_os = "linux"))]
+        let _ = socket;
+    }
+
+    fn wrote(&mut self, octets: usize) {
+        self.unanswered = false;
+        self.bytes_out += octets as u64;
+        if let Some(live) = &self.live {
+            live.sent(octets);
+        }
+    }
+
+    /// The client's address; `None` on a Unix socket. IPv4-mapped IPv6 addresses appear as IPv4.
+    pub fn peer(&self) -> Option<IpAddr> {
+        self.peer.map(|peer| peer.ip())
+    }
+
+    /// The client's address with its port; `None` on a Unix socket.
+    pub fn peer_addr(&self) -> Option<SocketAddr> {
+        self.peer
+    }
+
+    /// The address that the client reached us at; `None` on a Unix socket.
+    pub fn local_addr(&self) -> Option<SocketAddr> {
+        self.local
+    }
+
+    /// Whether the bytes are encrypted on their way.
+    pub fn is_tls(&self) -> bool {
+        matches!(self.transport, Transport::Tls(_))
+    }
+
+    /// Whether the bytes never leave this machine.
+    pub fn is_loopback(&self) -> bool {
+        self.peer.is_none_or(|peer| peer.ip().is_loopback())
+    }
+
+    /// What TLS negotiated; `None` without TLS.
+    pub fn tls_info(&self) -> Option<TlsInfo> {
+        let Transport::Tls(tls) = &self.transport else { return None };
+        let (_, connection) = tls.get_ref();
+        let version = match connection.protocol_version() {
+            Some(rustls::ProtocolVersion::TLSv1_3) => "TLSv1.3",
+            Some(rustls::ProtocolVersion::TLSv1_2) => "TLSv1.2",
+            _ => "TLS",
+        };
+        let cipher = connection.negotiated_cipher_suite();
+        let cipher = cipher.and_then(|suite| suite.suite().as_str()).unwrap_or("unknown").to_owned();
+        Some(TlsInfo { version, cipher })
+    }
+
+    /// The name by which the client asked for this server in TLS (RFC 6066 §3); `None` if it did not.
+    pub fn server_name(&self) -> Option<&str> {
+        match &self.transport {
+            Transport::Tls(tls) => tls.get_ref().1.server_name(),
+            Transport::Plain(_) => None,
+        }
+    }
+
+    /// Plaintext bytes received so far.
+    pub fn bytes_in(&self) -> u64 {
+        self.bytes_in
+    }
+
+    /// Plaintext bytes sent so far.
+    pub fn bytes_out(&self) -> u64 {
+        self.bytes_out
+    }
+
+    /// Performs the server's side of a TLS handshake, which has to finish within `timeout`.
+    ///
+    /// # Errors
+    /// The handshake's own; `InvalidInput` if TLS is active already; `TimedOut`; `OutOfMemory` if TLS has no room, or
+    /// others have taken this handshake's.
+    pub async fn start_tls(self, config: &Arc<ServerConfig>, timeout: Duration) -> io::Result<Stream> {
+        // A connection holds what a handshake needs in its first moments only.
+        Box::pin(tokio::time::timeout(timeout, self.shake_hands(config)))
+            .await
+            .map_err(|_| io::Error::new(io::ErrorKind::TimedOut, "the TLS handshake took too long"))?
+    }
+
+    async fn shake_hands(mut self, config: &Arc<ServerConfig>) -> io::Result<Stream> {
+        let Transport::Plain(mut socket) = self.transport else {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "TLS inside TLS"));
+        };
+        // Until the client says something a handshake costs nothing.
+        socket.readable().await?;
+        if self.admitted.as_mut().is_some_and(|admitted| !admitted.speaks_tls()) {
+            return Err(io::Error::new(io::ErrorKind::OutOfMemory, "not enough memory for TLS"));
+        }
+        let place = self.admitted.as_ref().map(Admitted::handshake);
+        let given_up = async {
+            match &place {
+                Some(place) => place.given_up().await,
+                None => std::future::pending().await,
+            }
+        };
+        socket.allowance = Some(limits::TLS_HANDSHAKE_INPUT_BYTES);
+        let acceptor = TlsAcceptor::from(Arc::clone(config));
+        let handshake =
+            acceptor.accept_with(socket, |tls| tls.set_buffer_limit(Some(TLS_WRITE_BUFFER_BYTES)));
+        let mut tls = tokio::select! {
+            tls = handshake => tls?,
+            () = given_up => {
+                return Err(io::Error::new(io::ErrorKind::OutOfMemory, "too many TLS handshakes at once"));
+            }
+        };
+        tls.get_mut().0.allowance = None;
+        Ok(Stream { transport: Transport::Tls(Box::new(tls)), ..self })
+    }
+
+    /// Sends what is still buffered, says goodbye (TLS close_notify, then FIN), waits for the client to hang up
+    /// and drops the connection; a client that does not is dropped after two seconds.
+    ///
+    /// The wait matters: closing a TCP socket with unread input resets the connection, and a reset may overtake
+    /// the last reply.
+    pub async fn close(mut self) {
+        let goodbye = async {
+            self.shutdown().await?;
+            let mut discarded = [0; 1024];
+            for _ in 0..CLOSE_DISCARD_READS {
+                if self.read(&mut discarded).await? == 0 {
+                    break;
+                }
+            }
+            io::Result::Ok(())
+        };
+        // Nothing can be done about a failure: the connection goes either way.
+        let _ = tokio::time::timeout(CLOSE_TIMEOUT, goodbye).await;
+    }
+}
+
+/// An IPv4 client of a dual-stack listener is an IPv4 client: limits and logs must see one address, not two.
+fn canonical(address: SocketAddr) -> SocketAddr {
+    SocketAddr::new(address.ip().to_canonical(), address.port())
+}
+
+impl AsyncRead for Stream {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        let before = buf.filled().len();
+        let read = match &mut this.transport {
+            Transport::Plain(socket) => Pin::new(socket).poll_read(cx, buf),
+            Transport::Tls(tls) => Pin::new(tls).poll_read(cx, buf),
+        };
+        if read.is_pending() {
+            this.acknowledge();
+        }
+        ready!(read)?;
+        this.unanswered = true;
+        let octets = buf.filled().len() - before;
+        this.bytes_in += octets as u64;
+        if let Some(live) = &this.live {
+            live.received(octets);
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        let written = ready!(match &mut this.transport {
+            Transport::Plain(socket) => Pin::new(socket).poll_write(cx, buf),
+            Transport::Tls(tls) => Pin::new(tls).poll_write(cx, buf),
+        })?;
+        this.wrote(written);
+        Poll::Ready(Ok(written))
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        let written = ready!(match &mut this.transport {
+            Transport::Plain(socket) => Pin::new(socket).poll_write_vectored(cx, bufs),
+            Transport::Tls(tls) => Pin::new(tls).poll_write_vectored(cx, bufs),
+        })?;
+        this.wrote(written);
+        Poll::Ready(Ok(written))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        match &self.transport {
+            Transport::Plain(socket) => socket.is_write_vectored(),
+            Transport::Tls(tls) => tls.is_write_vectored(),
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut self.get_mut().transport {
+            Transport::Plain(socket) => Pin::new(socket).poll_flush(cx),
+            Transport::Tls(tls) => Pin::new(tls).poll_flush(cx),
+        }
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut self.get_mut().transport {
+            Transport::Plain(socket) => Pin::new(socket).poll_shutdown(cx),
+            Transport::Tls(tls) => Pin::new(tls).poll_shutdown(cx),
+        }
+    }
+}
+
+impl Socket {
+    async fn readable(&self) -> io::Result<()> {
+        match &self.kind {
+            Kind::Tcp(socket) => socket.readable().await,
+            Kind::Unix(socket) => socket.readable().await,
+        }
+    }
+}
+
+impl AsyncRead for Socket {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        if this.allowance == Some(0) {
+            let text = "the client says too much in its TLS handshake";
+            return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, text)));
+        }
+        let before = buf.filled().len();
+        ready!(match &mut this.kind {
+            Kind::Tcp(socket) => Pin::new(socket).poll_read(cx, buf),
+            Kind::Unix(socket) => Pin::new(socket).poll_read(cx, buf),
+        })?;
+        if let Some(left) = &mut this.allowance {
+            *left = left.saturating_sub(buf.filled().len() - before);
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Socket {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        match &mut self.get_mut().kind {
+            Kind::Tcp(socket) => Pin::new(socket).poll_write(cx, buf),
+            Kind::Unix(socket) => Pin::new(socket).poll_write(cx, buf),
+        }
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        match &mut self.get_mut().kind {
+            Kind::Tcp(socket) => Pin::new(socket).poll_write_vectored(cx, bufs),
+            Kind::Unix(socket) => Pin::new(socket).poll_write_vectored(cx, bufs),
+        }
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        match &self.kind {
+            Kind::Tcp(socket) => socket.is_write_vectored(),
+            Kind::Unix(socket) => socket.is_write_vectored(),
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut self.get_mut().kind {
+            Kind::Tcp(socket) => Pin::new(socket).poll_flush(cx),
+            Kind::Unix(socket) => Pin::new(socket).poll_flush(cx),
+        }
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut self.get_mut().kind {
+            Kind::Tcp(socket) => Pin::new(socket).poll_shutdown(cx),
+            Kind::Unix(socket) => Pin::new(socket).poll_shutdown(cx),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn bytes_are_counted_and_a_close_reaches_the_other_side() {
+        let (mut a, mut b) = Stream::pair().unwrap();
+        a.write_all(b"* BYE\r\n").await.unwrap();
+        assert_eq!(a.bytes_out(), 7);
+        let close = tokio::spawn(a.close());
+        let mut read = Vec::new();
+        b.read_to_end(&mut read).await.unwrap();
+        assert_eq!(read, b"* BYE\r\n");
+        assert_eq!(b.bytes_in(), 7);
+        drop(b);
+        close.await.unwrap();
+    }
+
+    /// Without [`Stream::acknowledge`] each round takes 40 ms.
+    #[tokio::test]
+    async fn a_request_in_two_writes_does_not_wait_for_a_delayed_acknowledgement() {
+        const ROUNDS: u32 = 30;
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let mut server = Stream::from_tcp(listener.accept().await.unwrap().0).unwrap();
+        let serve = tokio::spawn(async move {
+            for _ in 0..ROUNDS {
+                server.read_exact(&mut [0; 4]).await.unwrap();
+                server.write_all(b"ok").await.unwrap();
+            }
+        });
+        let rounds = async {
+            for _ in 0..ROUNDS {
+                client.write_all(b"ab").await.unwrap();
+                client.write_all(b"cd").await.unwrap();
+                client.read_exact(&mut [0; 2]).await.unwrap();
+            }
+        };
+        tokio::time::timeout(Duration::from_millis(800), rounds).await.unwrap();
+        serve.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_unix_socket_is_local_and_has_no_address() {
+        let (a, _b) = Stream::pair().unwrap();
+        assert!(a.is_loopback() && !a.is_tls() && a.peer().is_none() && a.tls_info().is_none());
+    }
+
+    #[test]
+    fn a_mapped_address_is_the_ipv4_address() {
+        let mapped: SocketAddr = "[::ffff:192.0.2.1]:25".parse().unwrap();
+        assert_eq!(canonical(mapped).to_string(), "192.0.2.1:25");
+    }
+}

@@ -1,0 +1,249 @@
+//! What an operator decides about the server, with a default for everything.
+//!
+//! A plain value: the `cli` crate parses the configuration file into it and writes the documented configuration
+//! from the comments below. Nothing here reads a file or the environment. Sizes are bytes, times are
+//! [`Duration`]s, and what a session may not exceed for safety's sake is in [`sealpost_base::limits`].
+
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use sealpost_base::{MemoryDivision, limits};
+
+pub use crate::ip_range::IpRange;
+pub use sealpost_auth::Login;
+
+/// Everything the server can be told. `Settings::default()` listens nowhere and has no TLS.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Settings {
+    /// The server's name: in greetings, in `Received` fields, and where the recipient `postmaster` without a domain is.
+    pub hostname: String,
+    /// The domain of names that are given without one, at login and elsewhere; none: such a name is nobody's.
+    pub domain: Option<String>,
+    /// Where to listen; nothing is listened on unless it is named here.
+    pub listen: Listen,
+    /// Where certificate and key come from.
+    pub tls: TlsSource,
+    /// Who may send a password without TLS.
+    pub plaintext_login: PlaintextLogin,
+    /// The bound on memory, and how it is divided.
+    pub memory: MemoryDivision,
+    /// The largest message accepted, in bytes (the `SIZE` that SMTP announces, RFC 1870 §3).
+    pub message_size: u64,
+    /// The most recipients of one SMTP or LMTP transaction; at least 100 (RFC 5321 §4.5.3.1.8).
+    pub recipients: usize,
+    /// The account or alias that gets mail for `postmaster` (RFC 5321 §4.5.1) when no account and no alias has
+    /// that name; none: such mail is refused.
+    pub postmaster: Option<String>,
+    /// How users reach the administrator: a URI, such as `mailto:help@example.org` or `tel:…`. IMAP clients are told it
+    /// (RFC 5464 §3.2.1.1, `/shared/admin`); none: mail to the postmaster, if there is one.
+    pub admin: Option<String>,
+    /// Searches that everybody finds by their names (RFC 5466, `/shared/filters/values`).
+    pub filters: Vec<StoredSearch>,
+    /// How long removed accounts and messages that nothing points to are kept before they are deleted.
+    pub retention: Duration,
+    /// Balancers in front of this server: each connection that comes from one of these begins with a header of the PROXY protocol,
+    /// which says whose it is.
+    pub trusted_proxies: Vec<IpRange>,
+    /// How many connections are served.
+    pub connections: Connections,
+    /// How long to wait for clients.
+    pub timeouts: Timeouts,
+    /// How logins are checked, remembered and slowed.
+    pub login: Login,
+    /// The bus between nodes.
+    pub bus: Bus,
+    /// The data directory, for what a server notes there of itself; none: nothing is noted.
+    pub data: Option<PathBuf>,
+}
+
+/// A search that the operator stored for all users (RFC 5466): what the keys mean is for the session that runs them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredSearch {
+    /// Its name.
+    pub name: String,
+    /// Its keys, as in IMAP's SEARCH.
+    pub keys: String,
+}
+
+impl fmt::Display for StoredSearch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.name, self.keys)
+    }
+}
+
+/// Where to listen. Each kind may have several addresses, or none; port 0 takes any free port.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Listen {
+    /// SMTP, with STARTTLS (RFC 5321, RFC 3207).
+    pub smtp: Vec<SocketAddr>,
+    /// SMTP with TLS from the first byte (RFC 8314 §3.3).
+    pub smtps: Vec<SocketAddr>,
+    /// LMTP over TCP (RFC 2033): for a mail server in front of this one; never open to the world.
+    pub lmtp: Vec<SocketAddr>,
+    /// LMTP over Unix sockets at these paths, mode 0660; a socket left by a dead server is replaced.
+    pub lmtp_unix: Vec<PathBuf>,
+    /// IMAP, with STARTTLS (RFC 3501).
+    pub imap: Vec<SocketAddr>,
+    /// IMAP with TLS from the first byte (RFC 8314 §3.2).
+    pub imaps: Vec<SocketAddr>,
+    /// `/metrics` and `/healthz` over HTTP. Nobody is asked for a password, and nothing is encrypted.
+    pub metrics: Vec<SocketAddr>,
+    /// The directory of the admin socket; none: there is no such socket.
+    pub admin: Option<PathBuf>,
+}
+
+/// Where certificate and key come from.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub enum TlsSource {
+    /// No TLS at all: `STARTTLS` is not offered and the TLS listeners refuse to start.
+    #[default]
+    Off,
+    /// PEM files: the certificate chain, leaf first, and its key (PKCS#8, SEC1 or PKCS#1). Changed files are
+    /// noticed within a minute.
+    Files {
+        /// The certificate chain.
+        certificate: PathBuf,
+        /// The private key.
+        key: PathBuf,
+    },
+    /// A self-signed certificate for the host name, made at the first start and kept in this directory as
+    /// `tls-certificate.pem` and `tls-key.pem` (mode 0600).
+    SelfSigned {
+        /// The directory, normally the data directory.
+        directory: PathBuf,
+    },
+}
+
+/// Who may send a password without TLS.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum PlaintextLogin {
+    /// Clients on this machine (loopback addresses and Unix sockets); everyone else needs TLS first.
+    #[default]
+    Loopback,
+    /// Nobody.
+    Never,
+}
+
+/// How many connections are served, all listeners together. One too many is told to come back later.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Connections {
+    /// From everywhere.
+    pub total: usize,
+    /// From one IPv4 address or one IPv6 /64 network.
+    pub per_address: usize,
+}
+
+/// How long to wait for clients.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Timeouts {
+    /// For a TLS handshake to finish.
+    pub tls_handshake: Duration,
+    /// For the next SMTP or LMTP command or piece of message; at least five minutes (RFC 5321 §4.5.3.2.7).
+    pub smtp: Duration,
+    /// For the next IMAP command before login.
+    pub imap_anonymous: Duration,
+    /// For the next IMAP command after login, and for a client that idles; at least 30 minutes (RFC 3501 §5.4).
+    pub imap: Duration,
+    /// How long a client that idles hears nothing; then it is told that the server is still there, before a router on the
+    /// way forgets the connection. Zero: it is not told.
+    pub imap_keep_alive: Duration,
+    /// How long a session that waits for its client keeps the account loaded; sooner if others need the memory.
+    pub imap_hibernate: Duration,
+    /// For a client to take what is sent to it, however little at a time.
+    pub write: Duration,
+    /// For sessions to end when the server stops; then they are cut off.
+    pub shutdown_grace: Duration,
+}
+
+/// The bus over which nodes tell each other what they append: a NATS server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Bus {
+    /// `nats://host:port` or `tls://host:port`, or several with commas between them; empty: there is none.
+    pub url: String,
+    /// The subject; the same on all nodes of one store, another one for another store.
+    pub subject: String,
+    /// Who this node is to the bus; empty: nobody, or who has the token.
+    pub user: String,
+    /// The file with the user's password, or without a user the token; empty: none.
+    pub secret_file: PathBuf,
+    /// The file with the certificates that are trusted, in PEM.
+    pub ca: PathBuf,
+    /// The file with the certificate that this node shows, in PEM; empty: none.
+    pub certificate: PathBuf,
+    /// The file with its key.
+    pub key: PathBuf,
+    /// The directory where this node keeps what it calls itself there (`node-1.id`), normally the data directory; none: it is
+    /// another node whenever it is started.
+    pub node: Option<PathBuf>,
+}
+
+impl Default for Bus {
+    fn default() -> Self {
+        let (url, user, secret_file, ca, certificate, key, node) = Default::default();
+        Bus { url, subject: "sealpost.log".to_owned(), user, secret_file, ca, certificate, key, node }
+    }
+}
+
+impl Settings {
+    /// Whether a connection from there is one that a balancer makes for somebody.
+    pub fn is_trusted_proxy(&self, peer: IpAddr) -> bool {
+        self.trusted_proxies.iter().any(|range| range.contains(peer))
+    }
+
+    /// How the administrator is reached, as a URI.
+    pub fn admin_uri(&self) -> Option<String> {
+        let mail = |postmaster: &String| match postmaster.contains('@') {
+            true => Some(format!("mailto:{postmaster}")),
+            false => self.domain.as_ref().map(|domain| format!("mailto:{postmaster}@{domain}")),
+        };
+        self.admin.clone().or_else(|| self.postmaster.as_ref().and_then(mail))
+    }
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            hostname: "localhost".to_owned(),
+            domain: None,
+            listen: Listen::default(),
+            tls: TlsSource::Off,
+            plaintext_login: PlaintextLogin::Loopback,
+            memory: MemoryDivision::default(),
+            message_size: limits::MESSAGE_BYTES,
+            recipients: limits::SMTP_RECIPIENTS,
+            postmaster: None,
+            admin: None,
+            filters: Vec::new(),
+            retention: Duration::from_secs(7 * 24 * 3600),
+            trusted_proxies: Vec::new(),
+            connections: Connections::default(),
+            timeouts: Timeouts::default(),
+            login: Login::default(),
+            bus: Bus::default(),
+            data: None,
+        }
+    }
+}
+
+impl Default for Connections {
+    fn default() -> Self {
+        Connections { total: 4000, per_address: 400 }
+    }
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Timeouts {
+            tls_handshake: Duration::from_secs(20),
+            smtp: Duration::from_secs(5 * 60),
+            imap_anonymous: Duration::from_secs(60),
+            imap: Duration::from_secs(30 * 60),
+            imap_keep_alive: Duration::from_secs(2 * 60),
+            imap_hibernate: Duration::from_secs(5),
+            write: Duration::from_secs(2 * 60),
+            shutdown_grace: Duration::from_secs(4),
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! Every command but RCPT, DATA and BDAT.
+
+use std::pin::pin;
+
+use sealpost_smtp::types::{Command, Hello, Mail, Reply, Verb};
+
+use super::connection::End;
+use super::replies;
+use super::session::Session;
+use super::transaction::Transaction;
+use sealpost_auth::fair_scheduler;
+use sealpost_session::metrics::Verdict;
+
+impl Session {
+    pub(super) async fn command(&mut self, command: Command) -> Result<(), End> {
+        // RFC 2920 §3.2 (2): replies to these may leave together; (5) "MUST NOT buffer responses to EHLO, DATA, VRFY,
+        // EXPN, TURN, QUIT, and NOOP". BDAT is answered after its octets.
+        let together =
+            matches!(command, Command::Mail(_) | Command::Rcpt(_) | Command::Rset | Command::Bdat(_));
+        // A chunk is measured once it is there.
+        if !matches!(command, Command::Bdat(_)) {
+            self.log.begin_command(command.name());
+        }
+        match command {
+            Command::Hello(hello) => self.hello(hello),
+            Command::Mail(mail) => self.mail(mail),
+            Command::Rcpt(rcpt) => {
+                // Whoever names recipients without end, on a thousand connections, leaves processors to others.
+                let queue = self.shared.recipients.clone();
+                fair_scheduler::run(&queue, pin!(self.rcpt(rcpt))).await;
+            }
+            Command::Data => self.data(),
+            Command::Bdat(chunk) => self.bdat(chunk),
+            Command::Rset => self.rset(),
+            Command::Noop => self.reply(replies::ok("Ok")),
+            Command::Quit => {
+                self.log.end_command(Verdict::Ok);
+                return Err(End::Quit);
+            }
+            Command::Vrfy(_) => self.reply(replies::cannot_verify()),
+            // RFC 5321 §7.3: whom a list reaches is nobody else's business.
+            Command::Expn(_) => self.refuse(replies::not_implemented()),
+            Command::Help(_) => self.reply(help()),
+            Command::StartTls => self.start_tls().await?,
+            // Not offered: nothing is submitted here.
+            Command::Auth(_) => self.refuse(replies::not_implemented()),
+        }
+        if together { Ok(()) } else { self.flush().await }
+    }
+
+    /// EHLO, HELO, LHLO. The wrong one leaves everything as it was (RFC 5321 §4.1.4).
+    fn hello(&mut self, hello: Hello) {
+        match (self.is_lmtp(), hello.verb) {
+            (true, Verb::Ehlo | Verb::Helo) => {
+                return self.refuse(replies::wrong_protocol("This is LMTP: say LHLO"));
+            }
+            (false, Verb::Lhlo) => return self.refuse(replies::wrong_protocol("This is SMTP: say EHLO")),
+            _ => {}
+        }
+        let reply = match hello.verb {
+            Verb::Helo => Reply::new(250, self.shared.ctx.hostname.clone()),
+            Verb::Ehlo | Verb::Lhlo => self.extensions(),
+        };
+        self.log.client(&hello.name.to_string());
+        self.transaction = None;
+        self.hello = Some(hello);
+        self.reply(reply);
+    }
+
+    fn extensions(&self) -> Reply {
+        let is_tls = self.connection.stream().is_some_and(|stream| stream.is_tls());
+        let mut reply = Reply::new(250, self.shared.ctx.hostname.clone())
+            .with_line("PIPELINING")
+            .with_line(format!("SIZE {}", self.shared.ctx.settings.message_size));
+        // RFC 3207 §4.2: never offered again once TLS is spoken.
+        if self.shared.ctx.tls.is_some() && !is_tls {
+            reply = reply.with_line("STARTTLS");
+        }
+        reply
+            .with_line("ENHANCEDSTATUSCODES")
+            .with_line("8BITMIME")
+            .with_line("BINARYMIME")
+            .with_line("CHUNKING")
+            .with_line("SMTPUTF8")
+            .with_line("HELP")
+    }
+
+    fn mail(&mut self, mail: Mail) {
+        if self.hello.is_none() {
+            return self.out_of_order(if self.is_lmtp() { "Say LHLO first" } else { "Say EHLO first" });
+        }
+        if self.transaction.is_some() {
+            return self.out_of_order("A transaction is open already; send RSET first");
+        }
+        if !mail.utf8 && !mail.from.is_ascii() {
+            return self.refuse(replies::sender_needs_utf8());
+        }
+        let limit = self.shared.ctx.settings.message_size;
+        if mail.size.is_some_and(|size| size > limit) {
+            return self.refuse(replies::too_large(limit));
+        }
+        self.transaction = Some(Transaction::new(mail));
+        self.reply(replies::sender_ok());
+    }
+
+    fn rset(&mut self) {
+        self.transaction = None;
+        self.reply(replies::ok("Ok"));
+    }
+
+    async fn start_tls(&mut self) -> Result<(), End> {
+        if self.connection.stream().is_some_and(|stream| stream.is_tls()) {
+            self.out_of_order("TLS is active already");
+            return Ok(());
+        }
+        let Some(config) = self.shared.ctx.tls.clone() else {
+            self.refuse(replies::not_implemented());
+            return Ok(());
+        };
+        self.reset();
+        self.reply(replies::start_tls());
+        self.connection.start_tls(&self.shared.ctx, &config).await?;
+        if let Some(stream) = self.connection.stream() {
+            self.log.observe(stream);
+        }
+        Ok(())
+    }
+}
+
+/// RFC 5321 §4.1.1.8.
+fn help() -> Reply {
+    Reply::status(214, (2, 0, 0), "Mail for accounts on this server is taken here; see RFC 5321 and RFC 2033")
+        .with_line("EHLO HELO LHLO MAIL RCPT DATA BDAT RSET NOOP QUIT VRFY HELP STARTTLS")
+}

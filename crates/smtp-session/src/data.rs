@@ -1,0 +1,252 @@
+//! DATA and BDAT: the message, and what becomes of it.
+
+use futures::StreamExt;
+use sealpost_smtp::data::End as DataEnd;
+use sealpost_smtp::types::{Body, Chunk, Reply};
+
+use super::connection::End;
+use super::deliver;
+use super::incoming::{Incoming, failed};
+use super::replies;
+use super::room;
+use super::session::{CurrentChunk, Session};
+use super::sink::Source;
+use super::trace::Trace;
+use super::transaction::{Envelope, Transaction};
+
+impl Session {
+    /// DATA. A refusal leaves the transaction as it was (RFC 5321 §4.1.4).
+    pub(super) fn data(&mut self) {
+        let Some(transaction) = &self.transaction else { return self.out_of_order("Say MAIL first") };
+        // RFC 3030 §2: "DATA and BDAT commands cannot be used in the same transaction".
+        if transaction.incoming.is_some() {
+            return self.out_of_order("The message has begun with BDAT");
+        }
+        // RFC 3030 §3: "BINARYMIME cannot be used with the DATA command".
+        if transaction.envelope.mail.body == Some(Body::BinaryMime) {
+            return self.out_of_order("BODY=BINARYMIME needs BDAT");
+        }
+        // RFC 5321 §3.3, RFC 2033 §4.2.
+        if transaction.envelope.recipients.is_empty() {
+            return self.refuse(replies::no_recipients());
+        }
+        self.begin_message();
+        self.reply(replies::go_ahead());
+        self.connection.begin_data();
+    }
+
+    /// BDAT: its octets follow, whether or not it can be accepted.
+    pub(super) fn bdat(&mut self, chunk: Chunk) {
+        let refused = match &self.transaction {
+            None => Some(replies::out_of_order("Say MAIL first")),
+            Some(transaction) if transaction.envelope.recipients.is_empty() => Some(replies::no_recipients()),
+            Some(_) => None,
+        };
+        if refused.is_none() {
+            self.begin_message();
+        }
+        self.chunk = Some(CurrentChunk { chunk, refused });
+    }
+
+    /// The message begins, unless it has.
+    fn begin_message(&mut self) {
+        let (Some(transaction), Some(hello)) = (&mut self.transaction, &self.hello) else { return };
+        if transaction.incoming.is_some() {
+            return;
+        }
+        let id = format!("{:016x}", self.shared.ctx.random.next_u64());
+        let stream = self.connection.stream();
+        let tls = stream.and_then(|stream| stream.tls_info());
+        let trace = Trace {
+            from: &transaction.envelope.mail.from,
+            verb: hello.verb,
+            name: &hello.name,
+            peer: stream.and_then(|stream| stream.peer()),
+            tls: tls.as_ref(),
+            hostname: &self.shared.ctx.hostname,
+            utf8: transaction.envelope.mail.utf8,
+            id: &id,
+            recipient: match transaction.envelope.recipients.as_slice() {
+                [only] => Some(&only.path),
+                _ => None,
+            },
+            at: self.shared.ctx.clock.now(),
+        };
+        let trace = trace.fields();
+        transaction.incoming = Some(Incoming::new(id, trace));
+    }
+
+    /// Octets of the message.
+    pub(super) async fn receive(&mut self, octets: &[u8]) {
+        if self.chunk.as_ref().is_some_and(|current| current.refused.is_some()) {
+            return;
+        }
+        let Some(Transaction { incoming: Some(incoming), envelope }) = &mut self.transaction else { return };
+        let held = incoming.holds_budget();
+        incoming.push(&self.shared, &envelope.accounts, octets).await;
+        if !held && incoming.holds_budget() {
+            self.connection.begin_window();
+        }
+    }
+
+    /// `<CRLF>.<CRLF>`
+    pub(super) async fn end_data(&mut self, end: DataEnd) -> Result<(), End> {
+        if let Some(Transaction { incoming: Some(incoming), .. }) = &mut self.transaction
+            && end.lookalike
+        {
+            incoming.refuse(replies::lookalike());
+        }
+        self.end_message().await
+    }
+
+    /// All octets of a BDAT chunk are there.
+    pub(super) async fn end_chunk(&mut self) -> Result<(), End> {
+        let Some(CurrentChunk { chunk, refused }) = self.chunk.take() else { return Ok(()) };
+        if let Some(reply) = refused {
+            // RFC 2033 §4.3: "then the BDAT LAST command returns zero replies".
+            let silent = self.is_lmtp() && chunk.last && self.transaction.is_some();
+            if chunk.last {
+                self.transaction = None;
+            }
+            if !silent {
+                self.refuse(reply);
+            }
+            return Ok(());
+        }
+        if chunk.last {
+            return self.end_message().await;
+        }
+        let incoming = self.transaction.as_ref().and_then(|transaction| transaction.incoming.as_ref());
+        // RFC 3030 §2: a failure is said now, and again for each chunk that is in the pipeline already.
+        let failure = incoming.and_then(|incoming| incoming.failure()).cloned();
+        self.reply(failure.unwrap_or_else(|| replies::chunk_ok(chunk.size)));
+        Ok(())
+    }
+
+    /// The message is complete; whatever happens, the transaction is over (RFC 5321 §4.1.1.4).
+    async fn end_message(&mut self) -> Result<(), End> {
+        let Some(Transaction { envelope, incoming: Some(incoming) }) = self.transaction.take() else {
+            return Ok(());
+        };
+        let (id, octets) = (incoming.id.clone(), incoming.octets());
+        let lacking = room::lacking_each(&self.shared.ctx, &envelope.accounts, octets).await;
+        // SMTP has one reply for all. What only some have no room for, and nobody could know at RCPT, they get all the
+        // same: it is one message beyond the limit, and they are full then.
+        let nobody = lacking.iter().all(Option::is_some);
+        let delivered = match incoming.finish(&self.shared, &envelope.accounts).await {
+            Err(reply) => self.refuse_message(&envelope, &reply).await?,
+            Ok(source) if self.is_lmtp() => self.deliver_to_each(&envelope, source, &id, lacking).await?,
+            Ok(source) => match lacking.into_iter().flatten().next().filter(|_| nobody) {
+                Some(reply) => self.refuse_message(&envelope, &reply).await?,
+                None => self.deliver_together(&envelope, source, &id).await?,
+            },
+        };
+        if delivered > 0 {
+            self.forgive();
+            self.log.delivered(delivered, octets);
+        }
+        self.flush().await
+    }
+
+    /// One reply for SMTP, one for each recipient for LMTP (RFC 2033 §4.2).
+    async fn refuse_message(&mut self, envelope: &Envelope, reply: &Reply) -> Result<u64, End> {
+        self.log.message_refused();
+        for _ in 0..if self.is_lmtp() { envelope.recipients.len() } else { 1 } {
+            self.reply_to_one(reply.clone()).await?;
+        }
+        Ok(0)
+    }
+
+    /// A reply of perhaps a thousand: what a client does not read of them is not kept for it.
+    async fn reply_to_one(&mut self, reply: Reply) -> Result<(), End> {
+        self.reply(reply);
+        if self.connection.is_full() { self.flush().await } else { Ok(()) }
+    }
+
+    async fn deliver_together(&mut self, envelope: &Envelope, source: Source, id: &str) -> Result<u64, End> {
+        match deliver::together(&self.shared.ctx, source, envelope.accounts.clone()).await {
+            Ok(()) => {
+                self.reply(replies::stored(id));
+                Ok(envelope.recipients.len() as u64)
+            }
+            Err(error) => self.refuse_message(envelope, &failed(id, &error)).await,
+        }
+    }
+
+    /// Replies in the order of the RCPTs, each as soon as its accounts are done (RFC 2033 §4.2, §5).
+    async fn deliver_to_each(
+        &mut self,
+        envelope: &Envelope,
+        source: Source,
+        id: &str,
+        lacking: Vec<Option<Reply>>,
+    ) -> Result<u64, End> {
+        let ctx = self.shared.ctx.clone();
+        let roomy = envelope.accounts.iter().zip(&lacking).filter(|(_, reply)| reply.is_none());
+        let roomy: Vec<_> = roomy.map(|(account, _)| *account).collect();
+        let mut results = match roomy.is_empty() {
+            true => futures::stream::empty().boxed(),
+            false => deliver::each(&ctx, source, roomy),
+        };
+        let mut lacking = lacking.into_iter();
+        let mut done: Vec<Result<(), Reply>> = Vec::new();
+        let mut delivered = 0;
+        for recipient in &envelope.recipients {
+            let needed = recipient.accounts.iter().max().map_or(0, |last| last + 1);
+            while done.len() < needed {
+                // What is ready leaves before the next one is waited for.
+                self.flush().await?;
+                if let Some(Some(reply)) = lacking.next() {
+                    done.push(Err(reply));
+                    continue;
+                }
+                let Some(result) = results.next().await else { break };
+                done.push(result.map_err(|error| failed(id, &error)));
+            }
+            let failure = recipient.accounts.iter().find_map(|&account| match done.get(account) {
+                Some(Ok(())) => None,
+                Some(Err(reply)) => Some(reply.clone()),
+                None => Some(replies::unfinished()),
+            });
+            delivered += u64::from(failure.is_none());
+            self.reply_to_one(failure.unwrap_or_else(|| replies::stored(id))).await?;
+        }
+        Ok(delivered)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use futures::FutureExt;
+    use sealpost_base::{SeededRandom, SystemClock};
+    use sealpost_smtp::types::{ForwardPath, Mail, ReversePath};
+    use sealpost_vault::Store;
+    use sealpost_vault::server_key::ServerKeys;
+
+    use super::super::connection::REPLY_BYTES;
+    use super::super::transaction::Recipient;
+    use super::super::{Protocol, SmtpShared};
+    use super::*;
+    use sealpost_session::Context;
+    use sealpost_session::Settings;
+    use sealpost_session::net::Stream;
+
+    #[tokio::test]
+    async fn replies_that_a_client_does_not_read_are_not_kept_for_it() {
+        let random = Arc::new(SeededRandom::new(1));
+        let (key, clock) = (ServerKeys::generate(&*random), Arc::new(SystemClock::new()));
+        let ctx = Context::new(Settings::default(), Store::memory(), key, None, clock, random).unwrap();
+        let (ours, _theirs) = Stream::pair().unwrap();
+        let mut session = Session::new(ours, Arc::new(SmtpShared::new(Arc::new(ctx))), Protocol::Lmtp);
+        let mut envelope = Transaction::new(Mail::new(ReversePath::Null)).envelope;
+        // Many more replies than the system keeps for a connection.
+        let recipient = || Recipient { path: ForwardPath::Postmaster, accounts: Vec::new() };
+        envelope.recipients.extend(std::iter::repeat_with(recipient).take(100_000));
+        let reply = replies::no_memory();
+        assert!(session.refuse_message(&envelope, &reply).now_or_never().is_none(), "nobody reads them");
+        let waiting = session.connection.waiting();
+        assert!((1..2 * REPLY_BYTES).contains(&waiting), "{waiting} octets wait");
+    }
+}

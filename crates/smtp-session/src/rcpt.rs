@@ -1,0 +1,135 @@
+//! RCPT: who gets the message.
+
+use sealpost_account::directory::{Address, Resolved};
+use sealpost_base::Kind;
+use sealpost_smtp::types::{ForwardPath, Host, Rcpt, Reply};
+
+use super::replies;
+use super::room;
+use super::session::Session;
+use sealpost_session::Context;
+
+impl Session {
+    pub(super) async fn rcpt(&mut self, rcpt: Rcpt) {
+        let Some(transaction) = &self.transaction else { return self.out_of_order("Say MAIL first") };
+        // RFC 3030 §2: the message has begun.
+        if transaction.incoming.is_some() {
+            return self.out_of_order("The message has begun");
+        }
+        if !transaction.envelope.mail.utf8 && !rcpt.to.is_ascii() {
+            return self.refuse(replies::recipient_needs_utf8());
+        }
+        if transaction.envelope.recipients.len() >= self.shared.ctx.settings.recipients {
+            return self.refuse(replies::too_many_recipients());
+        }
+        match self.add_recipient(rcpt.to).await {
+            Ok(()) => {
+                if let Some(stream) = self.connection.stream() {
+                    stream.sends();
+                }
+                self.reply(replies::recipient_ok());
+            }
+            // A queue in front of us does not choose its recipients; a stranger who guesses addresses does.
+            Err(reply) if self.is_lmtp() => self.reply(reply),
+            Err(reply) => self.refuse(reply),
+        }
+    }
+
+    async fn add_recipient(&mut self, to: ForwardPath) -> Result<(), Reply> {
+        let address = match &to {
+            // RFC 5321 §4.5.1
+            ForwardPath::Postmaster => "postmaster".to_owned(),
+            ForwardPath::Mailbox(mailbox) => mailbox.to_string(),
+        };
+        let resolved = match self.shared.ctx.directory.resolve(&address).await {
+            Ok(resolved) => resolved,
+            Err(error) if error.kind() == Kind::NotFound || Address::parse(&address).is_err() => {
+                return Err(unknown(&self.shared.ctx, &to).await);
+            }
+            Err(error) => {
+                tracing::warn!(%error, "a recipient could not be looked up");
+                return Err(replies::recipient(&error));
+            }
+        };
+        let declared = self.transaction.as_ref().and_then(|transaction| transaction.envelope.mail.size);
+        check_room(&self.shared.ctx, &to, &resolved, declared).await?;
+        match &mut self.transaction {
+            Some(transaction) => transaction.envelope.add(to, resolved, &self.shared.envelopes),
+            None => Err(replies::out_of_order("Say MAIL first")),
+        }
+    }
+}
+
+/// Why an address leads nowhere: its domain is not served here, or nobody there has that name. A local part that names another domain to
+/// send the mail on to is a foreign address too (`user%domain`, `domain!user`, a quoted address; RFC 5321 §4.1.2 leaves what it means to
+/// the host that it is at).
+async fn unknown(ctx: &Context, to: &ForwardPath) -> Reply {
+    let ForwardPath::Mailbox(mailbox) = to else { return replies::no_such_user() };
+    let domains = [Some(mailbox.host.to_string()), routed_domain(mailbox.local.as_str()).map(str::to_owned)];
+    for domain in domains.into_iter().flatten() {
+        match ctx.directory.serves(&domain).await {
+            Ok(true) => {}
+            Ok(false) => return replies::relaying_denied(),
+            Err(error) => {
+                tracing::warn!(%error, "cannot list the domains of this server");
+                break;
+            }
+        }
+    }
+    replies::no_such_user()
+}
+
+/// The domain that a local part asks to be sent on to, if it does.
+fn routed_domain(local: &str) -> Option<&str> {
+    let (user, domain) = match local.rsplit_once(['%', '@']) {
+        Some(routed) => routed,
+        None => local.split_once('!').map(|(domain, user)| (user, domain))?,
+    };
+    let is_domain = |text: &str| text.contains('.') && Host::domain(text).is_some();
+    (!user.is_empty() && is_domain(domain)).then_some(domain)
+}
+
+/// Refuses a recipient that has no room for a message of the size that MAIL said, as far as it said one. An alias is
+/// refused if any of its accounts has none: the sender tries again, and nobody gets it twice.
+async fn check_room(
+    ctx: &Context,
+    to: &ForwardPath,
+    resolved: &Resolved,
+    declared: Option<u64>,
+) -> Result<(), Reply> {
+    // RFC 5321 §4.5.1: mail for the postmaster is always taken.
+    if *to == ForwardPath::Postmaster {
+        return Ok(());
+    }
+    let octets = declared.unwrap_or(0).max(1);
+    for recipient in &resolved.recipients {
+        if let Some(reply) = room::lacking(ctx, recipient.id, recipient.quotas, octets).await {
+            return Err(reply);
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn local_parts_that_ask_for_another_domain() {
+        for (local, domain) in [
+            ("jane%elsewhere.example", Some("elsewhere.example")),
+            ("jane%a.example%b.example", Some("b.example")),
+            ("jane@elsewhere.example", Some("elsewhere.example")),
+            ("elsewhere.example!jane", Some("elsewhere.example")),
+            ("a.example!b.example!jane", Some("a.example")),
+            ("100%", None),
+            ("100%sure", None),
+            ("%elsewhere.example", None),
+            ("wow!", None),
+            ("!wow", None),
+            ("jane", None),
+        ] {
+            assert_eq!(routed_domain(local), domain, "{local}");
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! Whether accounts have room for a message (RFC 5321 §4.2.3: 452 and 552; RFC 3463 §3.3: X.2.2).
+
+use sealpost_account::directory::{Quotas, Usage};
+use sealpost_base::AccountId;
+use sealpost_smtp::types::Reply;
+
+use super::replies;
+use super::transaction::Account;
+use sealpost_session::Context;
+
+/// The reply if a message of so many octets is too much for an account; what cannot be found out does not keep mail out.
+pub(super) async fn lacking(ctx: &Context, account: AccountId, quotas: Quotas, octets: u64) -> Option<Reply> {
+    let message = Usage::of_messages(1, octets);
+    match ctx.usage.lacks(account, quotas, message).await {
+        Ok(None) => None,
+        // It would be too much for an empty account too: there is no use in trying again.
+        Ok(Some(_)) if quotas.exceeded(Usage::default(), message).is_some() => Some(replies::never_fits()),
+        Ok(Some(_)) => Some(replies::mailbox_full()),
+        Err(error) => {
+            tracing::warn!(%account, %error, "cannot read the usage of an account");
+            None
+        }
+    }
+}
+
+/// For each account the reply if the message, now that its size is known, is too much for it.
+pub(super) async fn lacking_each(ctx: &Context, accounts: &[Account], octets: u64) -> Vec<Option<Reply>> {
+    let mut replies = Vec::with_capacity(accounts.len());
+    for account in accounts {
+        replies.push(lacking(ctx, account.id, account.quotas, octets).await);
+    }
+    replies
+}
+
+/// A message was delivered.
+pub(super) async fn delivered(ctx: &Context, account: Account, octets: u64) {
+    ctx.usage.delivered(account.id, account.quotas, Usage::of_messages(1, octets)).await;
+}

@@ -1,0 +1,179 @@
+//! One session: events in, replies out, in the order in which they came (RFC 2920 §3.2 (1)).
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use sealpost_base::limits;
+use sealpost_smtp::server::{Event, Fatal};
+use sealpost_smtp::types::{Chunk, Hello, Reply};
+
+use super::connection::{Connection, End, Within};
+use super::transaction::Transaction;
+use super::{Protocol, SmtpShared, replies};
+use sealpost_session::metrics::{self, Verdict};
+use sealpost_session::net::Stream;
+use sealpost_session::session_log::SessionLog;
+
+/// What the server knows about its client. The commands are in `command`, `rcpt` and `data`.
+pub(super) struct Session {
+    pub(super) shared: Arc<SmtpShared>,
+    pub(super) protocol: Protocol,
+    pub(super) connection: Connection,
+    pub(super) log: SessionLog,
+    pub(super) hello: Option<Hello>,
+    pub(super) transaction: Option<Transaction>,
+    /// The BDAT chunk whose octets are coming.
+    pub(super) chunk: Option<CurrentChunk>,
+    /// Mistakes of the client since its last message that was stored.
+    errors: usize,
+}
+
+/// A BDAT chunk.
+pub(super) struct CurrentChunk {
+    pub(super) chunk: Chunk,
+    /// Its octets are dropped, and this is why.
+    pub(super) refused: Option<Reply>,
+}
+
+impl Session {
+    pub(super) fn new(mut stream: Stream, shared: Arc<SmtpShared>, protocol: Protocol) -> Self {
+        let measured = match protocol {
+            Protocol::Smtp => metrics::Protocol::Smtp,
+            Protocol::Lmtp => metrics::Protocol::Lmtp,
+        };
+        let log = SessionLog::begin(measured, &mut stream, &shared.ctx);
+        Session {
+            shared,
+            protocol,
+            connection: Connection::new(stream),
+            log,
+            hello: None,
+            transaction: None,
+            chunk: None,
+            errors: 0,
+        }
+    }
+
+    /// From the greeting to the end, whatever that is.
+    pub(super) async fn run(mut self: Box<Self>) {
+        let Err(end) = self.converse().await;
+        // What was not acknowledged is given up, and its memory with it, before anything else is waited for.
+        self.transaction = None;
+        self.log.end(end.name());
+        if end == End::Http {
+            self.log.spoke_http();
+        }
+        if let Some(reply) = end.reply(&self.shared.ctx.hostname) {
+            self.connection.reply(&reply);
+        }
+        let Session { connection, shared, mut log, .. } = *self;
+        Box::pin(connection.close(&shared.ctx, &mut log)).await;
+    }
+
+    async fn converse(&mut self) -> Result<Infallible, End> {
+        let protocol = match self.protocol {
+            Protocol::Smtp => "ESMTP",
+            Protocol::Lmtp => "LMTP",
+        };
+        self.reply(Reply::new(220, format!("{} {protocol} Sealpost", self.shared.ctx.hostname)));
+        loop {
+            while let Some(event) = self.connection.next_event() {
+                self.handle(event).await?;
+                if self.errors > limits::SMTP_ERRORS {
+                    return Err(End::Errors);
+                }
+                if self.shared.ctx.shutdown.is_stopping() {
+                    return Err(End::Stopping);
+                }
+                if self.connection.is_full() {
+                    self.flush().await?;
+                }
+            }
+            let within = self.within();
+            self.connection.fill(&self.shared, within).await?;
+        }
+    }
+
+    async fn handle(&mut self, event: Event) -> Result<(), End> {
+        match event {
+            Event::Command(command) => Box::pin(self.command(command)).await,
+            Event::Bad(misuse) => {
+                self.refuse(misuse.reply());
+                // RFC 2920 §3.2 (6): not to be held back.
+                self.flush().await
+            }
+            Event::Data(octets) => {
+                Box::pin(self.receive(&octets)).await;
+                Ok(())
+            }
+            Event::DataEnd(end) => {
+                self.log.begin_command("DATA");
+                Box::pin(self.end_data(end)).await
+            }
+            Event::ChunkEnd => {
+                self.log.begin_command("BDAT");
+                Box::pin(self.end_chunk()).await
+            }
+            Event::Fatal(Fatal::Http) => Err(End::Http),
+            Event::Fatal(Fatal::EndlessLine | Fatal::ChunkSize) => Err(End::Unintelligible),
+        }
+    }
+
+    /// Where the client is: in a message or between commands.
+    fn within(&self) -> Within {
+        match self.transaction.as_ref().and_then(|transaction| transaction.incoming.as_ref()) {
+            None => Within::Commands,
+            Some(incoming) if incoming.holds_budget() => Within::LargeMessage,
+            Some(_) => Within::Message,
+        }
+    }
+
+    /// Queues a reply.
+    pub(super) fn reply(&mut self, reply: Reply) {
+        match reply.code / 100 {
+            // The message has yet to come.
+            3 => self.log.defer_command(),
+            4 => self.log.end_command(Verdict::No),
+            5 => self.log.end_command(Verdict::Bad),
+            _ => self.log.end_command(Verdict::Ok),
+        }
+        self.connection.reply(&reply);
+    }
+
+    /// Queues a reply to a mistake; too many of them end the session. What is not the client's fault (4xx) is
+    /// not counted.
+    pub(super) fn refuse(&mut self, reply: Reply) {
+        if !reply.is_transient() {
+            self.errors += 1;
+            self.log.count("errors", 1);
+        }
+        self.reply(reply);
+    }
+
+    /// A message was stored: earlier mistakes are forgiven.
+    pub(super) fn forgive(&mut self) {
+        self.errors = 0;
+    }
+
+    /// Sends what is queued.
+    pub(super) async fn flush(&mut self) -> Result<(), End> {
+        self.connection.flush(&self.shared.ctx).await
+    }
+
+    /// Whether recipients have a reply each.
+    pub(super) fn is_lmtp(&self) -> bool {
+        self.protocol == Protocol::Lmtp
+    }
+
+    /// Forgets everything but the greeting (RFC 3207 §4.2).
+    pub(super) fn reset(&mut self) {
+        self.hello = None;
+        self.transaction = None;
+        self.chunk = None;
+    }
+
+    /// Refuses a command out of order.
+    pub(super) fn out_of_order(&mut self, text: &'static str) {
+        self.refuse(replies::out_of_order(text));
+    }
+}

@@ -1,0 +1,152 @@
+//! Where the octets of a message go while they arrive, and where its copies come from.
+//!
+//! For one account they go straight into its store, scanned and sealed on the way. For several they are kept once, in
+//! memory or, beyond [`limits::SMTP_MEMORY_BYTES`], in the spool (sealed under a key that only this value knows), and
+//! are stored account by account when the message is complete.
+
+use futures::StreamExt;
+use sealpost_account::{Ingest, Stored};
+use sealpost_base::{AccountId, Budget, Error, Permit, Result, limits};
+use sealpost_vault::spool::{SpoolWriter, Spooled};
+use tokio::runtime::Handle;
+
+use super::Fanout;
+use super::SmtpShared;
+use super::transaction::Account;
+use sealpost_session::Context;
+
+/// A message that is arriving. Dropping it leaves nothing behind.
+pub(super) enum Sink {
+    /// For one account.
+    Direct(Box<Ingest>),
+    /// For several, small so far.
+    Memory(Memory),
+    /// For several.
+    Spool(Box<SpoolWriter>, Gate),
+}
+
+/// A message in memory, with what it draws from the budget.
+pub(super) struct Memory {
+    bytes: Vec<u8>,
+    limit: usize,
+    gate: Gate,
+}
+
+/// The right to hold part of the budget and wait for more of it; see [`Fanout`].
+pub(super) struct Gate {
+    /// For the buffer.
+    memory: Permit,
+    _right: Permit,
+}
+
+/// A complete message that was not stored for anyone yet.
+pub(super) enum Source {
+    /// For one account, nearly there.
+    Direct(Box<Ingest>),
+    /// For several.
+    Copies(Copies),
+}
+
+/// A complete message of which copies can be made.
+pub(super) enum Copies {
+    /// Small.
+    Memory(Memory),
+    /// Large.
+    Spool(InSpool),
+}
+
+/// A spooled message; removed from the store when dropped.
+pub(super) struct InSpool {
+    /// `None` only while it is dropped.
+    spooled: Option<Spooled>,
+    _gate: Gate,
+}
+
+impl Sink {
+    /// Begins a message for `accounts`; waits for its share of memory.
+    pub(super) async fn open(shared: &SmtpShared, accounts: &[Account]) -> Result<Self> {
+        if let [only] = accounts {
+            return Ok(Sink::Direct(Box::new(shared.ctx.accounts.ingest(only.id).await?)));
+        }
+        let gate = Gate::enter(&shared.fanout, &shared.ctx.budget).await;
+        let limit = gate.memory.bytes();
+        Ok(Sink::Memory(Memory { bytes: Vec::with_capacity(limit), limit, gate }))
+    }
+
+    /// Takes the next octets.
+    pub(super) async fn write(self, ctx: &Context, octets: &[u8]) -> Result<Self> {
+        match self {
+            Sink::Direct(mut ingest) => {
+                ingest.write(octets).await?;
+                Ok(Sink::Direct(ingest))
+            }
+            Sink::Memory(mut memory) if memory.bytes.len() + octets.len() <= memory.limit => {
+                memory.bytes.extend_from_slice(octets);
+                Ok(Sink::Memory(memory))
+            }
+            Sink::Memory(memory) => {
+                let mut writer = Box::new(SpoolWriter::new(&ctx.store, &ctx.budget, &*ctx.random).await?);
+                writer.write(&memory.bytes).await?;
+                writer.write(octets).await?;
+                Ok(Sink::Spool(writer, memory.gate))
+            }
+            Sink::Spool(mut writer, gate) => {
+                writer.write(octets).await?;
+                Ok(Sink::Spool(writer, gate))
+            }
+        }
+    }
+
+    /// The message is complete.
+    pub(super) async fn finish(self) -> Result<Source> {
+        Ok(match self {
+            Sink::Direct(ingest) => Source::Direct(ingest),
+            Sink::Memory(memory) => Source::Copies(Copies::Memory(memory)),
+            Sink::Spool(writer, gate) => {
+                Source::Copies(Copies::Spool(InSpool { spooled: Some(writer.finish().await?), _gate: gate }))
+            }
+        })
+    }
+}
+
+impl Copies {
+    /// Stores a copy for `account`.
+    pub(super) async fn store(&self, ctx: &Context, account: AccountId) -> Result<Stored> {
+        let mut ingest = ctx.accounts.ingest(account).await?;
+        match self {
+            Copies::Memory(memory) => ingest.write(&memory.bytes).await?,
+            Copies::Spool(message) => {
+                let Some(spooled) = &message.spooled else {
+                    return Err(Error::internal("a spooled message is gone before it was copied"));
+                };
+                let mut pieces = spooled.read();
+                while let Some(piece) = pieces.next().await {
+                    ingest.write(&piece?).await?;
+                }
+            }
+        }
+        ingest.finish_to_deliver().await
+    }
+}
+
+impl Drop for InSpool {
+    fn drop(&mut self) {
+        // Without a runtime the process is about to end; what is left then is swept at the next start.
+        if let (Some(spooled), Ok(runtime)) = (self.spooled.take(), Handle::try_current()) {
+            runtime.spawn(async move {
+                if let Err(error) = spooled.remove().await {
+                    tracing::warn!(%error, "a spooled message could not be removed");
+                }
+            });
+        }
+    }
+}
+
+impl Gate {
+    /// Waits for the right, then for the memory.
+    async fn enter(fanout: &Fanout, budget: &Budget) -> Self {
+        let right = fanout.0.acquire(limits::SMTP_MEMORY_BYTES).await;
+        let memory = budget.acquire(right.bytes()).await;
+        Gate { memory, _right: right }
+    }
+}
