@@ -2,10 +2,10 @@
 
 use sealpost_imap::types::{Atom, Code, Status};
 
-use super::ImapShared;
 use super::connection::{Connection, End};
 use super::deflate::Compression;
 use super::reply::{Failure, Reply};
+use super::shared::ImapShared;
 
 /// COMPRESS: what its OK is followed by. Everything behind the CRLF of that is compressed (RFC 4978 §3).
 pub(super) async fn admit(

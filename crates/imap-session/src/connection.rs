@@ -26,9 +26,9 @@ use tokio::io::{AsyncRead, AsyncReadExt, ReadBuf};
 use tokio::time::{Instant, timeout, timeout_at};
 
 pub(super) use self::end::End;
-use super::ImapShared;
 use super::deflate::{Compression, Compressions, Corrupt, Deflater, Inflated, Inflater};
 use super::long_commands::{LongCommand, LongCommands};
+use super::shared::ImapShared;
 use sealpost_auth::standing::Standing;
 use sealpost_session::Shutdown;
 use sealpost_session::net::Stream;

@@ -9,7 +9,7 @@ use sealpost_imap::types::{Atom, Response};
 use super::metadata;
 use super::reply::{Outcome, Reply};
 use super::responses::Responses;
-use super::session::Subscriptions;
+use super::subscriptions::Subscriptions;
 use super::user::User;
 use super::view::View;
 

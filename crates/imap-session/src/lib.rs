@@ -34,6 +34,7 @@ mod fetch;
 mod filters;
 mod flags;
 mod idle;
+mod leftovers;
 mod list;
 mod login;
 mod long_commands;
@@ -56,11 +57,13 @@ mod sasl;
 mod search;
 mod select;
 mod session;
+mod shared;
 mod sharing;
 mod sleep;
 mod sort;
 mod status;
 mod store;
+mod subscriptions;
 mod targets;
 mod tell;
 mod thread;
@@ -72,56 +75,11 @@ mod view;
 use std::pin::pin;
 use std::sync::Arc;
 
-use sealpost_base::Budget;
-use sealpost_mailbox::append::AppendMemory;
-use sealpost_vault::server_key::ServerKeys;
-
-use deflate::Compressions;
-pub use filters::parse_stored_search;
-use long_commands::LongCommands;
 use sealpost_auth::fair_scheduler::{self, QueueHandle};
-use sealpost_session::Context;
 use sealpost_session::net::Stream;
-use sharing::Leftovers;
-use urlauth::UrlMarks;
 
-/// What all IMAP sessions of a server share.
-pub struct ImapShared {
-    pub(crate) ctx: Arc<Context>,
-    /// Marks the URLs that this server authorizes.
-    url_marks: UrlMarks,
-    /// How many connections may be compressed.
-    compressions: Compressions,
-    /// How many commands may be long at once.
-    long_commands: LongCommands,
-    /// What part of the budget long values of metadata may hold while they are sent.
-    long_values: Budget,
-    /// What part of it APPEND may hold for messages that are stored and not placed yet.
-    appends: AppendMemory,
-    /// When it was looked at what is left of accounts' shared mailboxes.
-    leftovers: Leftovers,
-}
-
-impl ImapShared {
-    /// What sessions of every protocol share.
-    pub fn context(&self) -> &Arc<Context> {
-        &self.ctx
-    }
-
-    /// That of a server with that key.
-    pub fn new(ctx: Arc<Context>, key: &ServerKeys) -> Self {
-        let budget = &ctx.budget;
-        ImapShared {
-            url_marks: UrlMarks::new(key),
-            compressions: Compressions::of(budget),
-            long_commands: LongCommands::of(budget),
-            long_values: metadata::long_values(budget),
-            appends: AppendMemory::of(budget),
-            leftovers: Leftovers::default(),
-            ctx,
-        }
-    }
-}
+pub use filters::parse_stored_search;
+pub use shared::ImapShared;
 
 /// Serves one IMAP connection until it ends, TLS already spoken if the listener demands it.
 pub async fn serve(stream: Stream, shared: Arc<ImapShared>) {
@@ -129,15 +87,4 @@ pub async fn serve(stream: Stream, shared: Arc<ImapShared>) {
     let queue = QueueHandle::default();
     let session = Box::new(session::Session::new(stream, shared, queue.clone()));
     fair_scheduler::run(&queue, pin!(session.run())).await;
-}
-
-/// What the sessions share of a server with a store in memory.
-#[cfg(test)]
-fn for_tests() -> ImapShared {
-    let key = ServerKeys::generate(&sealpost_base::SeededRandom::new(1));
-    let random = Arc::new(sealpost_base::SeededRandom::new(1));
-    let (store, clock) = (sealpost_vault::Store::memory(), Arc::new(sealpost_base::SystemClock::new()));
-    let settings = sealpost_session::Settings { domain: Some("localhost".to_owned()), ..Default::default() };
-    let ctx = Context::new(settings, store, key.clone(), None, clock, random).expect("default settings");
-    ImapShared::new(Arc::new(ctx), &key)
 }

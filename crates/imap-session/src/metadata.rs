@@ -11,7 +11,7 @@ use std::sync::Arc;
 use sealpost_account::metadata::{self, Holder};
 use sealpost_account::rights::Rights;
 use sealpost_account::{Account, AccountState, SpecialUses, ops};
-use sealpost_base::{Budget, Permit, limits};
+use sealpost_base::{Permit, limits};
 use sealpost_imap::types::{Code, Depth, Entry, GetMetadata, Mailbox, MetadataCode, Response};
 use sealpost_mailbox::memory::unless_pressed;
 use sealpost_mailbox::resolve::ResolvedMailbox;
@@ -27,8 +27,6 @@ pub(super) use watch::{Watch, tell_metadata, watch_metadata};
 /// Bytes of names and values that are copied out of the state and written at once; one value may be added to it, for which memory
 /// is drawn if it is longer than that.
 const BATCH_BYTES: usize = limits::IMAP_OUTPUT_FREE_BYTES;
-/// What long values that are on their way to clients may take: an eighth of what is common.
-const SHARE: usize = 8;
 /// A name and a value as they are sent: copied, and written into a buffer that doubles as it grows.
 const LONG_VALUE_BYTES: usize = 3 * (limits::METADATA_VALUE_BYTES + limits::METADATA_ENTRY_BYTES);
 /// Entries looked at while the state is held.
@@ -72,11 +70,6 @@ struct Outgoing<'a> {
     bytes: usize,
     /// For a long value, until it was sent.
     room: Option<Permit>,
-}
-
-/// What long values draw on while they are sent, of a server with that budget.
-pub(super) fn long_values(budget: &Budget) -> Budget {
-    budget.share(budget.common() / SHARE)
 }
 
 /// GETMETADATA.

@@ -6,16 +6,15 @@ use sealpost_base::limits;
 use sealpost_imap::server::Event;
 use sealpost_imap::types::{Command, CommandBody, Status, Store, Tag};
 
-use super::ImapShared;
 use super::capability;
 use super::connection::{Connection, End};
-use super::metadata;
-use super::notify;
 use super::own_entries::OwnEntries;
 use super::progress::Progress;
 use super::reply::{Failure, Outcome, Reply};
 use super::responses::Responses;
+use super::shared::ImapShared;
 use super::sleep::Asleep;
+use super::subscriptions::Subscriptions;
 use super::tell::{self, Telling};
 use super::uid_only;
 use super::user::User;
@@ -49,15 +48,6 @@ pub(super) struct Session {
     /// The login is over, but not the connection.
     pub(super) over: bool,
     errors: usize,
-}
-
-/// What a client asked to be told of beside its own commands.
-#[derive(Default)]
-pub(super) struct Subscriptions {
-    /// `Some` if the client is to be told of metadata that others change.
-    pub(super) metadata: Option<metadata::Watch>,
-    /// What NOTIFY asked for; `None` until it is used.
-    pub(super) notify: Option<Box<notify::Watch>>,
 }
 
 impl Session {

@@ -9,8 +9,8 @@ use sealpost_account::directory::{AccountRecord, Directory};
 use sealpost_account::{Account, Accounts};
 use sealpost_base::Error;
 
-use super::ImapShared;
 use super::quota::Quota;
+use super::shared::ImapShared;
 
 /// The account that a session has logged in as.
 ///

@@ -13,7 +13,7 @@ use crate::filters;
 use crate::mailboxes::special_use;
 use crate::own_entries::OwnEntries;
 use crate::reply::{Failure, Outcome, Reply};
-use crate::session::Subscriptions;
+use crate::subscriptions::Subscriptions;
 use crate::user::User;
 
 /// An entry with its new value.

@@ -11,7 +11,7 @@ use sealpost_imap::types::{Entry, Mailbox, Response};
 use crate::connection::End;
 use crate::own_entries::OwnEntries;
 use crate::responses::Responses;
-use crate::session::Subscriptions;
+use crate::subscriptions::Subscriptions;
 use crate::user::User;
 use crate::view::View;
 

@@ -1,0 +1,34 @@
+//! When this process looked at what is left of accounts' shared mailboxes.
+
+use std::num::NonZeroUsize;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use lru::LruCache;
+use sealpost_base::AccountId;
+
+/// How often a process looks at one account's.
+const PERIOD: Duration = Duration::from_secs(3600);
+/// Accounts of which it is remembered when they were looked at.
+const REMEMBERED: NonZeroUsize = NonZeroUsize::new(4096).expect("not zero");
+
+/// When accounts were looked at, by the monotonic clock.
+pub struct Leftovers(Mutex<LruCache<AccountId, Duration>>);
+
+impl Default for Leftovers {
+    fn default() -> Self {
+        Leftovers(Mutex::new(LruCache::new(REMEMBERED)))
+    }
+}
+
+impl Leftovers {
+    /// Whether it is time to look at that account's; it counts as looked at then.
+    pub(super) fn is_due(&self, account: AccountId, now: Duration) -> bool {
+        let mut looked = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let due = looked.get(&account).is_none_or(|last| now.saturating_sub(*last) >= PERIOD);
+        if due {
+            looked.put(account, now);
+        }
+        due
+    }
+}
