@@ -8,7 +8,7 @@ use super::capability::{self, Stage};
 use super::connection::End;
 use super::reply::{Failure, Outcome, Reply};
 use super::session::Session;
-use super::tell::Telling;
+use super::updates::UntaggedUpdates;
 use super::user::User;
 use super::view::opened;
 use super::{
@@ -20,8 +20,13 @@ use sealpost_auth::Entered;
 use sealpost_session::metrics::Verdict;
 
 impl Session {
-    /// Runs one command. What the client learns beside its answer is up to `telling`.
-    pub(super) async fn execute(&mut self, tag: &Tag, body: CommandBody, telling: &mut Telling) -> Outcome {
+    /// Runs one command. What the client learns beside its answer is up to `updates`.
+    pub(super) async fn execute(
+        &mut self,
+        tag: &Tag,
+        body: CommandBody,
+        updates: &mut UntaggedUpdates,
+    ) -> Outcome {
         // RFC 3501 §6.1: in any state.
         match body {
             CommandBody::Capability => {
@@ -42,7 +47,7 @@ impl Session {
             _ => {}
         }
         // RFC 3501 §6.3 and §6.4: the others need a login, and see what was acknowledged before they came.
-        Box::pin(self.before_command(&body, telling)).await?;
+        Box::pin(self.before_command(&body, updates)).await?;
         let Session { shared, log, responses, user, selected, subscriptions, own, moved, .. } = self;
         let ctx = &*shared.ctx;
         let user = logged_in(user)?;
@@ -118,10 +123,10 @@ impl Session {
             }
             CommandBody::Fetch { uid, set, items, modifiers } => {
                 let asked = fetch::Asked { uid, set, items, modifiers };
-                Box::pin(fetch::fetch(ctx, opened(selected)?, responses, asked, telling)).await
+                Box::pin(fetch::fetch(ctx, opened(selected)?, responses, asked, updates)).await
             }
             CommandBody::Store(asked) => {
-                Box::pin(store::store(ctx, opened(selected)?, responses, own, &asked, telling)).await
+                Box::pin(store::store(ctx, opened(selected)?, responses, own, &asked, updates)).await
             }
             CommandBody::Copy { uid, set, mailbox: to } => {
                 let asked = copy::Asked { uid, set, to };
@@ -166,7 +171,7 @@ impl Session {
     }
 
     /// What every command needs that takes a login.
-    async fn before_command(&mut self, body: &CommandBody, telling: &Telling) -> Result<(), Failure> {
+    async fn before_command(&mut self, body: &CommandBody, updates: &UntaggedUpdates) -> Result<(), Failure> {
         logged_in(&mut self.user)?;
         uid_only::check_numbers(self.responses.dialect, body)?;
         self.catch_up().await?;
@@ -177,7 +182,7 @@ impl Session {
             search::forget_expunged(selected);
         }
         condstore::enable(self.selected.as_ref(), &mut self.responses, body);
-        if telling.own {
+        if updates.own {
             // What others did before is told: what is new afterwards is this client's own doing.
             self.report_others().await?;
         }
@@ -201,7 +206,7 @@ impl Session {
             return Ok(Reply::ok("NOTIFY completed"));
         };
         self.subscriptions.notify = None;
-        self.tell(&Telling::everything()).await?;
+        self.report_updates(&UntaggedUpdates::everything()).await?;
         let Session { user, selected, subscriptions, responses, .. } = self;
         notify::subscribe(logged_in(user)?, selected.as_ref(), subscriptions, responses, asked).await
     }

@@ -10,7 +10,7 @@ use super::own_entries::OwnEntries;
 use super::reply::{Outcome, Reply};
 use super::responses::Responses;
 use super::targets;
-use super::tell;
+use super::updates;
 use super::view::View;
 
 /// EXPUNGE: every message that is `\Deleted`; of these with `uids` only those.
@@ -26,7 +26,7 @@ pub(super) async fn expunge(
         Some(among) => view.rows_to_expunge().min(among.len()),
         None => view.rows_to_expunge(),
     };
-    let committed = tell::change_selected(selected, responses, own, rows, |view, state| {
+    let committed = updates::change_selected(selected, responses, own, rows, |view, state| {
         if !view.rights(state).contains(Rights::EXPUNGE) {
             return Err(Error::denied("you do not have the right to expunge messages"));
         }

@@ -36,8 +36,8 @@ use super::qresync;
 use super::reply::{Failure, Outcome, Reply};
 use super::responses::Responses;
 use super::targets::{self, Cursor};
-use super::tell;
-use super::tell::Telling;
+use super::updates;
+use super::updates::UntaggedUpdates;
 use super::view::Told;
 use super::view::View;
 pub(super) use items::Octets;
@@ -96,7 +96,7 @@ pub(super) async fn fetch(
     selected: &mut View,
     responses: &mut Responses,
     Asked { uid, set, items, modifiers }: Asked,
-    telling: &mut Telling,
+    updates: &mut UntaggedUpdates,
 ) -> Outcome {
     let (set, modifiers) = (&set, &modifiers[..]);
     let (since, vanished) = qresync::fetch_since(responses, uid, modifiers)?;
@@ -122,10 +122,10 @@ pub(super) async fn fetch(
     }
     if marks {
         // Those that are marked are some of them, and told of as long as the command takes.
-        telling.room = reserve(&ctx.accounts, &[&targets, &targets]).await?;
-        telling.known = mark_seen(selected, &targets).await?;
+        updates.room = reserve(&ctx.accounts, &[&targets, &targets]).await?;
+        updates.known = mark_seen(selected, &targets).await?;
     } else {
-        telling.room = reserve(&ctx.accounts, &[&targets]).await?;
+        updates.room = reserve(&ctx.accounts, &[&targets]).await?;
     }
     let packs = packs_for(selected, &plan)?;
     let mut part = match changed_since {
@@ -142,10 +142,10 @@ pub(super) async fn fetch(
             done += uids.len();
             let mut left = &uids[..];
             while !left.is_empty() {
-                if shows_flags(&plan, &telling.known.uids) {
-                    tell::report_new_keywords(selected, responses).await?;
+                if shows_flags(&plan, &updates.known.uids) {
+                    updates::report_new_keywords(selected, responses).await?;
                 }
-                let (rows, next) = snapshot(selected, responses, left, &plan, &telling.known.uids)?;
+                let (rows, next) = snapshot(selected, responses, left, &plan, &updates.known.uids)?;
                 trouble.gone += left.len() - next.len() - rows.len();
                 left = next;
                 fetch_rows(selected, responses, rows, &plan, &packs, &mut trouble).await?;
@@ -188,7 +188,7 @@ async fn fetch_batch(
     let packs = packs_for(selected, plan)?;
     while !uids.is_empty() {
         if plan.wants_flags() {
-            tell::report_new_keywords(selected, responses).await?;
+            updates::report_new_keywords(selected, responses).await?;
         }
         let (rows, next) = snapshot(selected, responses, uids, plan, &UidSet::new())?;
         uids = next;
@@ -209,7 +209,7 @@ async fn tell_earlier(
         let mailbox = selected.mailbox_in(&state).map_err(|_| End::MailboxGone)?;
         qresync::vanished(selected, mailbox, since, set)
     };
-    Ok(tell::report_vanished(responses, &vanished, true).await?)
+    Ok(updates::report_vanished(responses, &vanished, true).await?)
 }
 
 /// Those of the messages that changed after `since`.

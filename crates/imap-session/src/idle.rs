@@ -6,7 +6,7 @@ use super::connection::End;
 use super::reply::{Outcome, Reply};
 use super::session::Session;
 use super::sleep::KeepAlive;
-use super::tell::Telling;
+use super::updates::UntaggedUpdates;
 
 impl Session {
     /// IDLE. Without a selected mailbox nothing is told but what NOTIFY asked for (RFC 5465 §4).
@@ -17,7 +17,7 @@ impl Session {
         let mut keep_alive = KeepAlive::new(self.shared.ctx.settings.timeouts.imap_keep_alive);
         loop {
             let watchers = self.watchers();
-            self.tell(&Telling::everything()).await?;
+            self.report_updates(&UntaggedUpdates::everything()).await?;
             if !self.responses.connection.out().is_empty() {
                 keep_alive.said();
             }

@@ -65,9 +65,10 @@ mod status;
 mod store;
 mod subscriptions;
 mod targets;
-mod tell;
+
 mod thread;
 mod uid_only;
+mod updates;
 mod urlauth;
 mod user;
 mod view;

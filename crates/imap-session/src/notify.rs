@@ -3,7 +3,7 @@
 //!
 //! What it knows of them is compared with the account's state whenever the account's bell rings; so nothing is queued
 //! for a client that does not read, and what happened many times is told once. The selected mailbox is told of by its
-//! view ([`super::tell`]), as far as the client wants it.
+//! view ([`super::updates`]), as far as the client wants it.
 
 mod groups;
 mod known;

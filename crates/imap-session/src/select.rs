@@ -14,8 +14,8 @@ use super::own_entries::OwnEntries;
 use super::qresync::{self, Missed};
 use super::reply::{Failure, Outcome, Reply};
 use super::responses::Responses;
-use super::tell;
-use super::tell::first_recent;
+use super::updates;
+use super::updates::first_recent;
 use super::urlauth;
 use super::user::User;
 use super::view::{View, opened};
@@ -88,8 +88,8 @@ pub(super) async fn select(
     view.key_resets = urlauth::resets(user, &view);
     let selected = selected.insert(view);
     // RFC 7162 §3.2.5.1: after everything else, and what went before what changed.
-    tell::report_vanished(responses, &missed.vanished, true).await?;
-    tell::report_changed_since(selected, responses, missed.since, &missed.asked).await?;
+    updates::report_vanished(responses, &missed.vanished, true).await?;
+    updates::report_changed_since(selected, responses, missed.since, &missed.asked).await?;
     log.count("selected", 1);
     Ok(if examine {
         Reply::ok_with(Code::ReadOnly, "EXAMINE completed")
@@ -113,7 +113,7 @@ async fn current_place(user: &User, name: &Mailbox) -> Result<ResolvedMailbox, F
     Ok(place)
 }
 
-/// CLOSE: expunges without telling, unless the mailbox is open read-only (RFC 3501 §6.4.2).
+/// CLOSE: expunges without reporting it, unless the mailbox is open read-only (RFC 3501 §6.4.2).
 pub(super) async fn close_mailbox(selected: &mut Option<View>, own: &mut OwnEntries) -> Outcome {
     let view = opened(selected)?;
     if !view.read_only() {

@@ -15,8 +15,8 @@ use super::responses::Responses;
 use super::shared::ImapShared;
 use super::sleep::Asleep;
 use super::subscriptions::Subscriptions;
-use super::tell::{self, Telling};
 use super::uid_only;
+use super::updates::{self, UntaggedUpdates};
 use super::user::User;
 use super::view::View;
 use sealpost_auth::fair_scheduler::QueueHandle;
@@ -146,7 +146,12 @@ impl Session {
                 Box::pin(self.report_others()).await?;
                 let outcome = Box::pin(self.append(head)).await;
                 self.responses.connection.set_bulk(false);
-                self.finish(&tag, outcome, Telling { takes_out, own: true, ..Telling::everything() }).await?;
+                self.finish(
+                    &tag,
+                    outcome,
+                    UntaggedUpdates { takes_out, own: true, ..UntaggedUpdates::everything() },
+                )
+                .await?;
             }
             Event::Bad { tag, code, reason } => {
                 self.responses.connection.out().status(tag.as_ref(), Status::Bad, code.as_ref(), &reason);
@@ -186,20 +191,20 @@ impl Session {
             _ => {}
         }
         self.responses.progress = Progress::of(&tag);
-        let mut telling = Telling::after(&body);
-        let outcome = self.execute(&tag, body, &mut telling).await;
-        self.finish(&tag, outcome, telling).await
+        let mut updates = UntaggedUpdates::after(&body);
+        let outcome = self.execute(&tag, body, &mut updates).await;
+        self.finish(&tag, outcome, updates).await
     }
 
     /// Tells the client what else has changed, then how its command went.
-    async fn finish(&mut self, tag: &Tag, outcome: Outcome, telling: Telling) -> Result<(), End> {
+    async fn finish(&mut self, tag: &Tag, outcome: Outcome, updates: UntaggedUpdates) -> Result<(), End> {
         let mut reply = match outcome {
             Ok(reply) | Err(Failure::Reply(reply)) => reply,
             Err(Failure::End(end)) => return Err(end),
         };
-        self.tell(&telling).await?;
+        self.report_updates(&updates).await?;
         if let Some(selected) = &mut self.selected {
-            tell::report_modseq(selected, &mut self.responses, &mut reply);
+            updates::report_modseq(selected, &mut self.responses, &mut reply);
         }
         self.own.clear();
         // What is told from here on is told between commands.
@@ -270,7 +275,7 @@ impl Session {
     }
 }
 
-impl Telling {
+impl UntaggedUpdates {
     /// What a client may be told at the end of that command: expunges not during FETCH, STORE and SEARCH, whose
     /// sequence numbers they would upset; their UID forms are other commands (RFC 3501 §7.4.1).
     fn after(body: &CommandBody) -> Self {
@@ -300,6 +305,6 @@ impl Telling {
         );
         let takes_out = matches!(body, CommandBody::Expunge { .. } | CommandBody::Move { .. });
         let nothing = matches!(body, CommandBody::Select { .. });
-        Telling { nothing, takes_out, expunges: !numbered, uid, own, ..Telling::default() }
+        UntaggedUpdates { nothing, takes_out, expunges: !numbered, uid, own, ..UntaggedUpdates::default() }
     }
 }

@@ -20,7 +20,7 @@ use tokio::time::{Instant, sleep_until};
 use super::connection::End;
 use super::reply::Failure;
 use super::session::Session;
-use super::tell::{self, Telling};
+use super::updates::{self, UntaggedUpdates};
 use super::user::User;
 use super::view::View;
 
@@ -86,9 +86,12 @@ impl Session {
             let watchers = self.watchers();
             // RFC 5465 §6.1.2: a client that counts messages is told of expunges when a command allows for it.
             let delayed = self.subscriptions.notify.as_ref().is_some_and(|watch| watch.selected().delayed);
-            Box::pin(self.tell(&Telling { expunges: !delayed, ..Telling::default() })).await?;
+            Box::pin(
+                self.report_updates(&UntaggedUpdates { expunges: !delayed, ..UntaggedUpdates::default() }),
+            )
+            .await?;
             if let Some(selected) = &mut self.selected {
-                tell::report_modseq_alone(selected, &mut self.responses);
+                updates::report_modseq_alone(selected, &mut self.responses);
             }
             if let Some(event) = self.next_or_rung(deadline, watchers, None).await? {
                 return Ok(event);

@@ -12,8 +12,8 @@ use super::own_entries::OwnEntries;
 use super::reply::{Outcome, Reply};
 use super::responses::Responses;
 use super::targets;
-use super::tell;
-use super::tell::Telling;
+use super::updates;
+use super::updates::UntaggedUpdates;
 use super::view::{Told, View};
 use sealpost_session::Context;
 
@@ -24,7 +24,7 @@ pub(super) async fn store(
     responses: &mut Responses,
     own: &mut OwnEntries,
     store: &Store,
-    telling: &mut Telling,
+    updates: &mut UntaggedUpdates,
 ) -> Outcome {
     let selected = selected.writable()?;
     let targets = targets::resolve(selected, &store.set, store.uid)?;
@@ -41,7 +41,8 @@ pub(super) async fn store(
             let mailbox = view.mailbox_in(state).map_err(|_| Error::not_found("the mailbox is gone"))?;
             change.decide(state, mailbox, view.rights(state), view.told(), &accounts, &mut reserved)
         };
-        let committed = tell::change_selected(selected, responses, own, change.targets.len(), decide).await?;
+        let committed =
+            updates::change_selected(selected, responses, own, change.targets.len(), decide).await?;
         match committed.value {
             Ok(found) => break (found, committed.position),
             // Not while the account is held for the decision.
@@ -50,16 +51,16 @@ pub(super) async fn store(
     };
     let FlagChange { targets, unchanged_since, .. } = change;
     let FlagsChanged { changing, passing, modified, foreign, present, reserved } = found;
-    telling.room = reserved;
+    updates.room = reserved;
     let reported = !store.silent || unchanged_since.is_some();
     if store.silent {
         // Only what this client did itself is silent (RFC 3501 §6.4.6).
-        telling.known = Told { uids: changing.difference(&foreign), position };
+        updates.known = Told { uids: changing.difference(&foreign), position };
         // RFC 7162 §3.1.3: but its mod-sequence is told, with UNCHANGEDSINCE in any case.
-        telling.modseqs = if unchanged_since.is_some() { passing } else { changing };
-        telling.flags = modified.clone();
+        updates.modseqs = if unchanged_since.is_some() { passing } else { changing };
+        updates.flags = modified.clone();
     } else {
-        telling.flags = targets.clone();
+        updates.flags = targets.clone();
     }
     let modified = named(selected, &modified, store.uid).map(Code::Modified);
     // A message that is gone, which this client does not know yet: those that are there were changed, and

@@ -1,4 +1,4 @@
-//! Telling the client what changed in the selected mailbox: EXPUNGE or VANISHED, EXISTS, RECENT, FLAGS, FETCH
+//! UntaggedUpdates the client what changed in the selected mailbox: EXPUNGE or VANISHED, EXISTS, RECENT, FLAGS, FETCH
 //! (RFC 3501 §7.2.6, §7.3, §7.4; RFC 7162 §3.2.10; RFC 9586 §3.6), at the end of commands and in IDLE.
 
 use sealpost_account::account::Committed;
@@ -35,7 +35,7 @@ const VANISHED_RANGES: usize = 400;
 
 /// What the client may be told at the end of a command.
 #[derive(Default)]
-pub(super) struct Telling {
+pub(super) struct UntaggedUpdates {
     /// Nothing: SELECT says how the mailbox was when it was opened, and the next command what changed since.
     pub(super) nothing: bool,
     /// Expunges too (RFC 3501 §7.4.1).
@@ -65,16 +65,16 @@ enum Items {
     ModSeq,
 }
 
-impl Telling {
+impl UntaggedUpdates {
     /// Everything that changed.
     pub(super) fn everything() -> Self {
-        Telling { expunges: true, ..Telling::default() }
+        UntaggedUpdates { expunges: true, ..UntaggedUpdates::default() }
     }
 }
 
 impl Session {
-    /// Brings client and view up to date, as far as `telling` and NOTIFY allow.
-    pub(super) async fn tell(&mut self, telling: &Telling) -> Result<(), End> {
+    /// Brings client and view up to date, as far as `updates` and NOTIFY allow.
+    pub(super) async fn report_updates(&mut self, updates: &UntaggedUpdates) -> Result<(), End> {
         let Session { shared, user, selected, subscriptions, responses, own, .. } = self;
         let Some(user) = user else { return Ok(()) };
         if let Some(selected) = selected {
@@ -83,13 +83,13 @@ impl Session {
         }
         // NOTIFY says for itself whether metadata is among what is told (RFC 5465 §5.6).
         if subscriptions.notify.is_none() && subscriptions.metadata.is_some() {
-            let telling = metadata::tell_metadata(user, selected.as_ref(), subscriptions, responses, own);
-            Box::pin(telling).await?;
+            let reporting = metadata::tell_metadata(user, selected.as_ref(), subscriptions, responses, own);
+            Box::pin(reporting).await?;
         }
         let wanted = subscriptions.notify.as_ref().map(|watch| watch.selected());
         if let Some(selected) = selected {
             // Waiting sessions come by here: they are not to be as large as this is.
-            Box::pin(report(&shared.ctx, selected, responses, own, telling, wanted)).await?;
+            Box::pin(report(&shared.ctx, selected, responses, own, updates, wanted)).await?;
         }
         if subscriptions.notify.is_none() {
             return Ok(());
@@ -98,26 +98,26 @@ impl Session {
     }
 }
 
-/// Brings client and view up to date, as far as `telling` and NOTIFY allow, if that was used: `wanted` is what it says of the
+/// Brings client and view up to date, as far as `updates` and NOTIFY allow, if that was used: `wanted` is what it says of the
 /// selected mailbox.
 async fn report(
     ctx: &Context,
     selected: &mut View,
     responses: &mut Responses,
     own: &OwnEntries,
-    telling: &Telling,
+    updates: &UntaggedUpdates,
     wanted: Option<&Selected>,
 ) -> Result<(), End> {
     if wanted.is_none_or(|wanted| wanted.messages) {
-        report_changes(ctx, selected, responses, own, telling, wanted).await?;
+        report_changes(ctx, selected, responses, own, updates, wanted).await?;
     } else {
         // RFC 5465 §3.1: of the selected mailbox the client wants to know nothing but what it does itself.
-        if telling.takes_out {
+        if updates.takes_out {
             report_own_expunges(selected, responses).await?;
         }
-        report_rows(selected, responses, &telling.flags, Items::Flags, true).await?;
+        report_rows(selected, responses, &updates.flags, Items::Flags, true).await?;
         if responses.dialect.modseq() {
-            let modseqs = telling.modseqs.difference(&telling.flags);
+            let modseqs = updates.modseqs.difference(&updates.flags);
             report_rows(selected, responses, &modseqs, Items::ModSeq, true).await?;
         }
     }
@@ -145,10 +145,10 @@ async fn report_changes(
     selected: &mut View,
     responses: &mut Responses,
     own: &OwnEntries,
-    telling: &Telling,
+    updates: &UntaggedUpdates,
     wanted: Option<&Selected>,
 ) -> Result<(), End> {
-    if telling.nothing {
+    if updates.nothing {
         return Ok(());
     }
     let account = selected.account().clone();
@@ -157,7 +157,7 @@ async fn report_changes(
         let own = own.is_all_since(account.id(), selected.told(), state.position());
         let flags = wanted.is_none_or(|wanted| wanted.flags);
         let gone = selected.gone_from_contexts(&state);
-        let changes = selected.changes(&state, telling.expunges, flags, &telling.known);
+        let changes = selected.changes(&state, updates.expunges, flags, &updates.known);
         (changes, own, gone, state.position())
     };
     let changes = changes.map_err(|_| End::MailboxGone)?;
@@ -167,7 +167,7 @@ async fn report_changes(
     let _room = reserve(&ctx.accounts, &sets).await.map_err(|_| End::Crowded)?;
     // RFC 5267 §4.3.4: before the expunges, while the numbers mean what they did.
     contexts::report_gone(responses, gone).await?;
-    if changes.is_empty() && telling.flags.is_empty() && telling.modseqs.is_empty() {
+    if changes.is_empty() && updates.flags.is_empty() && updates.modseqs.is_empty() {
         // What the client itself changed, and silently, changes results too.
         return contexts::update(ctx, selected, responses, &changes.arrived, position).await;
     }
@@ -177,23 +177,23 @@ async fn report_changes(
         report_keywords(selected, responses).await?;
     }
     // RFC 5465 §5.1: what NOTIFY asked for has the UID.
-    let with_uid = telling.uid || wanted.is_some();
-    let flags = changes.flags.uids.union(&telling.flags);
+    let with_uid = updates.uid || wanted.is_some();
+    let flags = changes.flags.uids.union(&updates.flags);
     report_rows(selected, responses, &flags, Items::Flags, with_uid).await?;
     let mut next = changes.flags.next;
     while let Some(from) = next {
         let part = {
             let state = account.state();
             let mailbox = selected.mailbox_in(&state).map_err(|_| End::MailboxGone)?;
-            selected.flags_changed(mailbox, changes.since, from, changes.below, &telling.known)
+            selected.flags_changed(mailbox, changes.since, from, changes.below, &updates.known)
         };
         next = part.next;
-        let flags = part.uids.difference(&telling.flags);
+        let flags = part.uids.difference(&updates.flags);
         report_rows(selected, responses, &flags, Items::Flags, with_uid).await?;
         yield_now().await;
     }
     if responses.dialect.modseq() {
-        let modseqs = telling.modseqs.difference(&flags);
+        let modseqs = updates.modseqs.difference(&flags);
         report_rows(selected, responses, &modseqs, Items::ModSeq, with_uid).await?;
     }
     // RFC 5465 §5.2: of what the client put there itself it need not be told.
