@@ -22,7 +22,7 @@ use super::reply::{Failure, Outcome, Reply};
 use super::responses::Responses;
 use super::user::User;
 pub(super) use set::set_metadata;
-pub(super) use watch::{Watch, tell_metadata, watch_metadata};
+pub(super) use watch::{MetadataSubscription, tell_metadata, watch_metadata};
 
 /// Bytes of names and values that are copied out of the state and written at once; one value may be added to it, for which memory
 /// is drawn if it is longer than that.

@@ -37,7 +37,7 @@ const EVENTS: &str = "(MessageNew MessageExpunge FlagChange MailboxName Subscrip
 
 /// What a client has asked for by NOTIFY, and what it knows.
 #[derive(Default)]
-pub(super) struct Watch {
+pub(super) struct NotifySubscription {
     selected: Selected,
     groups: Groups,
     known: Known,
@@ -57,7 +57,7 @@ pub(super) struct Asked {
 /// What is watched up to this size is part of what a connection takes anyway, in bytes.
 const SMALL_WATCH: usize = 8 * 1024;
 
-impl Watch {
+impl NotifySubscription {
     /// Counts what is kept, if that is much; whether there is room for it.
     fn weigh(&mut self, accounts: &Accounts) -> Result<(), Overflow> {
         let bytes = self.groups.bytes() + self.known.bytes();
@@ -112,11 +112,11 @@ pub(super) async fn subscribe(
         return Err(overflow(format!("at most {} mailboxes can be watched", limits::NOTIFY_MAILBOXES)));
     };
     let watched = known.mailboxes(&groups, selected_here(user, viewed));
-    let mut watch = Box::new(Watch { selected, groups, known, ..Watch::default() });
+    let mut watch = Box::new(NotifySubscription { selected, groups, known, ..NotifySubscription::default() });
     if watch.weigh(user.accounts()).is_err() {
         return Err(overflow("not enough memory for so many mailboxes; retry with fewer".to_owned()));
     }
-    let Watch { shares, groups, .. } = &mut *watch;
+    let NotifySubscription { shares, groups, .. } = &mut *watch;
     if shares.follow_links(user, groups).await.is_err() {
         return Err(overflow(format!("at most {} shared mailboxes can be watched", limits::NOTIFY_SHARES)));
     }
@@ -155,7 +155,7 @@ pub(super) async fn report_others(
         }
         // The client asked for more than is kept for it: it is told, and nothing more (RFC 5465 §5.8).
         Err(Overflow) => {
-            **watch = Watch::default();
+            **watch = NotifySubscription::default();
             let code = other_code("NOTIFICATIONOVERFLOW", None);
             responses.out().status(None, Status::Ok, Some(&code), "too many mailboxes to be watched");
         }
@@ -163,7 +163,7 @@ pub(super) async fn report_others(
     Ok(())
 }
 
-impl Watch {
+impl NotifySubscription {
     /// Brings what is known up to date; what has to be told for it.
     async fn changes(
         &mut self,

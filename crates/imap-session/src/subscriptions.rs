@@ -6,7 +6,7 @@ use super::{metadata, notify};
 #[derive(Default)]
 pub(super) struct Subscriptions {
     /// `Some` if the client is to be told of metadata that others change.
-    pub(super) metadata: Option<metadata::Watch>,
+    pub(super) metadata: Option<metadata::MetadataSubscription>,
     /// What NOTIFY asked for; `None` until it is used.
-    pub(super) notify: Option<Box<notify::Watch>>,
+    pub(super) notify: Option<Box<notify::NotifySubscription>>,
 }

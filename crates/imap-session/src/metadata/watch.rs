@@ -19,7 +19,7 @@ use crate::view::View;
 const ENTRIES: usize = 64;
 
 /// What a session that has enabled METADATA was told.
-pub(crate) struct Watch {
+pub(crate) struct MetadataSubscription {
     /// Changes up to here.
     since: Position,
     /// Changes after that which it made itself.
@@ -31,7 +31,7 @@ pub(crate) struct Watch {
 /// Names of entries that changed.
 type Changed = BTreeMap<Holder, BTreeSet<String>>;
 
-impl Watch {
+impl MetadataSubscription {
     /// Made this change itself.
     pub(super) fn own(&mut self, at: Position) {
         self.own.push(at);
@@ -44,7 +44,7 @@ pub(crate) fn watch_metadata(user: &User, subscriptions: &mut Subscriptions) -> 
         return false;
     }
     let since = user.account().state().position();
-    subscriptions.metadata = Some(Watch { since, own: Vec::new(), share: None });
+    subscriptions.metadata = Some(MetadataSubscription { since, own: Vec::new(), share: None });
     true
 }
 
