@@ -38,7 +38,7 @@ use super::responses::Responses;
 use super::targets::{self, Cursor};
 use super::updates;
 use super::updates::UntaggedUpdates;
-use super::view::Told;
+use super::view::AlreadySent;
 use super::view::View;
 pub(super) use items::Octets;
 use items::{Item, Plan};
@@ -244,7 +244,7 @@ fn gone_of(selected: &View, targets: &UidSet) -> Result<usize, Failure> {
 
 /// Sets `\Seen` where it is not set; those messages. A store that takes no writes must not keep anybody from
 /// reading, so that failure is only logged.
-async fn mark_seen(selected: &View, targets: &UidSet) -> Result<Told, Reply> {
+async fn mark_seen(selected: &View, targets: &UidSet) -> Result<AlreadySent, Reply> {
     let mailbox = selected.mailbox();
     let seen = Flags::system(SystemFlags::SEEN);
     let committed = selected.account().commit_many(targets.len(), |state| {
@@ -259,10 +259,10 @@ async fn mark_seen(selected: &View, targets: &UidSet) -> Result<Told, Reply> {
         Ok((if uids.is_empty() { Vec::new() } else { vec![event] }, uids))
     });
     Ok(match committed.await {
-        Ok(committed) => Told { uids: committed.value, position: committed.position },
+        Ok(committed) => AlreadySent { uids: committed.value, position: committed.position },
         Err(error) => {
             tracing::warn!(%error, "messages could not be marked as seen");
-            Told::default()
+            AlreadySent::default()
         }
     })
 }

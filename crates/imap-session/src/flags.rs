@@ -74,7 +74,7 @@ pub(super) fn write(out: &mut Writer, state: &AccountState, id: FlagSetId, recen
 /// What FLAGS and PERMANENTFLAGS list (RFC 3501 §7.2.6, §7.1), as it is at one moment: the system flags, and the keywords that
 /// messages of the mailbox have had. All of them may be hundreds of kilobytes, so they are written in pieces: the names stay in
 /// the account's state, where a keyword keeps its number.
-pub(super) struct Listed {
+pub(super) struct FlagList {
     account: Arc<Account>,
     keywords: Vec<KeywordId>,
     /// What the client may do with them.
@@ -83,7 +83,7 @@ pub(super) struct Listed {
     any: bool,
 }
 
-impl Listed {
+impl FlagList {
     /// Those of a mailbox of that account, for somebody with these rights.
     pub(super) fn of(
         account: &Arc<Account>,
@@ -92,7 +92,7 @@ impl Listed {
         rights: Rights,
     ) -> Self {
         let any = rights.contains(Rights::WRITE) && state.keywords().len() < limits::KEYWORDS;
-        Listed { account: account.clone(), keywords: mailbox.keywords().collect(), rights, any }
+        FlagList { account: account.clone(), keywords: mailbox.keywords().collect(), rights, any }
     }
 
     /// `* FLAGS (…)`

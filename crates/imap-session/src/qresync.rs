@@ -15,7 +15,7 @@ use super::view::View;
 
 /// What a client has to be told before it knows a mailbox again.
 #[derive(Debug, Default)]
-pub(super) struct Missed {
+pub(super) struct ResyncDelta {
     /// UIDs that went.
     pub(super) vanished: UidSet,
     /// Since when messages came, or their flags changed.
@@ -70,9 +70,9 @@ pub(super) fn fetch_since(
 }
 
 /// What a client missed that knows the mailbox as it says (RFC 7162 §3.2.5); nothing if it means another UIDVALIDITY.
-pub(super) fn missed(view: &View, mailbox: &Mailbox, known: &QResync) -> Missed {
+pub(super) fn missed(view: &View, mailbox: &Mailbox, known: &QResync) -> ResyncDelta {
     if known.uid_validity != mailbox.uid_validity().0.get() {
-        return Missed::default();
+        return ResyncDelta::default();
     }
     let since = Position(known.modseq);
     let asked = match &known.known_uids {
@@ -84,7 +84,7 @@ pub(super) fn missed(view: &View, mailbox: &Mailbox, known: &QResync) -> Missed 
         // RFC 7162 §3.2.5.2: the client knows of everything that went up to here.
         vanished.remove_range(Uid::MIN, uid);
     }
-    Missed { vanished, since, asked }
+    ResyncDelta { vanished, since, asked }
 }
 
 /// What of these UIDs went after `since`, for UID FETCH (VANISHED); not what the client still has in its view, which it

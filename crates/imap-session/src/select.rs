@@ -7,11 +7,11 @@ use sealpost_mailbox::memory::reserve;
 use sealpost_mailbox::opened::expunge_deleted;
 use sealpost_mailbox::resolve::ResolvedMailbox;
 
-use super::flags::Listed;
+use super::flags::FlagList;
 use super::object_id;
 use super::old_name;
 use super::own_entries::OwnEntries;
-use super::qresync::{self, Missed};
+use super::qresync::{self, ResyncDelta};
 use super::reply::{Failure, Outcome, Reply};
 use super::responses::Responses;
 use super::updates;
@@ -25,13 +25,13 @@ use sealpost_session::session_log::SessionLog;
 struct Opened {
     view: View,
     /// What FLAGS and PERMANENTFLAGS list.
-    flags: Listed,
+    flags: FlagList,
     /// The number of the first message that is not `\Seen`.
     unseen: Option<u32>,
     /// MAILBOXID.
     object_id: Option<Code>,
     /// What a client that was here before has to be told.
-    missed: Missed,
+    missed: ResyncDelta,
 }
 
 /// SELECT, or EXAMINE. Whether or not it succeeds, what was selected before no longer is (RFC 3501 §6.3.1).
@@ -152,7 +152,7 @@ fn open(
     let state = place.account.state();
     let mailbox = place.mailbox_in(&state)?;
     let mut view = View::new(place.account.clone(), place.access, &state, mailbox, read_only);
-    let flags = Listed::of(&place.account, &state, mailbox, view.rights(&state));
+    let flags = FlagList::of(&place.account, &state, mailbox, view.rights(&state));
     // RFC 3501 §7.1: the first message that is not \Seen.
     let unseen = (mailbox.unseen() > 0)
         .then(|| {

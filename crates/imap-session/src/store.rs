@@ -14,7 +14,7 @@ use super::responses::Responses;
 use super::targets;
 use super::updates;
 use super::updates::UntaggedUpdates;
-use super::view::{Told, View};
+use super::view::{AlreadySent, View};
 use sealpost_session::Context;
 
 /// STORE.
@@ -55,7 +55,7 @@ pub(super) async fn store(
     let reported = !store.silent || unchanged_since.is_some();
     if store.silent {
         // Only what this client did itself is silent (RFC 3501 §6.4.6).
-        updates.known = Told { uids: changing.difference(&foreign), position };
+        updates.known = AlreadySent { uids: changing.difference(&foreign), position };
         // RFC 7162 §3.1.3: but its mod-sequence is told, with UNCHANGEDSINCE in any case.
         updates.modseqs = if unchanged_since.is_some() { passing } else { changing };
         updates.flags = modified.clone();

@@ -21,7 +21,7 @@ use super::reply::{Failure, Reply};
 use super::responses::Responses;
 use super::session::Session;
 use super::urlauth;
-use super::view::{Changes, Told, View};
+use super::view::{AlreadySent, Changes, View};
 use sealpost_session::Context;
 
 /// Rows looked at while the account's state is held.
@@ -43,7 +43,7 @@ pub(super) struct UntaggedUpdates {
     /// FETCH responses carry the UID: those caused by a UID command must (RFC 3501 §6.4.8).
     pub(super) uid: bool,
     /// Flags that it knows already.
-    pub(super) known: Told,
+    pub(super) known: AlreadySent,
     /// Messages whose flags it is told whether or not they changed.
     pub(super) flags: UidSet,
     /// Messages of which it is told the mod-sequence at least.

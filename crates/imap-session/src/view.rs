@@ -17,7 +17,7 @@ use sealpost_mailbox::memory::SMALL_SETS;
 use sealpost_mailbox::{Access, MailboxGone, OpenedMailbox, opened};
 
 use super::contexts::{Contexts, Update};
-use super::flags::Listed;
+use super::flags::FlagList;
 use super::reply::Reply;
 
 /// The selected mailbox as the client knows it.
@@ -73,7 +73,7 @@ const CHANGES: Rights = Rights::SEEN.with(Rights::WRITE).with(Rights::DELETE_MES
 
 /// Flags that the client was told, or knows because it set them.
 #[derive(Debug, Default)]
-pub(super) struct Told {
+pub(super) struct AlreadySent {
     /// Of these messages.
     pub(super) uids: UidSet,
     /// As they were at this position.
@@ -179,9 +179,9 @@ impl View {
     }
 
     /// What FLAGS lists now; from now on it counts as having done so.
-    pub(super) fn listed(&mut self, state: &AccountState, mailbox: &Mailbox) -> Listed {
+    pub(super) fn listed(&mut self, state: &AccountState, mailbox: &Mailbox) -> FlagList {
         self.keywords = mailbox.keywords().count();
-        Listed::of(&self.account, state, mailbox, self.rights(state))
+        FlagList::of(&self.account, state, mailbox, self.rights(state))
     }
 
     /// What the client may do here, in that state of the mailbox's log. Less than the rights if it asked to look only.
@@ -284,7 +284,7 @@ impl View {
         state: &AccountState,
         expunges: bool,
         flags: bool,
-        known: &Told,
+        known: &AlreadySent,
     ) -> Result<Changes, MailboxGone> {
         let mailbox = self.mailbox_in(state)?;
         let highest = mailbox.highest_modseq();
@@ -373,13 +373,13 @@ impl View {
         since: ModSeq,
         from: Uid,
         below: Option<Uid>,
-        known: &Told,
+        known: &AlreadySent,
     ) -> Part {
         changes::updated(mailbox, since, from, below, |row| self.is_news(row, known))
     }
 
     /// Whether a change of that message has to be told.
-    fn is_news(&self, row: &Row, known: &Told) -> bool {
+    fn is_news(&self, row: &Row, known: &AlreadySent) -> bool {
         let is_new = row.modseq > known.position || !known.uids.contains(row.uid);
         is_new && self.uids.contains(row.uid)
     }
