@@ -11,13 +11,13 @@ use sealpost_mailbox::rights::{AccessList, Granted, Grantee, RightsChange, acces
 
 use super::reply::{Failure, Outcome, Reply};
 use super::responses::Responses;
+use super::selected::Selected;
 use super::user::User;
-use super::view::View;
 
 /// Runs one of the commands. `moved` tells whether the mailbox that was selected is another one now.
 pub(super) async fn run(
     user: &User,
-    selected: &mut Option<View>,
+    selected: &mut Option<Selected>,
     moved: &mut bool,
     responses: &mut Responses,
     command: &AclCommand,

@@ -11,11 +11,11 @@ use sealpost_imap::types::{
 };
 
 use super::responses::Responses;
-use super::view::View;
+use super::selected::Selected;
 
 /// Switches CONDSTORE on if that command does. A client that has a mailbox selected is told where it stands
 /// (RFC 7162 §3.1).
-pub(super) fn enable(selected: Option<&View>, responses: &mut Responses, body: &CommandBody) {
+pub(super) fn enable(selected: Option<&Selected>, responses: &mut Responses, body: &CommandBody) {
     if responses.dialect.modseq() || !enables(body, selected.is_some()) {
         return;
     }
@@ -58,7 +58,7 @@ pub(super) fn unchanged_since(modifiers: &[StoreModifier]) -> Option<ModSeq> {
 }
 
 /// Messages as a command named them, for MODIFIED: UIDs, or the numbers they have (RFC 7162 §3.1.3).
-pub(super) fn named(view: &View, uids: &UidSet, uid: bool) -> Option<SequenceSet> {
+pub(super) fn named(view: &Selected, uids: &UidSet, uid: bool) -> Option<SequenceSet> {
     if uid {
         return SequenceSet::from_ranges(uids.ranges().map(|(first, last)| first.get()..=last.get()));
     }

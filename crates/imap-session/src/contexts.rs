@@ -21,8 +21,8 @@ use super::connection::End;
 use super::reply::{Failure, Reply};
 use super::responses::Responses;
 use super::search::{self, numbered::NumberedScope};
+use super::selected::Selected;
 use super::sort;
-use super::view::View;
 use list::Context;
 pub(super) use list::{Contexts, Update};
 use results::Results;
@@ -47,7 +47,7 @@ pub(super) struct Wanted<'a> {
 ///
 /// # Errors
 /// `BAD` if another one has it.
-pub(super) fn check(selected: &View, correlator: &Correlator) -> Result<(), Reply> {
+pub(super) fn check(selected: &Selected, correlator: &Correlator) -> Result<(), Reply> {
     let contexts = &selected.contexts;
     if contexts.list.iter().any(|context| context.correlator.tag == correlator.tag) {
         return Err(Reply::bad("the tag is in use by a search that is kept up to date"));
@@ -57,7 +57,7 @@ pub(super) fn check(selected: &View, correlator: &Correlator) -> Result<(), Repl
 
 /// From now on the client is told of changes to the result; if there is no room for that, it is told so
 /// (RFC 5267 §4.3.1).
-pub(super) fn keep_up_to_date(selected: &mut View, responses: &mut Responses, wanted: Wanted<'_>) {
+pub(super) fn keep_up_to_date(selected: &mut Selected, responses: &mut Responses, wanted: Wanted<'_>) {
     let contexts = &mut selected.contexts;
     let results = match wanted.comparators {
         None => {
@@ -78,7 +78,7 @@ pub(super) fn keep_up_to_date(selected: &mut View, responses: &mut Responses, wa
 }
 
 /// CANCELUPDATE. Tags that are not in use are passed over: no updates come for them either way.
-pub(super) fn cancel_update(selected: &mut View, tags: &[AString]) -> Reply {
+pub(super) fn cancel_update(selected: &mut Selected, tags: &[AString]) -> Reply {
     let named = |context: &Context| context.correlator.tag.as_ref().is_some_and(|tag| tags.contains(tag));
     selected.contexts.list.retain(|context| !named(context));
     Reply::ok("CANCELUPDATE completed")
@@ -105,7 +105,7 @@ pub(super) async fn report_gone(responses: &mut Responses, updates: Vec<Update>)
 /// Brings the results up to date with messages that are new in the view and with what changed up to `position`.
 pub(super) async fn update(
     ctx: &sealpost_session::Context,
-    selected: &mut View,
+    selected: &mut Selected,
     responses: &mut Responses,
     arrived: &UidSet,
     position: Position,
@@ -140,7 +140,7 @@ pub(super) async fn update(
 
 async fn update_one(
     ctx: &sealpost_session::Context,
-    selected: &View,
+    selected: &Selected,
     responses: &mut Responses,
     context: &mut Context,
     changed: &UidSet,
@@ -188,7 +188,12 @@ async fn update_one(
 }
 
 /// The messages that may have come to the result or gone from it.
-fn to_look_at(selected: &View, context: &mut Context, changed: &UidSet, now: i64) -> Result<UidSet, Failure> {
+fn to_look_at(
+    selected: &Selected,
+    context: &mut Context,
+    changed: &UidSet,
+    now: i64,
+) -> Result<UidSet, Failure> {
     let state = selected.account().state();
     let before = std::mem::replace(&mut context.looked, now);
     let ages = context.query.ages();
@@ -206,7 +211,7 @@ fn to_look_at(selected: &View, context: &mut Context, changed: &UidSet, now: i64
 }
 
 async fn report_update(
-    selected: &View,
+    selected: &Selected,
     responses: &mut Responses,
     context: &Context,
     goes: Pairs,

@@ -14,9 +14,9 @@ use super::connection::End;
 use super::own_entries::OwnEntries;
 use super::reply::{Failure, Outcome, Reply};
 use super::responses::Responses;
+use super::selected::Selected;
 use super::targets;
 use super::user::User;
-use super::view::View;
 
 /// What a COPY or MOVE asks for.
 pub(super) struct Asked {
@@ -28,7 +28,7 @@ pub(super) struct Asked {
 /// COPY.
 pub(super) async fn copy(
     user: &mut User,
-    selected: &View,
+    selected: &Selected,
     responses: &mut Responses,
     own: &mut OwnEntries,
     asked: &Asked,
@@ -46,7 +46,7 @@ pub(super) async fn copy(
 /// MOVE. The expunges are told with everything else at the end of the command.
 pub(super) async fn move_messages(
     user: &User,
-    selected: &View,
+    selected: &Selected,
     responses: &mut Responses,
     own: &mut OwnEntries,
     asked: &Asked,
@@ -66,7 +66,7 @@ pub(super) async fn move_messages(
 /// another session has expunged refuses all (RFC 2180 §4.4.1).
 async fn put(
     user: &User,
-    selected: &View,
+    selected: &Selected,
     responses: &mut Responses,
     own: &mut OwnEntries,
     targets: &UidSet,
@@ -94,7 +94,7 @@ async fn put_between(
     responses: &mut Responses,
     own: &mut OwnEntries,
     mut copy: CrossAccountCopy,
-    (selected, to): (&View, &ResolvedMailbox),
+    (selected, to): (&Selected, &ResolvedMailbox),
 ) -> Result<Option<Code>, Failure> {
     loop {
         if responses.connection.is_stopping() {

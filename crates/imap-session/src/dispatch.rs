@@ -7,10 +7,10 @@ use sealpost_imap::types::{AString, AppendHead, Atom, Code, CommandBody, Notify,
 use super::capability::{self, Stage};
 use super::connection::End;
 use super::reply::{Failure, Outcome, Reply};
+use super::selected::opened;
 use super::session::Session;
 use super::updates::UntaggedUpdates;
 use super::user::User;
-use super::view::opened;
 use super::{
     acl, append, append_limit, compress, condstore, contexts, copy, enable, expunge, fetch, list, login,
     mailboxes, metadata, multisearch, notify, quota, replace, search, select, sharing, sort, status, store,

@@ -9,9 +9,9 @@ use sealpost_imap::types::{Atom, Response};
 use super::metadata;
 use super::reply::{Outcome, Reply};
 use super::responses::Responses;
+use super::selected::Selected;
 use super::subscriptions::Subscriptions;
 use super::user::User;
-use super::view::View;
 
 /// Switches an extension on; whether it was off.
 type Enable = fn(&User, &mut Subscriptions, &mut Responses) -> bool;
@@ -44,7 +44,7 @@ const EXTENSIONS: &[(&str, Enable)] = &[
 /// ENABLE.
 pub(super) fn enable(
     user: &User,
-    selected: Option<&View>,
+    selected: Option<&Selected>,
     subscriptions: &mut Subscriptions,
     responses: &mut Responses,
     names: &[Atom],

@@ -9,13 +9,13 @@ use sealpost_mailbox::opened::expunge_deleted;
 use super::own_entries::OwnEntries;
 use super::reply::{Outcome, Reply};
 use super::responses::Responses;
+use super::selected::Selected;
 use super::targets;
 use super::updates;
-use super::view::View;
 
 /// EXPUNGE: every message that is `\Deleted`; of these with `uids` only those.
 pub(super) async fn expunge(
-    selected: &mut View,
+    selected: &mut Selected,
     responses: &mut Responses,
     own: &mut OwnEntries,
     uids: Option<&SequenceSet>,

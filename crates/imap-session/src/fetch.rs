@@ -35,11 +35,11 @@ use super::flags;
 use super::qresync;
 use super::reply::{Failure, Outcome, Reply};
 use super::responses::Responses;
+use super::selected::AlreadySent;
+use super::selected::Selected;
 use super::targets::{self, Cursor};
 use super::updates;
 use super::updates::UntaggedUpdates;
-use super::view::AlreadySent;
-use super::view::View;
 pub(super) use items::Octets;
 use items::{Item, Plan};
 pub(super) use octets::{Opened, Reads};
@@ -93,7 +93,7 @@ pub(super) struct Asked {
 /// FETCH.
 pub(super) async fn fetch(
     ctx: &Context,
-    selected: &mut View,
+    selected: &mut Selected,
     responses: &mut Responses,
     Asked { uid, set, items, modifiers }: Asked,
     updates: &mut UntaggedUpdates,
@@ -160,7 +160,7 @@ pub(super) async fn fetch(
 
 /// FETCH responses that nobody asked for at this moment (RFC 5465 §5.2): nothing becomes `\Seen`.
 pub(super) async fn fetch_unasked(
-    selected: &mut View,
+    selected: &mut Selected,
     responses: &mut Responses,
     uids: &UidSet,
     items: &[FetchItem],
@@ -179,7 +179,7 @@ pub(super) async fn fetch_unasked(
 }
 
 async fn fetch_batch(
-    selected: &mut View,
+    selected: &mut Selected,
     responses: &mut Responses,
     mut uids: &[Uid],
     plan: &Arc<Plan>,
@@ -199,7 +199,7 @@ async fn fetch_batch(
 
 /// VANISHED (EARLIER) for what of that set went after `since` (RFC 7162 §3.2.6).
 async fn tell_earlier(
-    selected: &View,
+    selected: &Selected,
     responses: &mut Responses,
     since: ModSeq,
     set: &SequenceSet,
@@ -215,7 +215,7 @@ async fn tell_earlier(
 /// Those of the messages that changed after `since`.
 async fn changed_among(
     ctx: &Context,
-    selected: &View,
+    selected: &Selected,
     since: ModSeq,
     targets: &UidSet,
 ) -> Result<UidSet, Failure> {
@@ -229,14 +229,14 @@ async fn changed_among(
 }
 
 /// The first of them from a UID on.
-fn changed_from(selected: &View, since: ModSeq, from: Uid, targets: &UidSet) -> Result<Part, Failure> {
+fn changed_from(selected: &Selected, since: ModSeq, from: Uid, targets: &UidSet) -> Result<Part, Failure> {
     let state = selected.account().state();
     let mailbox = selected.mailbox_in(&state).map_err(|_| End::MailboxGone)?;
     Ok(changes::updated(mailbox, since, from, None, |row| targets.contains(row.uid)))
 }
 
 /// How many of the messages are gone.
-fn gone_of(selected: &View, targets: &UidSet) -> Result<usize, Failure> {
+fn gone_of(selected: &Selected, targets: &UidSet) -> Result<usize, Failure> {
     let state = selected.account().state();
     let mailbox = selected.mailbox_in(&state).map_err(|_| End::MailboxGone)?;
     Ok(targets.difference(&mailbox.uids()).len())
@@ -244,7 +244,7 @@ fn gone_of(selected: &View, targets: &UidSet) -> Result<usize, Failure> {
 
 /// Sets `\Seen` where it is not set; those messages. A store that takes no writes must not keep anybody from
 /// reading, so that failure is only logged.
-async fn mark_seen(selected: &View, targets: &UidSet) -> Result<AlreadySent, Reply> {
+async fn mark_seen(selected: &Selected, targets: &UidSet) -> Result<AlreadySent, Reply> {
     let mailbox = selected.mailbox();
     let seen = Flags::system(SystemFlags::SEEN);
     let committed = selected.account().commit_many(targets.len(), |state| {
@@ -270,7 +270,7 @@ async fn mark_seen(selected: &View, targets: &UidSet) -> Result<AlreadySent, Rep
 /// Those of the messages that still exist, and the messages that are left for the next time because their flags are long; all of
 /// them, if there are keywords to be told first.
 fn snapshot<'a>(
-    selected: &mut View,
+    selected: &mut Selected,
     responses: &Responses,
     uids: &'a [Uid],
     plan: &Plan,
@@ -317,14 +317,14 @@ fn snapshot<'a>(
 }
 
 /// Where several messages are read from at once: their structures alone, if the plan asks for no octets.
-fn packs_for(selected: &View, plan: &Plan) -> Result<Arc<PackReads>, Reply> {
+fn packs_for(selected: &Selected, plan: &Plan) -> Result<Arc<PackReads>, Reply> {
     let kind = if plan.reads_octets() { Packed::Messages } else { Packed::Structures };
     let account = selected.account();
     Ok(PackReads::new(account, kind, account.reading()))
 }
 
 async fn fetch_rows(
-    selected: &View,
+    selected: &Selected,
     responses: &mut Responses,
     rows: Vec<FetchRow>,
     plan: &Arc<Plan>,
@@ -364,7 +364,7 @@ fn write_columns(responses: &mut Responses, row: &FetchRow, plan: &Plan) {
 
 /// The response for a message, as far as it can be read.
 async fn write_message(
-    selected: &View,
+    selected: &Selected,
     responses: &mut Responses,
     prepared: &mut Prepared,
     plan: &Plan,
@@ -453,7 +453,7 @@ async fn send(responses: &mut Responses, opened: Opened) -> Result<Option<Error>
 
 /// Whether a message that was not found was expunged: a node that stood still for long knows nothing yet of what
 /// the others expunged and collected meanwhile.
-async fn is_gone(selected: &View, uid: Uid, trouble: &mut Trouble) -> Result<bool, Error> {
+async fn is_gone(selected: &Selected, uid: Uid, trouble: &mut Trouble) -> Result<bool, Error> {
     if !trouble.caught_up {
         selected.account().refresh().await?;
         trouble.caught_up = true;
@@ -464,7 +464,7 @@ async fn is_gone(selected: &View, uid: Uid, trouble: &mut Trouble) -> Result<boo
 
 /// Says which message cannot be read, as untagged data, and remembers it for the completion.
 async fn report(
-    selected: &View,
+    selected: &Selected,
     responses: &mut Responses,
     uid: Uid,
     mut error: Error,

@@ -1,7 +1,7 @@
 //! The IMAP server session (RFC 3501 and the extensions that [`capability`] names).
 //!
 //! One task per connection: bytes → [`sealpost_imap::server::Decoder`] → one command at a time → responses. A session
-//! owns its connection, a view of the selected mailbox ([`view`]) and nothing else; the mailbox itself is the
+//! owns its connection, a view of the selected mailbox ([`selected`]) and nothing else; the mailbox itself is the
 //! account's state, shared by all sessions.
 //!
 //! Invariants:
@@ -11,7 +11,7 @@
 //!   (RFC 3501 §7.4.1).
 //! - A command that changes something is one log entry, durable before its OK.
 //!
-//! An extension touches: [`capability`] (its name), the command's file, and [`view`] if it is about what sessions are
+//! An extension touches: [`capability`] (its name), the command's file, and [`selected`] if it is about what sessions are
 //! told of each other's changes.
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
@@ -56,6 +56,7 @@ mod responses;
 mod sasl;
 mod search;
 mod select;
+mod selected;
 mod session;
 mod shared;
 mod sharing;
@@ -71,7 +72,6 @@ mod uid_only;
 mod updates;
 mod urlauth;
 mod user;
-mod view;
 
 use std::pin::pin;
 use std::sync::Arc;

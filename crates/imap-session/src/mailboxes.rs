@@ -10,8 +10,8 @@ use super::old_name;
 use super::own_entries::OwnEntries;
 use super::reply::{Failure, Outcome, Reply};
 use super::responses::Responses;
+use super::selected::Selected;
 use super::user::User;
-use super::view::View;
 
 /// What is said of a mailbox that was made and could not be shared.
 const UNSHARED: &str = "CREATE completed, but it is not shared as the mailbox above it is";
@@ -58,7 +58,7 @@ async fn created(user: &User, responses: &mut Responses, name_asked: &Mailbox) -
 /// DELETE.
 pub(super) async fn delete(
     user: &User,
-    selected: &mut Option<View>,
+    selected: &mut Option<Selected>,
     responses: &mut Responses,
     own: &mut OwnEntries,
     name: &Mailbox,

@@ -20,8 +20,8 @@ use super::responses::Responses;
 use super::search;
 use super::search::answer::{Answer, Returns, correlator};
 use super::search::numbered::NumberedScope;
+use super::selected::Selected;
 use super::user::User;
-use super::view::View;
 use sealpost_session::Context;
 
 /// A mailbox that is to be searched.
@@ -35,7 +35,7 @@ struct Target {
 pub(super) async fn multi_search(
     ctx: &Context,
     user: &User,
-    mut selected: Option<&mut View>,
+    mut selected: Option<&mut Selected>,
     responses: &mut Responses,
     tag: &Tag,
     multi: MultiSearch,
@@ -48,7 +48,7 @@ pub(super) async fn multi_search(
 async fn search_sources(
     ctx: &Context,
     user: &User,
-    selected: Option<&mut View>,
+    selected: Option<&mut Selected>,
     responses: &mut Responses,
     tag: &Tag,
     multi: MultiSearch,
@@ -94,7 +94,7 @@ async fn search_sources(
 async fn search_selection(
     ctx: &Context,
     user: &User,
-    selected: &mut View,
+    selected: &mut Selected,
     responses: &mut Responses,
     tag: &Tag,
     search: &Search,
@@ -212,7 +212,7 @@ fn targets(user: &User, sources: &[MailboxFilter]) -> Result<Vec<Target>, Reply>
 }
 
 /// What this user calls the selected mailbox.
-async fn selected_name(user: &User, selected: &View) -> Result<Option<Mailbox>, Failure> {
+async fn selected_name(user: &User, selected: &Selected) -> Result<Option<Mailbox>, Failure> {
     let own = user.account();
     if selected.account().id() == own.id() {
         let name = own.state().mailbox(selected.mailbox()).and_then(|m| Mailbox::new(m.name()).ok());

@@ -22,11 +22,11 @@ use super::connection::End;
 use super::own_entries::OwnEntries;
 use super::reply::{Failure, Outcome, Reply};
 use super::responses::Responses;
+use super::selected::Selected;
 use super::status;
 use super::subscriptions::Subscriptions;
 use super::user::User;
-use super::view::View;
-pub(super) use groups::Selected;
+pub(super) use groups::SelectedEvents;
 use groups::{Groups, Wanted};
 use known::{Event, Known, Overflow};
 use shares::Shares;
@@ -38,7 +38,7 @@ const EVENTS: &str = "(MessageNew MessageExpunge FlagChange MailboxName Subscrip
 /// What a client has asked for by NOTIFY, and what it knows.
 #[derive(Default)]
 pub(super) struct NotifySubscription {
-    selected: Selected,
+    selected: SelectedEvents,
     groups: Groups,
     known: Known,
     shares: Shares,
@@ -50,7 +50,7 @@ pub(super) struct NotifySubscription {
 pub(super) struct Asked {
     /// The client wants to know how things are now.
     status: bool,
-    selected: Selected,
+    selected: SelectedEvents,
     groups: Groups,
 }
 
@@ -76,7 +76,7 @@ impl NotifySubscription {
     }
 
     /// What is wanted of the selected mailbox.
-    pub(super) fn selected(&self) -> &Selected {
+    pub(super) fn selected(&self) -> &SelectedEvents {
         &self.selected
     }
 
@@ -101,7 +101,7 @@ pub(super) fn asked(notify: Notify) -> Result<Option<Asked>, Reply> {
 /// From now on the client is told what it asked for; first how things are, if it wants to know.
 pub(super) async fn subscribe(
     user: &User,
-    viewed: Option<&View>,
+    viewed: Option<&Selected>,
     subscriptions: &mut Subscriptions,
     responses: &mut Responses,
     Asked { status, selected, groups }: Asked,
@@ -140,7 +140,7 @@ pub(super) async fn subscribe(
 /// Tells what has changed outside of the selected mailbox, unless it was this client's own doing.
 pub(super) async fn report_others(
     user: &User,
-    viewed: Option<&View>,
+    viewed: Option<&Selected>,
     subscriptions: &mut Subscriptions,
     responses: &mut Responses,
     own: &OwnEntries,
@@ -168,7 +168,7 @@ impl NotifySubscription {
     async fn changes(
         &mut self,
         user: &User,
-        viewed: Option<&View>,
+        viewed: Option<&Selected>,
         own: &OwnEntries,
     ) -> Result<Vec<Event>, Overflow> {
         let account = user.account();
@@ -226,8 +226,8 @@ async fn report_event(user: &User, responses: &mut Responses, event: Event) -> R
 }
 
 /// The selected mailbox, if it is one of this account's.
-fn selected_here(user: &User, viewed: Option<&View>) -> Option<MailboxId> {
-    viewed.filter(|view| view.account().id() == user.account().id()).map(View::mailbox)
+fn selected_here(user: &User, viewed: Option<&Selected>) -> Option<MailboxId> {
+    viewed.filter(|view| view.account().id() == user.account().id()).map(Selected::mailbox)
 }
 
 /// Whether LIST would show that name: that of another user's mailbox takes the right to know of it (RFC 5465 §5).

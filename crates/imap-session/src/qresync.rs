@@ -11,7 +11,7 @@ use sealpost_mailbox::changes::vanished_since;
 
 use super::reply::Reply;
 use super::responses::Responses;
-use super::view::View;
+use super::selected::Selected;
 
 /// What a client has to be told before it knows a mailbox again.
 #[derive(Debug, Default)]
@@ -70,7 +70,7 @@ pub(super) fn fetch_since(
 }
 
 /// What a client missed that knows the mailbox as it says (RFC 7162 §3.2.5); nothing if it means another UIDVALIDITY.
-pub(super) fn missed(view: &View, mailbox: &Mailbox, known: &QResync) -> ResyncDelta {
+pub(super) fn missed(view: &Selected, mailbox: &Mailbox, known: &QResync) -> ResyncDelta {
     if known.uid_validity != mailbox.uid_validity().0.get() {
         return ResyncDelta::default();
     }
@@ -89,7 +89,7 @@ pub(super) fn missed(view: &View, mailbox: &Mailbox, known: &QResync) -> ResyncD
 
 /// What of these UIDs went after `since`, for UID FETCH (VANISHED); not what the client still has in its view, which it
 /// is told as VANISHED without EARLIER (RFC 7162 §3.2.10).
-pub(super) fn vanished(view: &View, mailbox: &Mailbox, since: ModSeq, set: &SequenceSet) -> UidSet {
+pub(super) fn vanished(view: &Selected, mailbox: &Mailbox, since: ModSeq, set: &SequenceSet) -> UidSet {
     vanished_since(mailbox, since, &below_next(mailbox, set)).difference(view.uids())
 }
 
@@ -103,7 +103,7 @@ fn below_next(mailbox: &Mailbox, set: &SequenceSet) -> UidSet {
 
 /// The largest UID of which the client knows the right number. No number above the mailbox's size is right, so no more
 /// pairs than that are looked at.
-fn last_match(view: &View, matches: &SequenceMatch) -> Option<Uid> {
+fn last_match(view: &Selected, matches: &SequenceMatch) -> Option<Uid> {
     let numbers = matches.numbers.iter(view.len());
     let uids = matches.uids.iter(u32::MAX);
     let pairs = numbers.zip(uids).filter_map(|(number, uid)| Some((number, Uid::new(uid)?)));

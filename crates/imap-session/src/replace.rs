@@ -11,15 +11,15 @@ use super::append::{append_uid, receive};
 use super::own_entries::OwnEntries;
 use super::reply::{Failure, Outcome, Reply};
 use super::responses::Responses;
+use super::selected::Selected;
 use super::targets;
 use super::user::User;
-use super::view::View;
 use sealpost_session::session_log::SessionLog;
 
 /// REPLACE. Only in the selected state, where the old message is (RFC 8508 §3.5).
 pub(super) async fn replace(
     user: &User,
-    selected: &View,
+    selected: &Selected,
     responses: &mut Responses,
     own: &mut OwnEntries,
     log: &mut SessionLog,
@@ -54,7 +54,7 @@ pub(super) async fn replace(
 }
 
 /// The one message that is to go.
-fn target(view: &View, replaces: Replaces) -> Result<Uid, Reply> {
+fn target(view: &Selected, replaces: Replaces) -> Result<Uid, Reply> {
     let number = SequenceSet::new(vec![SeqRange { start: replaces.number, end: replaces.number }]);
     let set = number.ok_or_else(|| Reply::bad("a message number is missing"))?;
     targets::resolve(view, &set, replaces.uid)?.first().ok_or_else(gone)

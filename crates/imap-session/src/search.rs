@@ -21,8 +21,8 @@ use super::contexts::Wanted;
 use super::filters;
 use super::reply::{Failure, Outcome, Reply};
 use super::responses::Responses;
+use super::selected::Selected;
 use super::user::User;
-use super::view::View;
 use answer::{Answer, Returns, correlator};
 use charset::Charset;
 use compile::Translator;
@@ -33,7 +33,7 @@ use sealpost_session::Context;
 pub(super) async fn search(
     ctx: &Context,
     user: &User,
-    selected: &mut View,
+    selected: &mut Selected,
     responses: &mut Responses,
     tag: &Tag,
     search: Search,
@@ -46,7 +46,7 @@ pub(super) async fn search(
 async fn search_selected(
     ctx: &Context,
     user: &User,
-    selected: &mut View,
+    selected: &mut Selected,
     responses: &mut Responses,
     tag: &Tag,
     search: Search,
@@ -162,7 +162,11 @@ pub(super) async fn report_damaged(
 }
 
 /// From now on `$` stands for the result, if SAVE was asked for.
-pub(super) fn save_result(selected: &mut View, answer: &Answer<'_>, returns: &Returns) -> Result<(), Reply> {
+pub(super) fn save_result(
+    selected: &mut Selected,
+    answer: &Answer<'_>,
+    returns: &Returns,
+) -> Result<(), Reply> {
     if returns.save {
         selected.save(answer.saved(returns)?);
     }
@@ -171,7 +175,7 @@ pub(super) fn save_result(selected: &mut View, answer: &Answer<'_>, returns: &Re
 
 /// RFC 5182 §2.1: a search that should have been saved and is answered with NO leaves `$` empty; one that
 /// is BAD leaves it alone.
-pub(super) fn keep_saved(selected: Option<&mut View>, saves: bool, outcome: Outcome) -> Outcome {
+pub(super) fn keep_saved(selected: Option<&mut Selected>, saves: bool, outcome: Outcome) -> Outcome {
     if let (true, Err(Failure::Reply(Reply { status: Status::No, .. })), Some(selected)) =
         (saves, &outcome, selected)
     {
@@ -181,7 +185,7 @@ pub(super) fn keep_saved(selected: Option<&mut View>, saves: bool, outcome: Outc
 }
 
 /// Messages that are gone are no longer part of `$`, whether or not the client was told (RFC 5182 §2.1).
-pub(super) fn forget_expunged(selected: &mut View) {
+pub(super) fn forget_expunged(selected: &mut Selected) {
     if selected.saved().is_empty() {
         return;
     }

@@ -14,16 +14,16 @@ use super::own_entries::OwnEntries;
 use super::qresync::{self, ResyncDelta};
 use super::reply::{Failure, Outcome, Reply};
 use super::responses::Responses;
+use super::selected::{Selected, opened};
 use super::updates;
 use super::updates::first_recent;
 use super::urlauth;
 use super::user::User;
-use super::view::{View, opened};
 use sealpost_session::session_log::SessionLog;
 
 /// A mailbox as it was at one moment.
 struct Opened {
-    view: View,
+    view: Selected,
     /// What FLAGS and PERMANENTFLAGS list.
     flags: FlagList,
     /// The number of the first message that is not `\Seen`.
@@ -37,7 +37,7 @@ struct Opened {
 /// SELECT, or EXAMINE. Whether or not it succeeds, what was selected before no longer is (RFC 3501 §6.3.1).
 pub(super) async fn select(
     user: &User,
-    selected: &mut Option<View>,
+    selected: &mut Option<Selected>,
     responses: &mut Responses,
     log: &mut SessionLog,
     name: &Mailbox,
@@ -114,7 +114,7 @@ async fn current_place(user: &User, name: &Mailbox) -> Result<ResolvedMailbox, F
 }
 
 /// CLOSE: expunges without reporting it, unless the mailbox is open read-only (RFC 3501 §6.4.2).
-pub(super) async fn close_mailbox(selected: &mut Option<View>, own: &mut OwnEntries) -> Outcome {
+pub(super) async fn close_mailbox(selected: &mut Option<Selected>, own: &mut OwnEntries) -> Outcome {
     let view = opened(selected)?;
     if !view.read_only() {
         let (mailbox, log) = (view.mailbox(), view.account().id());
@@ -135,7 +135,7 @@ pub(super) async fn close_mailbox(selected: &mut Option<View>, own: &mut OwnEntr
 }
 
 /// UNSELECT: back to the authenticated state, nothing expunged (RFC 3691 §2).
-pub(super) fn unselect(selected: &mut Option<View>) -> Outcome {
+pub(super) fn unselect(selected: &mut Option<Selected>) -> Outcome {
     opened(selected)?;
     *selected = None;
     Ok(Reply::ok("UNSELECT completed"))
@@ -151,7 +151,7 @@ fn open(
 ) -> Result<Opened, Failure> {
     let state = place.account.state();
     let mailbox = place.mailbox_in(&state)?;
-    let mut view = View::new(place.account.clone(), place.access, &state, mailbox, read_only);
+    let mut view = Selected::new(place.account.clone(), place.access, &state, mailbox, read_only);
     let flags = FlagList::of(&place.account, &state, mailbox, view.rights(&state));
     // RFC 3501 §7.1: the first message that is not \Seen.
     let unseen = (mailbox.unseen() > 0)

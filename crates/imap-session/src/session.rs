@@ -12,13 +12,13 @@ use super::own_entries::OwnEntries;
 use super::progress::Progress;
 use super::reply::{Failure, Outcome, Reply};
 use super::responses::Responses;
+use super::selected::Selected;
 use super::shared::ImapShared;
 use super::sleep::Asleep;
 use super::subscriptions::Subscriptions;
 use super::uid_only;
 use super::updates::{self, UntaggedUpdates};
 use super::user::User;
-use super::view::View;
 use sealpost_auth::fair_scheduler::QueueHandle;
 use sealpost_session::metrics::{Protocol, Verdict};
 use sealpost_session::net::Stream;
@@ -36,7 +36,7 @@ pub(super) struct Session {
     /// Not authenticated state while `None`.
     pub(super) user: Option<User>,
     /// Selected state while `Some`.
-    pub(super) selected: Option<View>,
+    pub(super) selected: Option<Selected>,
     /// What is kept of both while the session waits without them; `None` while it is awake.
     pub(super) hibernated: Option<Box<Asleep>>,
     /// What the client is to be told of beside its own commands.

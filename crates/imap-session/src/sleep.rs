@@ -19,10 +19,10 @@ use tokio::time::{Instant, sleep_until};
 
 use super::connection::End;
 use super::reply::Failure;
+use super::selected::Selected;
 use super::session::Session;
 use super::updates::{self, UntaggedUpdates};
 use super::user::User;
-use super::view::View;
 
 /// How long a session that could not be woken waits before it is tried again.
 const RETRY: Duration = Duration::from_secs(2);
@@ -31,7 +31,7 @@ const RETRY: Duration = Duration::from_secs(2);
 pub(super) struct Asleep {
     accounts: Lease<Ticket>,
     pub(super) user: User<()>,
-    selected: Option<View<()>>,
+    selected: Option<Selected<()>>,
 }
 
 /// When a client that hears nothing is told that the server is still there.
@@ -185,7 +185,7 @@ impl Session {
         let lease = self.lease();
         let (Some(lease), Some(user)) = (lease, self.user.take()) else { return };
         let (accounts, user) = (lease.release(), user.let_go());
-        let selected = self.selected.take().map(View::let_go);
+        let selected = self.selected.take().map(Selected::let_go);
         self.hibernated = Some(Box::new(Asleep { accounts, user, selected }));
     }
 

@@ -11,15 +11,15 @@ use super::responses::Responses;
 use super::search::answer::{Answer, Returns, correlator, is_fuzzy};
 use super::search::numbered::NumberedScope;
 use super::search::{self, none_gone};
+use super::selected::Selected;
 use super::user::User;
-use super::view::View;
 use sealpost_session::Context;
 
 /// SORT.
 pub(super) async fn sort(
     ctx: &Context,
     user: &User,
-    selected: &mut View,
+    selected: &mut Selected,
     responses: &mut Responses,
     tag: &Tag,
     sort: Sort,
@@ -32,7 +32,7 @@ pub(super) async fn sort(
 async fn sort_selected(
     ctx: &Context,
     user: &User,
-    selected: &mut View,
+    selected: &mut Selected,
     responses: &mut Responses,
     tag: &Tag,
     sort: Sort,

@@ -11,16 +11,16 @@ use super::flags;
 use super::own_entries::OwnEntries;
 use super::reply::{Outcome, Reply};
 use super::responses::Responses;
+use super::selected::{AlreadySent, Selected};
 use super::targets;
 use super::updates;
 use super::updates::UntaggedUpdates;
-use super::view::{AlreadySent, View};
 use sealpost_session::Context;
 
 /// STORE.
 pub(super) async fn store(
     ctx: &Context,
-    selected: &View,
+    selected: &Selected,
     responses: &mut Responses,
     own: &mut OwnEntries,
     store: &Store,
@@ -37,7 +37,7 @@ pub(super) async fn store(
     let accounts = ctx.accounts.clone();
     let mut reserved = None;
     let (found, position) = loop {
-        let decide = |view: &View, state: &AccountState| {
+        let decide = |view: &Selected, state: &AccountState| {
             let mailbox = view.mailbox_in(state).map_err(|_| Error::not_found("the mailbox is gone"))?;
             change.decide(state, mailbox, view.rights(state), view.told(), &accounts, &mut reserved)
         };

@@ -4,25 +4,25 @@ use sealpost_base::{Uid, UidSet};
 use sealpost_imap::types::SequenceSet;
 
 use super::reply::Reply;
-use super::view::View;
+use super::selected::Selected;
 
 /// The messages of `set` that the view has, by sequence number or by UID.
 ///
 /// # Errors
 /// `BAD` for a sequence number beyond the view: the client is out of step (RFC 3501 §9). UIDs that do not exist are
 /// passed over (RFC 3501 §6.4.8).
-pub(super) fn resolve(view: &View, set: &SequenceSet, uid: bool) -> Result<UidSet, Reply> {
+pub(super) fn resolve(view: &Selected, set: &SequenceSet, uid: bool) -> Result<UidSet, Reply> {
     if uid { Ok(by_uid(view, set)) } else { by_sequence(view, set) }
 }
 
 /// By UID; `*` is the largest in the view.
-pub(super) fn by_uid(view: &View, set: &SequenceSet) -> UidSet {
+pub(super) fn by_uid(view: &Selected, set: &SequenceSet) -> UidSet {
     span_of_uids(view, set).intersection(view.uids())
 }
 
 /// The ranges of UIDs that were asked for, whether or not the view has all of them: as many as the command has, however
 /// many gaps the mailbox has.
-pub(super) fn span_of_uids(view: &View, set: &SequenceSet) -> UidSet {
+pub(super) fn span_of_uids(view: &Selected, set: &SequenceSet) -> UidSet {
     ranges_of_uids(view.uids(), view.saved(), set)
 }
 
@@ -51,12 +51,12 @@ fn with_saved(asked: UidSet, saved: &UidSet, set: &SequenceSet) -> UidSet {
 }
 
 /// By sequence number; `*` is the last.
-pub(super) fn by_sequence(view: &View, set: &SequenceSet) -> Result<UidSet, Reply> {
+pub(super) fn by_sequence(view: &Selected, set: &SequenceSet) -> Result<UidSet, Reply> {
     Ok(span_of_sequence(view, set)?.intersection(view.uids()))
 }
 
 /// As [`span_of_uids`], for sequence numbers.
-pub(super) fn span_of_sequence(view: &View, set: &SequenceSet) -> Result<UidSet, Reply> {
+pub(super) fn span_of_sequence(view: &Selected, set: &SequenceSet) -> Result<UidSet, Reply> {
     let len = view.len();
     // `*` in an empty mailbox is beyond it too.
     if set.max(len) > len || (len == 0 && set.has_star()) {

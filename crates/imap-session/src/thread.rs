@@ -8,15 +8,15 @@ use super::reply::{Failure, Outcome, Reply};
 use super::responses::Responses;
 use super::search::numbered::NumberedScope;
 use super::search::{self, none_gone};
+use super::selected::Selected;
 use super::user::User;
-use super::view::View;
 use sealpost_session::Context;
 
 /// THREAD.
 pub(super) async fn thread(
     ctx: &Context,
     user: &User,
-    selected: &View,
+    selected: &Selected,
     responses: &mut Responses,
     thread: Thread,
 ) -> Outcome {

@@ -15,13 +15,13 @@ use super::contexts;
 use super::fetch;
 use super::flags;
 use super::metadata;
-use super::notify::{self, Selected};
+use super::notify::{self, SelectedEvents};
 use super::own_entries::OwnEntries;
 use super::reply::{Failure, Reply};
 use super::responses::Responses;
+use super::selected::{AlreadySent, Changes, Selected};
 use super::session::Session;
 use super::urlauth;
-use super::view::{AlreadySent, Changes, View};
 use sealpost_session::Context;
 
 /// Rows looked at while the account's state is held.
@@ -102,11 +102,11 @@ impl Session {
 /// selected mailbox.
 async fn report(
     ctx: &Context,
-    selected: &mut View,
+    selected: &mut Selected,
     responses: &mut Responses,
     own: &OwnEntries,
     updates: &UntaggedUpdates,
-    wanted: Option<&Selected>,
+    wanted: Option<&SelectedEvents>,
 ) -> Result<(), End> {
     if wanted.is_none_or(|wanted| wanted.messages) {
         report_changes(ctx, selected, responses, own, updates, wanted).await?;
@@ -125,12 +125,12 @@ async fn report(
 }
 
 /// Counts what is kept of the selected mailbox, if that is much.
-fn weigh(ctx: &Context, selected: &mut View) -> Result<(), End> {
+fn weigh(ctx: &Context, selected: &mut Selected) -> Result<(), End> {
     if selected.weigh(&ctx.accounts) { Ok(()) } else { Err(End::Crowded) }
 }
 
 /// EXPUNGE and MOVE are answered (RFC 3501 §6.4.3, RFC 6851 §3.3) also by who does not hear of events.
-async fn report_own_expunges(selected: &mut View, responses: &mut Responses) -> Result<(), End> {
+async fn report_own_expunges(selected: &mut Selected, responses: &mut Responses) -> Result<(), End> {
     let account = selected.account().clone();
     let (gone, changes) = {
         let state = account.state();
@@ -142,11 +142,11 @@ async fn report_own_expunges(selected: &mut View, responses: &mut Responses) -> 
 
 async fn report_changes(
     ctx: &Context,
-    selected: &mut View,
+    selected: &mut Selected,
     responses: &mut Responses,
     own: &OwnEntries,
     updates: &UntaggedUpdates,
-    wanted: Option<&Selected>,
+    wanted: Option<&SelectedEvents>,
 ) -> Result<(), End> {
     if updates.nothing {
         return Ok(());
@@ -209,11 +209,11 @@ async fn report_changes(
 /// Makes a change of the selected mailbox, decided on the state of its log by going through about so many rows, and tells
 /// the client meanwhile that it is being worked on.
 pub(super) async fn change_selected<T>(
-    selected: &View,
+    selected: &Selected,
     responses: &mut Responses,
     own: &mut OwnEntries,
     rows: usize,
-    mut decide: impl FnMut(&View, &AccountState) -> sealpost_base::Result<(Vec<Event>, T)> + Send,
+    mut decide: impl FnMut(&Selected, &AccountState) -> sealpost_base::Result<(Vec<Event>, T)> + Send,
 ) -> Result<Committed<T>, Failure> {
     let log = selected.account();
     let committing = log.commit_many(rows, |state| decide(selected, state));
@@ -224,7 +224,7 @@ pub(super) async fn change_selected<T>(
 
 /// Says how far a client that remembers mod-sequences may believe what it was told, in the completion if there is
 /// room in it (RFC 7162 §3.2.7, §3.2.9, §6).
-pub(super) fn report_modseq(selected: &mut View, responses: &mut Responses, reply: &mut Reply) {
+pub(super) fn report_modseq(selected: &mut Selected, responses: &mut Responses, reply: &mut Reply) {
     if reply.status == Status::Ok && reply.code.is_none() {
         reply.code = due_modseq(selected, responses);
     } else {
@@ -233,19 +233,19 @@ pub(super) fn report_modseq(selected: &mut View, responses: &mut Responses, repl
 }
 
 /// The same where there is no completion that could say it: no command is in progress (RFC 5465 §5).
-pub(super) fn report_modseq_alone(selected: &mut View, responses: &mut Responses) {
+pub(super) fn report_modseq_alone(selected: &mut Selected, responses: &mut Responses) {
     if let Some(code) = due_modseq(selected, responses) {
         responses.out().status(None, Status::Ok, Some(&code), "all changes up to here were reported");
     }
 }
 
-fn due_modseq(selected: &mut View, responses: &Responses) -> Option<Code> {
+fn due_modseq(selected: &mut Selected, responses: &Responses) -> Option<Code> {
     let due = selected.due_modseq()?;
     responses.dialect.modseq().then_some(Code::HighestModSeq(due))
 }
 
 async fn report_expunges(
-    selected: &mut View,
+    selected: &mut Selected,
     responses: &mut Responses,
     changes: &Changes,
 ) -> Result<(), End> {
@@ -288,7 +288,7 @@ pub(super) async fn report_vanished(
     Ok(())
 }
 
-fn report_arrivals(selected: &mut View, responses: &mut Responses, arrived: &UidSet) {
+fn report_arrivals(selected: &mut Selected, responses: &mut Responses, arrived: &UidSet) {
     if arrived.is_empty() {
         return;
     }
@@ -305,7 +305,7 @@ fn report_arrivals(selected: &mut View, responses: &mut Responses, arrived: &Uid
 }
 
 /// FLAGS and PERMANENTFLAGS anew.
-async fn report_keywords(selected: &mut View, responses: &mut Responses) -> Result<(), End> {
+async fn report_keywords(selected: &mut Selected, responses: &mut Responses) -> Result<(), End> {
     let listed = {
         let account = selected.account().clone();
         let state = account.state();
@@ -317,7 +317,10 @@ async fn report_keywords(selected: &mut View, responses: &mut Responses) -> Resu
 }
 
 /// New keywords are announced before a message is shown to have them (RFC 3501 §7.2.6).
-pub(super) async fn report_new_keywords(selected: &mut View, responses: &mut Responses) -> Result<(), End> {
+pub(super) async fn report_new_keywords(
+    selected: &mut Selected,
+    responses: &mut Responses,
+) -> Result<(), End> {
     let misses = {
         let state = selected.account().state();
         selected.misses_keywords(selected.mailbox_in(&state).map_err(|_| End::MailboxGone)?)
@@ -328,7 +331,7 @@ pub(super) async fn report_new_keywords(selected: &mut View, responses: &mut Res
 
 /// `* n FETCH (FLAGS (…))` for each of these messages that changed after `since`, as the dialect has it.
 pub(super) async fn report_changed_since(
-    selected: &mut View,
+    selected: &mut Selected,
     responses: &mut Responses,
     since: ModSeq,
     among: &UidSet,
@@ -348,7 +351,7 @@ pub(super) async fn report_changed_since(
 }
 
 async fn report_rows(
-    selected: &mut View,
+    selected: &mut Selected,
     responses: &mut Responses,
     uids: &UidSet,
     items: Items,
@@ -370,7 +373,7 @@ async fn report_rows(
 
 /// The same for a batch; where the next one begins. That is where this one does if there are keywords to be told first.
 fn report_batch(
-    selected: &mut View,
+    selected: &mut Selected,
     responses: &mut Responses,
     uids: &UidSet,
     from: Uid,
@@ -424,7 +427,7 @@ fn report_batch(
 
 /// The first UID that is recent in a session with that view: one that only looks does not take it from others
 /// (RFC 3501 §2.3.2, §6.3.2). Messages that the view does not have yet are left to whoever tells of them first.
-pub(super) fn first_recent(view: &View) -> Uid {
+pub(super) fn first_recent(view: &Selected) -> Uid {
     let account = view.account();
     if !view.read_only() {
         return account.claim_recent(view.mailbox(), view.uid_next());

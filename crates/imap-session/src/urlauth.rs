@@ -23,8 +23,8 @@ use super::append::catenate::message_in;
 use super::fetch::{Octets, Opened, Reads};
 use super::reply::{Failure, Outcome, Reply};
 use super::responses::Responses;
+use super::selected::Selected;
 use super::user::User;
-use super::view::View;
 use key::AccessKey;
 pub(super) use mark::UrlMarks;
 
@@ -52,7 +52,7 @@ pub(super) fn mechanisms() -> Code {
 /// GENURLAUTH, URLFETCH, RESETKEY.
 pub(super) async fn run(
     user: &User,
-    selected: Option<&mut View>,
+    selected: Option<&mut Selected>,
     responses: &mut Responses,
     command: &UrlCommand,
 ) -> Outcome {
@@ -254,7 +254,7 @@ fn is_me(me: &User, user: &str, host: &str) -> bool {
 
 async fn reset_key(
     user: &User,
-    selected: Option<&mut View>,
+    selected: Option<&mut Selected>,
     mailbox: &Mailbox,
     mechanisms: &[Atom],
 ) -> Outcome {
@@ -277,7 +277,7 @@ async fn reset_key(
     Ok(Reply::ok_with(self::mechanisms(), "the mailbox has a new access key"))
 }
 
-async fn remove_keys(user: &User, selected: Option<&mut View>) -> Outcome {
+async fn remove_keys(user: &User, selected: Option<&mut Selected>) -> Outcome {
     let own = user.account().clone();
     own.commit(|state| {
         let removed = |(name, _): (&str, &[u8])| Event::ObjectRemoved { name: name.to_owned() };
@@ -289,20 +289,20 @@ async fn remove_keys(user: &User, selected: Option<&mut View>) -> Outcome {
 }
 
 /// This client knows that a key was reset.
-fn note_resets(user: &User, selected: Option<&mut View>) {
+fn note_resets(user: &User, selected: Option<&mut Selected>) {
     if let Some(selected) = selected {
         selected.key_resets = resets(user, selected);
     }
 }
 
 /// How often the user's key of the selected mailbox was reset; `None`: it has none.
-pub(super) fn resets(user: &User, selected: &View) -> Option<u32> {
+pub(super) fn resets(user: &User, selected: &Selected) -> Option<u32> {
     let key = AccessKey::of(&user.account().state(), selected.account().id(), selected.mailbox())?;
     Some(key.resets())
 }
 
 /// Another session of this user has reset the key of the selected mailbox (RFC 4467 §7, RESETKEY).
-pub(super) fn tell_mechanisms(user: &User, selected: &mut View, responses: &mut Responses) {
+pub(super) fn tell_mechanisms(user: &User, selected: &mut Selected, responses: &mut Responses) {
     let now = resets(user, selected);
     let known = std::mem::replace(&mut selected.key_resets, now);
     // The first key of a mailbox revokes nothing.

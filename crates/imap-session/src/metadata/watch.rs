@@ -11,9 +11,9 @@ use sealpost_imap::types::{Entry, Mailbox, Response};
 use crate::connection::End;
 use crate::own_entries::OwnEntries;
 use crate::responses::Responses;
+use crate::selected::Selected;
 use crate::subscriptions::Subscriptions;
 use crate::user::User;
-use crate::view::View;
 
 /// Entries told in one response.
 const ENTRIES: usize = 64;
@@ -51,7 +51,7 @@ pub(crate) fn watch_metadata(user: &User, subscriptions: &mut Subscriptions) -> 
 /// `* METADATA` for what others have changed since the last time.
 pub(crate) async fn tell_metadata(
     user: &User,
-    selected: Option<&View>,
+    selected: Option<&Selected>,
     subscriptions: &mut Subscriptions,
     responses: &mut Responses,
     own: &OwnEntries,
@@ -88,13 +88,13 @@ pub(crate) async fn tell_metadata(
 /// The same for the selected mailbox, if it is a share: what all see of it is in its own log.
 async fn tell_metadata_of_share(
     user: &User,
-    selected: Option<&View>,
+    selected: Option<&Selected>,
     subscriptions: &mut Subscriptions,
     responses: &mut Responses,
     own: &OwnEntries,
 ) -> Result<(), End> {
     let (Some(watch), account) = (&mut subscriptions.metadata, user.account()) else { return Ok(()) };
-    let share = selected.map(View::account).filter(|share| share.id() != account.id());
+    let share = selected.map(Selected::account).filter(|share| share.id() != account.id());
     let Some(share) = share else {
         watch.share = None;
         return Ok(());

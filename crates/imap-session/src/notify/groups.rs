@@ -10,7 +10,7 @@ use sealpost_imap::types::{
 
 /// The events of the selected mailbox (RFC 5465 §6.1).
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Selected {
+pub(crate) struct SelectedEvents {
     /// Expunges wait until a command allows for them (RFC 5465 §6.1.2).
     pub(crate) delayed: bool,
     /// New messages and expunges, which belong together (RFC 5465 §5).
@@ -51,8 +51,8 @@ pub(super) struct Groups {
 const OTHER_USERS: &str = "Other Users";
 
 /// Sorts out what was asked for; an error names an event that is not known.
-pub(super) fn sort(asked: Vec<EventGroup>) -> Result<(Selected, Groups), ()> {
-    let (mut selected, mut groups) = (Selected::default(), Groups::default());
+pub(super) fn sort(asked: Vec<EventGroup>) -> Result<(SelectedEvents, Groups), ()> {
+    let (mut selected, mut groups) = (SelectedEvents::default(), Groups::default());
     for EventGroup { mailboxes, events } in asked {
         if events.iter().any(|event| matches!(event, NotifyEvent::Other(_))) {
             return Err(());
@@ -69,8 +69,8 @@ pub(super) fn sort(asked: Vec<EventGroup>) -> Result<(Selected, Groups), ()> {
     Ok((selected, groups))
 }
 
-fn of_selected(events: Vec<NotifyEvent>, delayed: bool) -> Selected {
-    let mut selected = Selected { delayed, ..Selected::default() };
+fn of_selected(events: Vec<NotifyEvent>, delayed: bool) -> SelectedEvents {
+    let mut selected = SelectedEvents { delayed, ..SelectedEvents::default() };
     for event in events {
         match event {
             NotifyEvent::MessageNew(items) => {

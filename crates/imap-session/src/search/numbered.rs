@@ -10,8 +10,8 @@ use sealpost_mailbox::Access;
 use sealpost_search::{MailboxScope, Scope};
 
 use crate::connection::End;
+use crate::selected::Selected;
 use crate::targets;
-use crate::view::View;
 
 /// One mailbox that is searched. Sequence number n is the n-th of its messages.
 pub(crate) struct NumberedScope {
@@ -22,12 +22,12 @@ pub(crate) struct NumberedScope {
 
 impl NumberedScope {
     /// The selected mailbox, as the client knows it.
-    pub(crate) fn selected(view: &View) -> Self {
+    pub(crate) fn selected(view: &Selected) -> Self {
         Self::among(view, view.uids().clone())
     }
 
     /// Some messages of the selected mailbox.
-    pub(crate) fn among(view: &View, uids: UidSet) -> Self {
+    pub(crate) fn among(view: &Selected, uids: UidSet) -> Self {
         let mailbox = MailboxScope {
             account: view.account().clone(),
             access: view.access(),

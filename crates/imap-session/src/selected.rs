@@ -1,9 +1,9 @@
 //! What a session's client knows of the selected mailbox, and how it learns the rest (RFC 3501 §7.3, §7.4, §5.2).
 //!
 //! The client addresses messages by sequence number, so the numbers are those of this view and not of the mailbox. The
-//! view changes only in [`View::changes`], whose result is what the client must then be told. Expunges that may not
+//! view changes only in [`Selected::changes`], whose result is what the client must then be told. Expunges that may not
 //! be told now (RFC 3501 §7.4.1) stay in the view: how far they and how far flags were told are two positions. A client
-//! that remembers mod-sequences must not believe it knows more than it was told: [`View::due_modseq`].
+//! that remembers mod-sequences must not believe it knows more than it was told: [`Selected::due_modseq`].
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use super::reply::Reply;
 /// The selected mailbox as the client knows it.
 ///
 /// While its session is asleep it has no account.
-pub(super) struct View<A = Arc<Account>> {
+pub(super) struct Selected<A = Arc<Account>> {
     account: A,
     access: Access,
     /// The rights that PERMANENTFLAGS was made from.
@@ -64,7 +64,7 @@ pub(super) struct View<A = Arc<Account>> {
 ///
 /// # Errors
 /// `BAD` in any other.
-pub(super) fn opened(selected: &mut Option<View>) -> Result<&mut View, Reply> {
+pub(super) fn opened(selected: &mut Option<Selected>) -> Result<&mut Selected, Reply> {
     selected.as_mut().ok_or_else(|| Reply::bad("select a mailbox first"))
 }
 
@@ -99,7 +99,7 @@ pub(super) struct Changes {
     pub(super) below: Option<Uid>,
 }
 
-impl View {
+impl Selected {
     /// A view of the mailbox as it is.
     pub(super) fn new(
         account: Arc<Account>,
@@ -108,7 +108,7 @@ impl View {
         mailbox: &Mailbox,
         read_only: bool,
     ) -> Self {
-        View {
+        Selected {
             account,
             access,
             rights: if read_only { access.rights(state).without(CHANGES) } else { access.rights(state) },
@@ -204,7 +204,7 @@ impl View {
     ///
     /// # Errors
     /// `NO` if it was opened by EXAMINE.
-    pub(super) fn writable(&self) -> Result<&View, Reply> {
+    pub(super) fn writable(&self) -> Result<&Selected, Reply> {
         if self.read_only { Err(Reply::refused("the mailbox is open read-only")) } else { Ok(self) }
     }
 
@@ -268,7 +268,7 @@ impl View {
 
     /// The selected mailbox, for work during which the session goes on.
     pub(super) fn opened(&self) -> OpenedMailbox {
-        let View { mailbox, uid_validity, access, .. } = *self;
+        let Selected { mailbox, uid_validity, access, .. } = *self;
         OpenedMailbox { account: self.account.clone(), mailbox, uid_validity, access }
     }
 
@@ -412,23 +412,23 @@ impl View {
     }
 }
 
-impl View {
+impl Selected {
     /// Lets go of the account.
-    pub(super) fn let_go(self) -> View<()> {
+    pub(super) fn let_go(self) -> Selected<()> {
         self.with(())
     }
 }
 
-impl View<()> {
+impl Selected<()> {
     /// The same, holding the account again.
-    pub(super) fn hold(self, account: Arc<Account>) -> View {
+    pub(super) fn hold(self, account: Arc<Account>) -> Selected {
         self.with(account)
     }
 }
 
-impl<A> View<A> {
-    fn with<B>(self, account: B) -> View<B> {
-        View {
+impl<A> Selected<A> {
+    fn with<B>(self, account: B) -> Selected<B> {
+        Selected {
             account,
             access: self.access,
             rights: self.rights,
