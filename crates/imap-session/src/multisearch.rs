@@ -31,6 +31,13 @@ struct Target {
     named: bool,
 }
 
+/// What is searched for in each of them, and which parts of the result are wanted.
+struct Asked<'a> {
+    tag: &'a Tag,
+    search: &'a Search,
+    returns: &'a Returns,
+}
+
 /// ESEARCH.
 pub(super) async fn multi_search(
     ctx: &Context,
@@ -57,6 +64,7 @@ async fn search_sources(
     let search = filters::with_filters(user, responses, multi.search)?;
     // RFC 7377 §2.1: without result options, ALL.
     let returns = Returns::of(&search)?.unwrap_or(Returns::all());
+    let asked = Asked { tag, search: &search, returns: &returns };
     let sources = multi.sources.unwrap_or(vec![MailboxFilter::Selected]);
     let only_selected = sources.iter().all(|source| *source == MailboxFilter::Selected);
     if returns.save && !only_selected {
@@ -66,7 +74,7 @@ async fn search_sources(
     let answered = sources.contains(&MailboxFilter::Selected);
     if answered || returns.update {
         let selected = selected.ok_or_else(|| Reply::bad("select a mailbox first"))?;
-        search_selection(ctx, user, selected, responses, tag, &search, &returns, answered).await?;
+        search_selection(ctx, user, selected, responses, &asked, answered).await?;
         if answered {
             searched.push((selected.account().id(), selected.mailbox()));
         }
@@ -79,7 +87,7 @@ async fn search_sources(
             searched.push(mailbox);
             let correlator = of_mailbox(tag, &scope, Some(target.name));
             let now = ctx.clock.now();
-            match search_one(ctx, responses, &search, &returns, &scope, Some(&correlator), now).await {
+            match search_one(ctx, responses, &asked, &scope, Some(&correlator), now).await {
                 // That one is gone meanwhile, or may not be read any more: as if it had been so before.
                 Ok(_) | Err(Failure::End(End::MailboxGone)) => {}
                 Err(failure) => return Err(failure),
@@ -96,11 +104,10 @@ async fn search_selection(
     user: &User,
     selected: &mut Selected,
     responses: &mut Responses,
-    tag: &Tag,
-    search: &Search,
-    returns: &Returns,
+    asked: &Asked<'_>,
     answered: bool,
 ) -> Result<(), Failure> {
+    let Asked { tag, returns, .. } = *asked;
     let name = selected_name(user, selected).await?;
     let scope = NumberedScope::selected(selected);
     let correlator = of_mailbox(tag, &scope, name);
@@ -110,7 +117,7 @@ async fn search_selection(
     let position = scope.mailbox().account.state().position();
     let now = ctx.clock.now();
     let answers = Some(&correlator).filter(|_| answered);
-    let (query, found) = search_one(ctx, responses, search, returns, &scope, answers, now).await?;
+    let (query, found) = search_one(ctx, responses, asked, &scope, answers, now).await?;
     let (matches, modseq) = (&*found, query.asks_for_modseq());
     search::save_result(selected, &Answer { scope: &scope, matches, uid: true, modseq }, returns)?;
     if returns.update {
@@ -128,17 +135,16 @@ async fn search_selection(
 async fn search_one(
     ctx: &Context,
     responses: &mut Responses,
-    search: &Search,
-    returns: &Returns,
+    asked: &Asked<'_>,
     scope: &NumberedScope,
     correlator: Option<&Correlator>,
     now: Timestamp,
 ) -> Result<(Arc<Query>, Matches), Failure> {
-    let query = search::query(search, scope)?;
+    let query = search::query(asked.search, scope)?;
     let matches = search::find(ctx, responses, scope, &query, now).await?;
     let answer = Answer { scope, matches: &matches, uid: true, modseq: query.asks_for_modseq() };
-    if let Some(correlator) = correlator.filter(|_| !matches.is_empty() && !returns.is_silent()) {
-        answer.write(&mut responses.connection, correlator, returns).await?;
+    if let Some(correlator) = correlator.filter(|_| !matches.is_empty() && !asked.returns.is_silent()) {
+        answer.write(&mut responses.connection, correlator, asked.returns).await?;
     }
     Ok((query, matches))
 }
