@@ -14,7 +14,7 @@ use sealpost_base::MemoryDivision;
 use sealpost_session::Settings;
 use sealpost_vault::Store;
 
-use imap_world::World;
+use imap_world::TestServer;
 use peak::peak;
 
 /// The budget that all of this has to be done in.
@@ -37,7 +37,7 @@ fn mail() -> String {
 #[tokio::test]
 async fn headers_of_any_length_are_looked_at_in_little_memory() {
     let memory = MemoryDivision { work: BUDGET, ..Default::default() };
-    let mut world = World::over(Store::memory(), Settings { memory, ..Settings::default() }, None).await;
+    let mut world = TestServer::over(Store::memory(), Settings { memory, ..Settings::default() }, None).await;
     world.deliver(None, mail().as_bytes()).await;
     let mut client = world.login().await;
     client.ok("SELECT INBOX").await;

@@ -20,7 +20,7 @@ use sealpost_session::Settings;
 use sealpost_vault::Store;
 use sealpost_vault::message::{Layout, MessageKey};
 
-use imap_world::World;
+use imap_world::TestServer;
 use peak::{forget_peak, peak};
 
 const MESSAGES: usize = 50_000;
@@ -60,7 +60,7 @@ fn message(random: &SeededRandom, n: usize) -> Message {
 async fn very_many_messages_are_opened_searched_and_changed_in_little_memory() {
     let memory = MemoryDivision { accounts: ACCOUNTS, work: 16 * 1024 * 1024, ..Default::default() };
     let store = Store::memory();
-    let mut world = World::over(store.clone(), Settings { memory, ..Settings::default() }, None).await;
+    let mut world = TestServer::over(store.clone(), Settings { memory, ..Settings::default() }, None).await;
     let account = world.account().await;
     let (mut client, mut other) = (world.login().await, world.login().await);
     client.ok("SELECT Archive").await;

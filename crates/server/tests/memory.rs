@@ -16,7 +16,7 @@ use sealpost_base::MemoryDivision;
 use sealpost_session::Settings;
 use sealpost_vault::Store;
 
-use imap_world::{Client, NOW, World};
+use imap_world::{Client, NOW, TestServer};
 use peak::peak;
 
 /// The budget that all of this has to be done in.
@@ -47,7 +47,7 @@ fn octet(at: usize) -> u8 {
 async fn what_commands_move_is_never_held() {
     let dir = tempfile::tempdir().unwrap();
     let store = Store::local(dir.path()).await.unwrap();
-    let mut world = World::over(
+    let mut world = TestServer::over(
         store,
         Settings { memory: MemoryDivision { work: BUDGET, ..Default::default() }, ..Settings::default() },
         None,

@@ -17,7 +17,7 @@ mod transcript;
 use std::sync::Arc;
 
 use futures::TryStreamExt;
-use imap_world::{Client, NOW, World, dial};
+use imap_world::{Client, NOW, TestServer, dial};
 use object_store::memory::InMemory;
 use object_store::path::Path;
 use object_store::{ObjectStore, PutPayload};
@@ -40,7 +40,7 @@ const MESSAGES: u64 = 1000;
 struct Bucket {
     objects: Arc<InMemory>,
     calls: Faulty,
-    world: World,
+    world: TestServer,
 }
 
 /// Some 8 KiB that compress to about half.
@@ -70,7 +70,7 @@ impl Bucket {
     async fn new(messages: u64) -> Self {
         let objects = Arc::new(InMemory::new());
         let calls = Faulty::new(objects.clone(), Plan::default(), 1);
-        let world = World::over(Store::over(Arc::new(calls.clone())).packing(), settings(), None).await;
+        let world = TestServer::over(Store::over(Arc::new(calls.clone())).packing(), settings(), None).await;
         for n in 0..messages {
             world.deliver(None, &message(n)).await;
         }
@@ -210,7 +210,7 @@ async fn what_came_while_nobody_was_here_is_packed_at_the_next_login() {
     let objects = Arc::new(InMemory::new());
     let calls = Faulty::new(objects.clone(), Plan::default(), 1);
     let store = || Store::over(Arc::new(calls.clone())).packing();
-    let mut world = smtp_world::World::over(store(), settings()).await;
+    let mut world = smtp_world::TestServer::over(store(), settings()).await;
     let mut client = Lmtp::new(world.connect_as(Protocol::Lmtp)).await;
     for n in 0..40 {
         client.deliver("me@localhost", &message(n)).await;
@@ -234,7 +234,7 @@ async fn what_came_while_nobody_was_here_is_packed_at_the_next_login() {
 async fn what_came_while_nobody_was_here_is_shown_in_few_requests() {
     let calls = Faulty::new(Arc::new(InMemory::new()), Plan::default(), 1);
     let store = || Store::over(Arc::new(calls.clone())).packing();
-    let mut world = smtp_world::World::over(store(), settings()).await;
+    let mut world = smtp_world::TestServer::over(store(), settings()).await;
     let mut client = Lmtp::new(world.connect_as(Protocol::Lmtp)).await;
     for n in 0..MESSAGES {
         client.deliver("me@localhost", &message(n)).await;
@@ -271,7 +271,7 @@ async fn a_delivery_takes_three_requests() {
     for appends in [Appends::Conditional, Appends::Siblings] {
         let calls = Faulty::new(Arc::new(InMemory::new()), Plan::default(), 1);
         let store = Store::with(Arc::new(calls.clone()), Backend { appends }).packing();
-        let mut world = smtp_world::World::over(store, settings()).await;
+        let mut world = smtp_world::TestServer::over(store, settings()).await;
         let mut client = Lmtp::new(world.connect_as(Protocol::Lmtp)).await;
         client.deliver("me@localhost", &message(1)).await;
         for n in 2..5 {

@@ -16,7 +16,7 @@ use sealpost_base::{MemoryDivision, limits};
 use sealpost_session::Settings;
 use sealpost_vault::Store;
 
-use imap_world::World;
+use imap_world::TestServer;
 use peak::peak;
 
 /// Clients that do not read.
@@ -30,7 +30,7 @@ const GROWTH: usize = SLOW * limits::KEYWORDS * limits::KEYWORD_BYTES / 2;
 #[tokio::test]
 async fn what_clients_do_not_take_is_little_or_drawn() {
     let memory = MemoryDivision { work: BUDGET, ..Default::default() };
-    let mut world = World::over(Store::memory(), Settings { memory, ..Settings::default() }, None).await;
+    let mut world = TestServer::over(Store::memory(), Settings { memory, ..Settings::default() }, None).await;
     let mut client = world.login().await;
 
     // RFC 3501 §7.2.6: FLAGS and PERMANENTFLAGS, half a megabyte together.

@@ -4,11 +4,11 @@ use sealpost_base::{MemoryDivision, Random, SeededRandom, limits};
 use sealpost_session::Settings;
 use sealpost_vault::Store;
 
-use crate::imap_world::{World, dial};
+use crate::imap_world::{TestServer, dial};
 
 #[tokio::test]
 async fn however_many_messages_a_command_brings_it_is_one_entry() {
-    let mut world = World::new(Settings::default()).await;
+    let mut world = TestServer::new(Settings::default()).await;
     let account = world.account().await;
     let mut client = world.login().await;
     let before = account.state().position().0;
@@ -37,7 +37,7 @@ async fn however_many_messages_a_command_brings_it_is_one_entry() {
 async fn small_messages_of_a_command_become_durable_together() {
     let dir = tempfile::tempdir().unwrap();
     let store = Store::local(dir.path()).await.unwrap();
-    let mut world = World::over(store.clone(), Settings::default(), None).await;
+    let mut world = TestServer::over(store.clone(), Settings::default(), None).await;
     let mut client = world.login().await;
     // A few that are stored alone, one that comes in pieces, and many that are small.
     let size = |nth| match nth {
@@ -66,7 +66,7 @@ async fn small_messages_of_a_command_become_durable_together() {
 
 #[tokio::test]
 async fn what_a_command_may_bring_at_most() {
-    let mut world = World::new(Settings::default()).await;
+    let mut world = TestServer::new(Settings::default()).await;
     let account = world.account().await;
     let mut client = world.login().await;
     let at_start = account.state().position();
@@ -94,7 +94,7 @@ async fn what_a_command_may_bring_at_most() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn appends_that_come_at_once_find_room_once() {
-    let world = World::new(Settings::default()).await;
+    let world = TestServer::new(Settings::default()).await;
     let (record, root) = world.add_account("small", Some(10_000)).await;
     let mut talking = Vec::new();
     let message = format!("Subject: x\r\n\r\n{}", "x".repeat(3000));
@@ -120,9 +120,9 @@ async fn appends_that_come_at_once_find_room_once() {
 }
 
 /// A little memory for work, of which the messages that commands have brought may hold an eighth.
-async fn small_world() -> World {
+async fn small_world() -> TestServer {
     let memory = MemoryDivision { work: 8 * 1024 * 1024, ..MemoryDivision::default() };
-    World::new(Settings { memory, ..Settings::default() }).await
+    TestServer::new(Settings { memory, ..Settings::default() }).await
 }
 
 /// So many messages, no two that follow each other with the same set of keywords.

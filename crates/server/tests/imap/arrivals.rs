@@ -2,11 +2,11 @@
 
 use sealpost_session::Settings;
 
-use crate::imap_world::World;
+use crate::imap_world::TestServer;
 
 #[tokio::test]
 async fn what_is_new_is_told_by_its_number_alone() {
-    let mut world = World::new(Settings::default()).await;
+    let mut world = TestServer::new(Settings::default()).await;
     world.deliver(None, b"Subject: x\r\n\r\n").await;
     let (mut here, mut there) = (world.login().await, world.login().await);
     here.ok("SELECT INBOX").await;

@@ -3,9 +3,9 @@
 use sealpost_base::{MemoryDivision, limits};
 use sealpost_session::Settings;
 
-use crate::imap_world::{Client, World};
+use crate::imap_world::{Client, TestServer};
 
-async fn compressed(world: &mut World) -> Client {
+async fn compressed(world: &mut TestServer) -> Client {
     let mut client = world.login().await;
     client.compress().await;
     client
@@ -22,7 +22,7 @@ fn letters(len: usize) -> Vec<u8> {
 
 #[tokio::test]
 async fn the_command_and_what_it_refuses() {
-    let mut world = World::new(Settings::default()).await;
+    let mut world = TestServer::new(Settings::default()).await;
     let mut client = world.connect();
     client.line().await;
     assert_eq!(client.command("COMPRESS DEFLATE").await, ["x BAD log in first"]);
@@ -42,7 +42,7 @@ async fn the_command_and_what_it_refuses() {
 
 #[tokio::test]
 async fn commands_literals_messages_and_idle() {
-    let mut world = World::new(Settings::default()).await;
+    let mut world = TestServer::new(Settings::default()).await;
     let mut client = compressed(&mut world).await;
     let mut other = world.login().await;
     client.ok("SELECT INBOX").await;
@@ -79,7 +79,7 @@ async fn commands_literals_messages_and_idle() {
 
 #[tokio::test]
 async fn many_messages_at_once_and_a_rest_in_between() {
-    let mut world = World::new(Settings::default()).await;
+    let mut world = TestServer::new(Settings::default()).await;
     for n in 0..200 {
         let body = letters(500 + 17 * n);
         world.deliver(None, &[format!("Subject: n{n}\r\n\r\n").as_bytes(), &body].concat()).await;
@@ -102,7 +102,7 @@ async fn many_messages_at_once_and_a_rest_in_between() {
 
 #[tokio::test]
 async fn over_tls() {
-    let mut world = World::new(Settings::default()).await;
+    let mut world = TestServer::new(Settings::default()).await;
     world.deliver(None, b"Subject: a\r\n\r\nx\r\n").await;
     let mut client = world.connect();
     client.line().await;
@@ -117,7 +117,7 @@ async fn over_tls() {
 
 #[tokio::test]
 async fn the_next_login_is_not_compressed() {
-    let mut world = World::new(Settings::default()).await;
+    let mut world = TestServer::new(Settings::default()).await;
     let mut client = compressed(&mut world).await;
     for round in 0..2 {
         client.ok("SELECT INBOX").await;
@@ -140,7 +140,7 @@ async fn the_next_login_is_not_compressed() {
 
 #[tokio::test]
 async fn what_is_not_compressed_ends_the_connection_with_a_word() {
-    let mut world = World::new(Settings::default()).await;
+    let mut world = TestServer::new(Settings::default()).await;
     let mut client = compressed(&mut world).await;
     client.end_compressed_writing();
     client.try_send(b"\xff\xff\xff not DEFLATE at all\r\n").await;
@@ -154,7 +154,7 @@ async fn what_is_not_compressed_ends_the_connection_with_a_word() {
 
 #[tokio::test]
 async fn limits_hold_for_what_comes_out_of_a_bomb() {
-    let mut world = World::new(Settings::default()).await;
+    let mut world = TestServer::new(Settings::default()).await;
     let mut client = compressed(&mut world).await;
     let mut other = world.login().await;
     // A command of 64 MiB, from 64 KiB: not held, given up after a megabyte, and nobody else waits for it.
@@ -186,7 +186,7 @@ async fn one_more_than_fits_goes_on_without() {
         memory: MemoryDivision { work: 4 * 1024 * 1024, ..Default::default() },
         ..Settings::default()
     };
-    let mut world = World::new(settings).await;
+    let mut world = TestServer::new(settings).await;
     let mut clients = Vec::new();
     let refused = loop {
         let mut client = world.login().await;

@@ -4,7 +4,7 @@
 use sealpost_base::{Random, SeededRandom};
 use sealpost_session::Settings;
 
-use crate::imap_world::{Client, World};
+use crate::imap_world::{Client, TestServer};
 
 /// A result as a client has it.
 struct Replay {
@@ -107,7 +107,7 @@ async fn change(client: &mut Client, random: &dyn Random) -> Vec<String> {
 async fn what_a_client_is_told_adds_up_to_the_result() {
     for seed in 0..6 {
         let random = SeededRandom::new(seed);
-        let mut world = World::new(Settings::default()).await;
+        let mut world = TestServer::new(Settings::default()).await;
         let (mut watcher, mut other) = (world.login().await, world.login().await);
         for n in 0..12 {
             append(&mut watcher, ["apple", "pear", "Re: plum"][n % 3]).await;

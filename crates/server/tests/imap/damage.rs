@@ -5,7 +5,7 @@ use std::ops::Range;
 use sealpost_session::Settings;
 use sealpost_vault::Store;
 
-use crate::imap_world::World;
+use crate::imap_world::TestServer;
 
 /// Ruins bytes of the file of the largest message; large messages are files of their own.
 fn damage_largest(dir: &std::path::Path, at: impl Fn(usize) -> Range<usize>) {
@@ -41,9 +41,9 @@ fn noise(len: usize) -> Vec<u8> {
     message
 }
 
-async fn world(dir: &std::path::Path) -> World {
+async fn world(dir: &std::path::Path) -> TestServer {
     let store = Store::local(dir).await.unwrap();
-    let world = World::over(store, Settings::default(), None).await;
+    let world = TestServer::over(store, Settings::default(), None).await;
     world.deliver(None, b"Subject: first\r\n\r\none\r\n").await;
     world.deliver(None, &noise(400_000)).await;
     world.deliver(None, b"Subject: third\r\n\r\nthree\r\n").await;

@@ -7,12 +7,12 @@ use sealpost_session::Settings;
 use sealpost_testkit::faulty::{Faulty, Plan};
 use sealpost_vault::Store;
 
-use crate::imap_world::World;
+use crate::imap_world::TestServer;
 
-async fn world(plan: Plan, seed: u64) -> (World, Faulty) {
+async fn world(plan: Plan, seed: u64) -> (TestServer, Faulty) {
     let faulty = Faulty::new(Arc::new(InMemory::new()), plan, seed);
     faulty.calm(true);
-    let world = World::over(Store::over(Arc::new(faulty.clone())), Settings::default(), None).await;
+    let world = TestServer::over(Store::over(Arc::new(faulty.clone())), Settings::default(), None).await;
     (world, faulty)
 }
 

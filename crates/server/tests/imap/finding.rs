@@ -6,7 +6,7 @@ use std::fmt::Write;
 use sealpost_base::limits;
 use sealpost_session::Settings;
 
-use crate::imap_world::World;
+use crate::imap_world::TestServer;
 
 /// Enough to be worth a segment.
 const MESSAGES: usize = 300;
@@ -52,7 +52,7 @@ fn message(n: usize) -> String {
 
 #[tokio::test]
 async fn many_at_once_or_one_by_one_is_the_same() {
-    let mut world = World::new(Settings::default()).await;
+    let mut world = TestServer::new(Settings::default()).await;
     for n in 0..MESSAGES {
         world.deliver(None, message(n).as_bytes()).await;
     }

@@ -16,7 +16,7 @@ use sealpost_base::{MemoryDivision, SeededRandom};
 use sealpost_session::Settings;
 
 use self::talker::Talker;
-use crate::imap_world::World;
+use crate::imap_world::TestServer;
 use crate::sessions::seeds;
 
 const ACCOUNTS: [&str; 3] = ["me", "you", "she"];
@@ -32,7 +32,7 @@ async fn whatever_sessions_say_every_command_is_completed_once() {
             memory: MemoryDivision { work: 8 * 1024 * 1024, ..Default::default() },
             ..Settings::default()
         };
-        let world = World::new(settings).await;
+        let world = TestServer::new(settings).await;
         let mut accounts = vec![world.account().await];
         for name in &ACCOUNTS[1..] {
             let (record, root) = world.add_account(name, Some(64 * 1024)).await;

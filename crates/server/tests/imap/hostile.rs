@@ -4,11 +4,11 @@ use sealpost_account::event::Event;
 use sealpost_base::{Budget, limits};
 use sealpost_session::Settings;
 
-use crate::imap_world::World;
+use crate::imap_world::TestServer;
 
 #[tokio::test]
 async fn an_endless_line_before_login_ends_the_connection() {
-    let mut world = World::new(Settings::default()).await;
+    let mut world = TestServer::new(Settings::default()).await;
     let mut client = world.connect();
     client.line().await;
     // More than is ever thrown away; the server may hang up before it has all.
@@ -21,7 +21,7 @@ async fn an_endless_line_before_login_ends_the_connection() {
 
 #[tokio::test]
 async fn literals_before_login_are_small() {
-    let mut world = World::new(Settings::default()).await;
+    let mut world = TestServer::new(Settings::default()).await;
     let mut client = world.connect();
     client.line().await;
     client.send(b"1 LOGIN {100000}\r\n").await;
@@ -36,7 +36,7 @@ async fn literals_before_login_are_small() {
 
 #[tokio::test]
 async fn what_is_nested_deep_or_listed_long_is_refused() {
-    let mut world = World::new(Settings::default()).await;
+    let mut world = TestServer::new(Settings::default()).await;
     world.deliver(None, b"Subject: a\r\n\r\nb").await;
     let mut client = world.login().await;
     client.ok("SELECT INBOX").await;
@@ -60,7 +60,7 @@ async fn what_is_nested_deep_or_listed_long_is_refused() {
 
 #[tokio::test]
 async fn many_items_of_one_message_are_sent_one_after_the_other() {
-    let mut world = World::new(Settings::default()).await;
+    let mut world = TestServer::new(Settings::default()).await;
     world.deliver(None, &[b"Subject: a\r\n\r\n".to_vec(), vec![b'b'; 1000]].concat()).await;
     let mut client = world.login().await;
     client.ok("SELECT INBOX").await;
@@ -70,7 +70,7 @@ async fn many_items_of_one_message_are_sent_one_after_the_other() {
 
 #[tokio::test]
 async fn too_many_keywords_are_refused_and_nothing_is_changed() {
-    let mut world = World::new(Settings::default()).await;
+    let mut world = TestServer::new(Settings::default()).await;
     world.deliver(None, b"Subject: a\r\n\r\nb").await;
     let mut client = world.login().await;
     client.ok("SELECT INBOX").await;
@@ -82,7 +82,7 @@ async fn too_many_keywords_are_refused_and_nothing_is_changed() {
 
 #[tokio::test]
 async fn a_stopping_server_says_goodbye() {
-    let mut world = World::new(Settings::default()).await;
+    let mut world = TestServer::new(Settings::default()).await;
     let mut waiting = world.login().await;
     let mut idling = world.login().await;
     idling.send(b"1 IDLE\r\n").await;
@@ -94,7 +94,7 @@ async fn a_stopping_server_says_goodbye() {
 
 #[tokio::test(start_paused = true)]
 async fn whoever_says_nothing_is_sent_away() {
-    let mut world = World::new(Settings::default()).await;
+    let mut world = TestServer::new(Settings::default()).await;
     let mut client = world.connect();
     client.line().await;
     // Half a command is not a command.
@@ -114,7 +114,7 @@ async fn use_up(budget: &Budget) {
 
 #[tokio::test]
 async fn an_append_that_stands_still_gives_its_memory_to_those_who_wait() {
-    let mut world = World::new(Settings::default()).await;
+    let mut world = TestServer::new(Settings::default()).await;
     let mut client = world.login().await;
     client.send(b"1 APPEND INBOX {100000}\r\n").await;
     assert_eq!(client.line().await, "+ send the message");
@@ -126,7 +126,7 @@ async fn an_append_that_stands_still_gives_its_memory_to_those_who_wait() {
 
 #[tokio::test]
 async fn a_fetch_that_is_not_read_gives_its_memory_to_those_who_wait() {
-    let mut world = World::new(Settings::default()).await;
+    let mut world = TestServer::new(Settings::default()).await;
     world.deliver(None, &[b"Subject: large\r\n\r\n".to_vec(), vec![b'x'; 4_000_000]].concat()).await;
     let mut client = world.login().await;
     client.ok("SELECT INBOX").await;
@@ -137,16 +137,16 @@ async fn a_fetch_that_is_not_read_gives_its_memory_to_those_who_wait() {
 }
 
 /// A little memory: a request is a megabyte at most.
-async fn small_world() -> World {
+async fn small_world() -> TestServer {
     let memory = sealpost_base::MemoryDivision { work: 8 * 1024 * 1024, ..Default::default() };
-    let world = World::new(Settings { memory, ..Settings::default() }).await;
+    let world = TestServer::new(Settings { memory, ..Settings::default() }).await;
     world.deliver(None, &[b"Subject: large\r\n\r\n".to_vec(), vec![b'x'; 4_000_000]].concat()).await;
     world.add_account("you", None).await;
     world
 }
 
 /// Stores a message and reads it.
-async fn stores_and_reads(world: &mut World) {
+async fn stores_and_reads(world: &mut TestServer) {
     let mut client = world.connect();
     client.login_as("you").await;
     client.ok("SELECT INBOX").await;
@@ -198,7 +198,7 @@ async fn who_sends_messages_slowly_keeps_nobody_from_reading() {
 
 #[tokio::test]
 async fn more_mailboxes_than_are_watched_are_said_to_be_too_many() {
-    let mut world = World::new(Settings::default()).await;
+    let mut world = TestServer::new(Settings::default()).await;
     let account = world.account().await;
     let create = async |from: usize, to: usize| {
         let events = |from, to| {
@@ -226,7 +226,7 @@ async fn more_mailboxes_than_are_watched_are_said_to_be_too_many() {
 async fn who_reads_slowly_keeps_no_account_from_being_loaded() {
     let memory =
         sealpost_base::MemoryDivision { work: 8 * 1024 * 1024, accounts: 128 * 1024, ..Default::default() };
-    let mut world = World::new(Settings { memory, ..Settings::default() }).await;
+    let mut world = TestServer::new(Settings { memory, ..Settings::default() }).await;
     world.deliver(None, &[b"Subject: large\r\n\r\n".to_vec(), vec![b'x'; 4_000_000]].concat()).await;
     let (you, _) = world.add_account("you", None).await;
     let mut honest = world.connect();

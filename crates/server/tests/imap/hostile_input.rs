@@ -5,7 +5,7 @@ use std::time::Duration;
 use sealpost_base::limits;
 use sealpost_session::Settings;
 
-use crate::imap_world::{Client, World};
+use crate::imap_world::{Client, TestServer};
 
 /// Who the hostile client is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,7 +17,7 @@ enum As {
 
 const EVERYBODY: [As; 3] = [As::Anonymous, As::LoggedIn, As::Compressed];
 
-async fn client(world: &mut World, who: As) -> Client {
+async fn client(world: &mut TestServer, who: As) -> Client {
     if who == As::Anonymous {
         let mut client = world.connect();
         client.line().await;
@@ -30,8 +30,8 @@ async fn client(world: &mut World, who: As) -> Client {
     client
 }
 
-async fn world() -> World {
-    let world = World::new(Settings::default()).await;
+async fn world() -> TestServer {
+    let world = TestServer::new(Settings::default()).await;
     for n in 0..3 {
         world.deliver(None, format!("Subject: n{n}\r\n\r\nbody {n}\r\n").as_bytes()).await;
     }
@@ -310,7 +310,7 @@ async fn bytes_that_trickle_in_do_not_keep_a_stranger_connected() {
 /// go on as if nothing were.
 #[tokio::test]
 async fn long_commands_share_what_is_set_aside_for_them() {
-    let mut world = World::new(Settings {
+    let mut world = TestServer::new(Settings {
         memory: sealpost_base::MemoryDivision { work: 8 * 1024 * 1024, ..Default::default() },
         ..Settings::default()
     })

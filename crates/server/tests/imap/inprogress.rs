@@ -5,7 +5,7 @@ use std::time::Duration;
 use sealpost_base::{Budget, Permit};
 use sealpost_session::Settings;
 
-use crate::imap_world::World;
+use crate::imap_world::TestServer;
 
 fn take_all(budget: &Budget) -> Vec<Permit> {
     let mut held = Vec::new();
@@ -19,7 +19,7 @@ fn take_all(budget: &Budget) -> Vec<Permit> {
 
 #[tokio::test]
 async fn a_long_search_is_told_of_every_ten_seconds() {
-    let mut world = World::new(Settings::default()).await;
+    let mut world = TestServer::new(Settings::default()).await;
     for n in 0..40 {
         world.deliver(None, format!("Subject: n{n}\r\n\r\nneedle\r\n").as_bytes()).await;
     }
@@ -43,7 +43,7 @@ async fn a_long_search_is_told_of_every_ten_seconds() {
 
 #[tokio::test]
 async fn a_fetch_that_waits_is_told_of_too_also_compressed() {
-    let mut world = World::new(Settings::default()).await;
+    let mut world = TestServer::new(Settings::default()).await;
     world.deliver(None, b"Subject: a\r\n\r\nx\r\n").await;
     let mut client = world.login().await;
     client.compress().await;
@@ -61,7 +61,7 @@ async fn a_fetch_that_waits_is_told_of_too_also_compressed() {
 /// RFC 9585 §4: nothing is in progress between commands, also while something is told there.
 #[tokio::test]
 async fn a_command_that_is_over_is_not_told_of() {
-    let mut world = World::new(Settings::default()).await;
+    let mut world = TestServer::new(Settings::default()).await;
     world.deliver(None, b"Subject: a\r\n\r\nx\r\n").await;
     let mut client = world.login().await;
     client.ok("SELECT INBOX").await;
@@ -82,7 +82,7 @@ async fn a_command_that_is_over_is_not_told_of() {
 
 #[tokio::test]
 async fn an_idle_client_hears_that_the_server_is_there() {
-    let mut world = World::new(Settings::default()).await;
+    let mut world = TestServer::new(Settings::default()).await;
     let mut client = world.login().await;
     client.ok("SELECT INBOX").await;
     client.send(b"1 IDLE\r\n").await;
@@ -98,7 +98,7 @@ async fn an_idle_client_hears_that_the_server_is_there() {
 
     let mut settings = Settings::default();
     settings.timeouts.imap_keep_alive = Duration::ZERO;
-    let mut world = World::new(settings).await;
+    let mut world = TestServer::new(settings).await;
     let mut client = world.login().await;
     client.send(b"1 IDLE\r\n").await;
     assert_eq!(client.line().await, "+ idling");

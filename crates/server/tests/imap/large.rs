@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use sealpost_session::Settings;
 
-use crate::imap_world::World;
+use crate::imap_world::TestServer;
 
 /// Lines of text with numbers, so that every place is different.
 fn numbered(len: usize) -> Vec<u8> {
@@ -19,7 +19,7 @@ fn numbered(len: usize) -> Vec<u8> {
 
 #[tokio::test]
 async fn partials_are_exact_wherever_they_begin_and_end() {
-    let mut world = World::new(Settings::default()).await;
+    let mut world = TestServer::new(Settings::default()).await;
     let message = numbered(300_000);
     world.deliver(None, &message).await;
     let mut client = world.login().await;
@@ -47,7 +47,7 @@ async fn partials_are_exact_wherever_they_begin_and_end() {
 
 #[tokio::test]
 async fn header_fields_of_a_header_that_is_not_kept_in_memory() {
-    let mut world = World::new(Settings::default()).await;
+    let mut world = TestServer::new(Settings::default()).await;
     let mut message = Vec::new();
     for n in 0..5000 {
         message.extend_from_slice(format!("X-Field-{}: value number {n}\r\n", n % 10).as_bytes());
@@ -67,7 +67,7 @@ async fn header_fields_of_a_header_that_is_not_kept_in_memory() {
 
 #[tokio::test]
 async fn a_search_goes_on_where_the_stored_text_ends() {
-    let mut world = World::new(Settings::default()).await;
+    let mut world = TestServer::new(Settings::default()).await;
     let mut message = numbered(600_000);
     message.extend_from_slice("the needle is Größer than the haystack\r\n".as_bytes());
     world.deliver(None, &message).await;
@@ -86,7 +86,7 @@ async fn a_search_goes_on_where_the_stored_text_ends() {
 
 #[tokio::test]
 async fn a_thousand_messages_are_one_entry_and_keep_their_order() {
-    let mut world = World::new(Settings::default()).await;
+    let mut world = TestServer::new(Settings::default()).await;
     let account = world.account().await;
     for n in 0..300 {
         world.deliver(None, format!("Subject: n{n}\r\n\r\n{n}\r\n").as_bytes()).await;

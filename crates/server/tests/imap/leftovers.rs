@@ -9,15 +9,15 @@ use sealpost_base::AccountId;
 use sealpost_session::Settings;
 use sealpost_vault::{AccountKeys, RootKey};
 
-use crate::imap_world::World;
+use crate::imap_world::TestServer;
 
-async fn objects(world: &World, prefix: &str) -> usize {
+async fn objects(world: &TestServer, prefix: &str) -> usize {
     world.ctx.store.list(prefix, None).try_collect::<Vec<_>>().await.unwrap().len()
 }
 
 #[tokio::test]
 async fn a_deleted_share_is_kept_for_a_while_and_others_are_not_touched() {
-    let mut world = World::new(Settings::default()).await;
+    let mut world = TestServer::new(Settings::default()).await;
     world.add_account("bob", None).await;
     let mut client = world.login().await;
     for name in ["A", "B", "C"] {
@@ -53,7 +53,7 @@ async fn a_deleted_share_is_kept_for_a_while_and_others_are_not_touched() {
 /// What earlier versions left of refused commands, and what crashes leave, goes when its owner logs in; and nothing else.
 #[tokio::test]
 async fn shares_that_were_never_completed_go_and_others_stay() {
-    let mut world = World::new(Settings::default()).await;
+    let mut world = TestServer::new(Settings::default()).await;
     world.add_account("bob", None).await;
     let mut client = world.login().await;
     for name in ["Empty", "Used"] {
@@ -112,7 +112,7 @@ async fn shares_that_were_never_completed_go_and_others_stay() {
 /// A mailbox with a message that cannot be read is not shared; nothing of what was copied stays.
 #[tokio::test]
 async fn a_share_that_could_not_be_filled_takes_nothing() {
-    let mut world = World::new(Settings::default()).await;
+    let mut world = TestServer::new(Settings::default()).await;
     world.add_account("bob", None).await;
     let mut client = world.login().await;
     for n in 0..5 {
@@ -143,7 +143,7 @@ async fn a_share_that_could_not_be_filled_takes_nothing() {
 }
 
 /// The logs of shares, of those that have any object.
-async fn objects_of_shares(world: &World) -> Vec<sealpost_account::directory::ShareRecord> {
+async fn objects_of_shares(world: &TestServer) -> Vec<sealpost_account::directory::ShareRecord> {
     let mut shares = world.ctx.directory.shares().await.unwrap();
     let mut with_objects = Vec::new();
     for share in shares.drain(..) {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use sealpost_session::Settings;
 
-use crate::imap_world::{Client, World};
+use crate::imap_world::{Client, TestServer};
 
 /// The URL that GENURLAUTH makes of this one.
 async fn authorized(client: &mut Client, url: &str) -> String {
@@ -14,7 +14,7 @@ async fn authorized(client: &mut Client, url: &str) -> String {
 
 #[tokio::test]
 async fn a_url_works_while_its_owner_is_here_and_says_so_when_not() {
-    let mut world = World::new(Settings::default()).await;
+    let mut world = TestServer::new(Settings::default()).await;
     world.add_account("fred", None).await;
     world.deliver(None, b"Subject: x\r\n\r\nbody\r\n").await;
     let mut owner = world.login().await;
@@ -55,7 +55,7 @@ async fn a_url_works_while_its_owner_is_here_and_says_so_when_not() {
 
 #[tokio::test]
 async fn a_url_shows_what_its_maker_may_read() {
-    let mut world = World::new(Settings::default()).await;
+    let mut world = TestServer::new(Settings::default()).await;
     for name in ["fred", "anna"] {
         world.add_account(name, None).await;
     }

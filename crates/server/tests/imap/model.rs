@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use sealpost_base::SeededRandom;
 use sealpost_session::Settings;
 
-use crate::imap_world::{Client, World};
+use crate::imap_world::{Client, TestServer};
 
 const SESSIONS: usize = 4;
 const STEPS: usize = 150;
@@ -20,7 +20,7 @@ struct Believer {
 }
 
 impl Believer {
-    async fn new(world: &mut World) -> Self {
+    async fn new(world: &mut TestServer) -> Self {
         let mut believer =
             Believer { client: world.login().await, messages: Vec::new(), told: BTreeSet::new() };
         believer.run("SELECT INBOX").await;
@@ -129,7 +129,7 @@ impl Believer {
 async fn what_sessions_are_told_adds_up() {
     for seed in 0..6 {
         let random = SeededRandom::new(seed);
-        let mut world = World::new(Settings::default()).await;
+        let mut world = TestServer::new(Settings::default()).await;
         let mut sessions = Vec::new();
         for _ in 0..SESSIONS {
             sessions.push(Believer::new(&mut world).await);
@@ -150,7 +150,7 @@ async fn what_sessions_are_told_adds_up() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_sessions_are_told_adds_up_when_all_talk_at_once() {
     for seed in 0..4 {
-        let mut world = World::new(Settings::default()).await;
+        let mut world = TestServer::new(Settings::default()).await;
         let mut talking = Vec::new();
         for i in 0..SESSIONS as u64 {
             let mut session = Believer::new(&mut world).await;
@@ -174,7 +174,7 @@ async fn what_sessions_are_told_adds_up_when_all_talk_at_once() {
 }
 
 /// When everything was told, everybody believes the same, and it is so.
-async fn quiet(sessions: &mut [Believer], world: &World, seed: u64) {
+async fn quiet(sessions: &mut [Believer], world: &TestServer, seed: u64) {
     let account = world.account().await;
     for session in sessions.iter_mut() {
         session.run("NOOP").await;

@@ -13,9 +13,9 @@ use sealpost_session::{Context, Settings};
 use sealpost_vault::Store;
 use sealpost_vault::server_key::ServerKeys;
 
-use crate::imap_world::{NOW, World, dial};
+use crate::imap_world::{NOW, TestServer, dial};
 
-/// Another node on the store of [`World`], whose time stands still: it polls nothing.
+/// Another node on the store of [`TestServer`], whose time stands still: it polls nothing.
 fn another_node(store: Store) -> Arc<ImapShared> {
     let key = ServerKeys::generate(&SeededRandom::new(1));
     let (clock, random) = (Arc::new(FakeClock::new(NOW)), Arc::new(SeededRandom::new(2)));
@@ -26,7 +26,7 @@ fn another_node(store: Store) -> Arc<ImapShared> {
 #[tokio::test]
 async fn a_login_and_a_select_see_what_another_node_acknowledged() {
     let store = Store::memory();
-    let mut world = World::over(store.clone(), Settings::default(), None).await;
+    let mut world = TestServer::over(store.clone(), Settings::default(), None).await;
     let other = another_node(store);
 
     let (mut there, _) = dial(&other);
@@ -55,7 +55,7 @@ async fn a_login_and_a_select_see_what_another_node_acknowledged() {
 async fn names_that_another_process_has_just_made_are_there() {
     let dir = tempfile::tempdir().unwrap();
     let open = || Store::local(dir.path());
-    let mut world = World::over(open().await.unwrap(), Settings::default(), None).await;
+    let mut world = TestServer::over(open().await.unwrap(), Settings::default(), None).await;
     let other = another_node(open().await.unwrap());
     let (mut there, _) = dial(&other);
     there.login().await;
@@ -90,7 +90,8 @@ async fn names_that_another_process_has_just_made_are_there() {
 #[tokio::test]
 async fn a_limit_that_another_process_has_set_reaches_open_sessions() {
     let dir = tempfile::tempdir().unwrap();
-    let mut world = World::over(Store::local(dir.path()).await.unwrap(), Settings::default(), None).await;
+    let mut world =
+        TestServer::over(Store::local(dir.path()).await.unwrap(), Settings::default(), None).await;
     let other = another_node(Store::local(dir.path()).await.unwrap());
     let mut here = world.login().await;
     here.ok("APPEND INBOX {3+}\r\na\r\n").await;
@@ -117,7 +118,7 @@ async fn a_limit_that_another_process_has_set_reaches_open_sessions() {
 #[tokio::test]
 async fn what_another_node_expunged_and_collected_is_gone_and_not_damaged() {
     let store = Store::memory();
-    let mut world = World::over(store.clone(), Settings::default(), None).await;
+    let mut world = TestServer::over(store.clone(), Settings::default(), None).await;
     world.deliver(None, b"Subject: 1\r\n\r\n").await;
     let first = messages(&store).await;
     world.deliver(None, b"Subject: 2\r\n\r\n").await;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::BytesMut;
 use sealpost_session::Settings;
 
-use crate::imap_world::{Client, World};
+use crate::imap_world::{Client, TestServer};
 
 /// Long enough that it goes out in several pieces, with NUL at the ends of chunks, and a header that is read twice.
 fn message() -> Vec<u8> {
@@ -42,7 +42,7 @@ fn split(response: &[u8]) -> (&[u8], &[u8]) {
     (&response[..=end], &response[end + 3..])
 }
 
-async fn appended(world: &mut World) -> Client {
+async fn appended(world: &mut TestServer) -> Client {
     let mut client = world.login().await;
     let message = message();
     client.send(format!("x APPEND INBOX {{{}+}}\r\n", message.len()).as_bytes()).await;
@@ -74,7 +74,7 @@ const ITEMS: [&str; 17] = [
 
 #[tokio::test]
 async fn no_literal_has_a_nul_and_sizes_stay() {
-    let mut world = World::new(Settings::default()).await;
+    let mut world = TestServer::new(Settings::default()).await;
     let mut client = appended(&mut world).await;
     let raw = message();
     for rev2 in [false, true] {
@@ -102,7 +102,7 @@ async fn no_literal_has_a_nul_and_sizes_stay() {
 /// RFC 3516 §4.3: a literal8 may have it.
 #[tokio::test]
 async fn a_literal8_has_the_octets_as_they_are() {
-    let mut world = World::new(Settings::default()).await;
+    let mut world = TestServer::new(Settings::default()).await;
     let mut client = appended(&mut world).await;
     client.ok("EXAMINE INBOX").await;
     let raw = message();
@@ -115,7 +115,7 @@ async fn a_literal8_has_the_octets_as_they_are() {
 
 #[tokio::test]
 async fn a_client_that_enables_it_gets_nul_in_literals() {
-    let mut world = World::new(Settings::default()).await;
+    let mut world = TestServer::new(Settings::default()).await;
     let mut client = appended(&mut world).await;
     assert_eq!(client.ok("ENABLE x-sealpost-nul").await[0], "* ENABLED X-SEALPOST-NUL");
     client.ok("EXAMINE INBOX").await;
@@ -130,7 +130,7 @@ async fn a_client_that_enables_it_gets_nul_in_literals() {
 
 #[tokio::test]
 async fn urlfetch_has_none_either() {
-    let mut world = World::new(Settings::default()).await;
+    let mut world = TestServer::new(Settings::default()).await;
     let mut client = appended(&mut world).await;
     let rump = "imap://me@localhost/INBOX/;uid=1/;section=1;urlauth=user+me@localhost";
     let lines = client.ok(&format!("GENURLAUTH \"{rump}\" INTERNAL")).await;
@@ -144,7 +144,7 @@ async fn urlfetch_has_none_either() {
 /// Not over a compressed connection, nor by a NOTIFY that fetches.
 #[tokio::test]
 async fn nor_have_responses_that_nobody_asked_for() {
-    let mut world = World::new(Settings::default()).await;
+    let mut world = TestServer::new(Settings::default()).await;
     let mut client = world.login().await;
     client.compress().await;
     client.ok("SELECT INBOX").await;

@@ -1,6 +1,6 @@
 //! What OBJECTID promises to stay the same, and what must differ (RFC 8474 §4, §5.1).
 
-use crate::imap_world::World;
+use crate::imap_world::TestServer;
 use sealpost_session::Settings;
 
 /// The id that follows `name (` in the responses.
@@ -14,7 +14,7 @@ fn id(lines: &[String], name: &str) -> String {
 
 #[tokio::test]
 async fn ids_follow_mailboxes_and_messages() {
-    let mut world = World::new(Settings::default()).await;
+    let mut world = TestServer::new(Settings::default()).await;
     world.deliver(None, b"Subject: a\r\nMessage-ID: <a@x>\r\n\r\na\r\n").await;
     world.deliver(None, b"Subject: b\r\nMessage-ID: <b@x>\r\n\r\nb\r\n").await;
     let mut client = world.login().await;

@@ -8,13 +8,13 @@ use sealpost_account::directory::{Quotas, Role};
 use sealpost_base::limits;
 use sealpost_session::Settings;
 
-use crate::imap_world::{Client, World};
+use crate::imap_world::{Client, TestServer};
 
 /// Where another account has a mailbox that this one may read and nothing else.
 const THEIRS: &str = "\"Other Users/bob@localhost/Work\"";
 
 /// Every object there is, and its size; without how much accounts hold, which sessions write down in the background when they begin and end.
-async fn objects(world: &World) -> BTreeMap<String, u64> {
+async fn objects(world: &TestServer) -> BTreeMap<String, u64> {
     let listed = world.ctx.store.list("", None).map_ok(|object| (object.path, object.size));
     let all: BTreeMap<_, _> = listed.try_collect().await.unwrap();
     all.into_iter().filter(|(path, _)| !path.starts_with("usage/")).collect()
@@ -22,7 +22,7 @@ async fn objects(world: &World) -> BTreeMap<String, u64> {
 
 /// Sends a command that must be refused, and waits until there is nothing of it: what was stored before it was refused is
 /// removed in the background.
-async fn leaves_nothing(world: &World, client: &mut Client, command: &[u8]) {
+async fn leaves_nothing(world: &TestServer, client: &mut Client, command: &[u8]) {
     let before = objects(world).await;
     let shown = String::from_utf8_lossy(&command[..command.len().min(100)]).into_owned();
     client.send(&[b"x ", command, b"\r\n"].concat()).await;
@@ -41,9 +41,9 @@ async fn leaves_nothing(world: &World, client: &mut Client, command: &[u8]) {
 }
 
 /// Two accounts, one of which shares a mailbox with the other; its client, with a message selected.
-async fn world(quotas: Quotas) -> (World, Client) {
+async fn world(quotas: Quotas) -> (TestServer, Client) {
     let settings = Settings { message_size: 300_000, ..Settings::default() };
-    let mut world = World::new(settings).await;
+    let mut world = TestServer::new(settings).await;
     let name = world.name().clone();
     let limited = world.ctx.directory.update(&name, |record| {
         record.set_quotas(quotas);
@@ -237,7 +237,7 @@ async fn messages_of_a_refused_command_are_removed() {
     panic!("there is something left of a message that replaces nothing");
 }
 
-async fn world_login(world: &World) -> Client {
+async fn world_login(world: &TestServer) -> Client {
     let (mut client, _) = crate::imap_world::dial(&world.imap);
     client.login().await;
     client

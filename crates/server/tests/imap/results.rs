@@ -4,16 +4,16 @@ use sealpost_account::event::Event;
 use sealpost_base::{MemoryDivision, limits};
 use sealpost_session::Settings;
 
-use crate::imap_world::{Client, World};
+use crate::imap_world::{Client, TestServer};
 
 /// The memory for work, of which results may hold an eighth.
 const WORK: usize = 8 * 1024 * 1024;
 /// Messages of the large mailbox: what searching it takes is all that results may hold.
 const MANY: usize = 1 << 16;
 
-async fn world_with_many() -> World {
+async fn world_with_many() -> TestServer {
     let memory = MemoryDivision { work: WORK, ..MemoryDivision::default() };
-    let mut world = World::new(Settings { memory, ..Settings::default() }).await;
+    let mut world = TestServer::new(Settings { memory, ..Settings::default() }).await;
     world.deliver(None, b"Subject: one\r\n\r\n").await;
     let mut client = world.login().await;
     client.ok("CREATE Few").await;
@@ -26,7 +26,7 @@ async fn world_with_many() -> World {
     world
 }
 
-async fn selected(world: &mut World, mailbox: &str) -> Client {
+async fn selected(world: &mut TestServer, mailbox: &str) -> Client {
     let mut client = world.login().await;
     client.ok(&format!("SELECT {mailbox}")).await;
     client
@@ -86,7 +86,7 @@ async fn very_many_results_are_drawn_for_too_and_have_a_limit() {
 #[tokio::test]
 async fn rows_with_long_flags_come_a_few_at_a_time() {
     const ROWS: usize = 60;
-    let mut world = World::new(Settings::default()).await;
+    let mut world = TestServer::new(Settings::default()).await;
     let mut client = world.login().await;
     world.deliver(None, b"Subject: one\r\n\r\n").await;
     client.ok("SELECT INBOX").await;
@@ -127,7 +127,7 @@ async fn rows_with_long_flags_come_a_few_at_a_time() {
 async fn what_notify_watches_has_to_have_room() {
     const MAILBOXES: usize = 1000;
     let memory = MemoryDivision { accounts: 6 * 1024 * 1024, ..MemoryDivision::default() };
-    let mut world = World::new(Settings { memory, ..Settings::default() }).await;
+    let mut world = TestServer::new(Settings { memory, ..Settings::default() }).await;
     let account = world.account().await;
     let name = |n: usize| format!("{n:x>width$}", width = limits::MAILBOX_NAME_BYTES);
     for first in (0..MAILBOXES).step_by(100) {

@@ -6,13 +6,13 @@ use sealpost_account::directory::Secret;
 use sealpost_auth::standing::PERIOD;
 use sealpost_session::Settings;
 
-use crate::imap_world::World;
+use crate::imap_world::TestServer;
 
 const BYE: &str = "* BYE this login is no longer valid\r\n";
 
 #[tokio::test]
 async fn sessions_of_a_revoked_token_end_and_others_go_on() {
-    let mut world = World::new(Settings::default()).await;
+    let mut world = TestServer::new(Settings::default()).await;
     let (id, token) = world.token().await;
     let mut by_password = world.login().await;
     let mut sessions = Vec::new();
@@ -40,7 +40,7 @@ async fn sessions_of_a_revoked_token_end_and_others_go_on() {
 
 #[tokio::test]
 async fn sessions_end_when_the_password_they_used_is_changed_or_the_account_removed() {
-    let mut world = World::new(Settings::default()).await;
+    let mut world = TestServer::new(Settings::default()).await;
     let mut old = world.login().await;
     let new = Secret::new(b"new").unwrap();
     world.ctx.directory.set_password(world.name(), world.root(), new).await.unwrap();
@@ -61,7 +61,7 @@ async fn sessions_end_when_the_password_they_used_is_changed_or_the_account_remo
 
 #[tokio::test]
 async fn a_session_that_sends_without_pause_ends_too() {
-    let mut world = World::new(Settings::default()).await;
+    let mut world = TestServer::new(Settings::default()).await;
     let (id, token) = world.token().await;
     let mut client = world.connect();
     client.line().await;

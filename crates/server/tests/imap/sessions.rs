@@ -21,7 +21,7 @@ use sealpost_session::Settings;
 
 use self::client::{Believer, Given, OWNER, Truth, User, mailbox_of};
 use self::dialect::Dialect;
-use crate::imap_world::{Client, World};
+use crate::imap_world::{Client, TestServer};
 
 const STEPS: usize = 240;
 /// Steps of each session when all run at once.
@@ -64,7 +64,7 @@ fn recent_for_one(sessions: Vec<Believer>, seed: u64) {
     }
 }
 
-async fn sessions(world: &World, seed: u64) -> Vec<Believer> {
+async fn sessions(world: &TestServer, seed: u64) -> Vec<Believer> {
     let mut sessions = Vec::new();
     for (i, dialect) in Dialect::ALL.into_iter().enumerate() {
         let name = format!("seed {seed}, session {i}");
@@ -99,9 +99,9 @@ async fn what_each_session_believes_is_what_is_there_although_it_sleeps() {
     assert!(unloaded.into_inner() > STEPS / 2, "they did sleep");
 }
 
-async fn what_sessions_believe(seed: u64, settings: Settings, between: impl Fn(&World)) {
+async fn what_sessions_believe(seed: u64, settings: Settings, between: impl Fn(&TestServer)) {
     let random = SeededRandom::new(seed);
-    let world = World::new(settings).await;
+    let world = TestServer::new(settings).await;
     let mut sessions = sessions(&world, seed).await;
     for step in 0..STEPS {
         if random.below(8) == 0 {
@@ -135,7 +135,7 @@ async fn what_sessions_believe(seed: u64, settings: Settings, between: impl Fn(&
 async fn what_each_session_believes_is_what_is_there_when_all_talk_at_once() {
     for seed in seeds(4) {
         let random = SeededRandom::new(seed);
-        let world = World::new(Settings::default()).await;
+        let world = TestServer::new(Settings::default()).await;
         let account = world.account().await;
         let mut talking = Vec::new();
         for mut session in sessions(&world, seed).await {
@@ -172,7 +172,7 @@ const USERS: [User; 3] = [
 
 /// Three accounts, one mailbox that all have, and what else each has.
 struct Shared {
-    world: World,
+    world: TestServer,
     /// The logs of the accounts, and that of the share.
     logs: [Arc<Account>; 3],
     share: Arc<Account>,
@@ -183,7 +183,7 @@ struct Shared {
 
 impl Shared {
     async fn new(seed: u64) -> Self {
-        let mut world = World::new(Settings::default()).await;
+        let mut world = TestServer::new(Settings::default()).await;
         let mut logs = vec![world.account().await];
         for user in &USERS[1..] {
             let (record, root) = world.add_account(user.account, None).await;

@@ -2,7 +2,7 @@
 
 use sealpost_session::Settings;
 
-use crate::imap_world::{Client, World};
+use crate::imap_world::{Client, TestServer};
 
 async fn uid_validity(client: &mut Client, name: &str) -> u32 {
     let lines = client.ok(&format!("STATUS {name} (UIDVALIDITY)")).await;
@@ -12,7 +12,7 @@ async fn uid_validity(client: &mut Client, name: &str) -> u32 {
 
 #[tokio::test]
 async fn a_name_never_gets_a_lower_uidvalidity_whatever_is_behind_it() {
-    let mut world = World::new(Settings::default()).await;
+    let mut world = TestServer::new(Settings::default()).await;
     world.add_account("you", None).await;
     let mut client = world.login().await;
     // The ids of shares are random, and a UIDVALIDITY begins with one.

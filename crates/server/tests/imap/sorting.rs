@@ -8,7 +8,7 @@ use sealpost_session::Settings;
 use sealpost_testkit::faulty::{Faulty, Plan};
 use sealpost_vault::Store;
 
-use crate::imap_world::{Client, World};
+use crate::imap_world::{Client, TestServer};
 
 /// Enough to be worth a segment.
 const MESSAGES: usize = 300;
@@ -54,7 +54,7 @@ async fn sort_twice(client: &mut Client, criteria: &str, key: &str) {
 async fn again_is_as_anew_while_messages_come_and_go() {
     for seed in 0..4 {
         let random = SeededRandom::new(seed);
-        let mut world = World::new(Settings::default()).await;
+        let mut world = TestServer::new(Settings::default()).await;
         let (mut client, mut other) = (world.login().await, world.login().await);
         for _ in 0..20 {
             append(&mut client, &random).await;
@@ -91,7 +91,7 @@ async fn what_was_sorted_is_sorted_again_without_reading() {
     let faulty = Faulty::new(Arc::new(InMemory::new()), Plan { fail: 1000, ..Plan::default() }, 1);
     faulty.calm(true);
     let store = Store::over(Arc::new(faulty.clone()));
-    let mut world = World::over(store, Settings::default(), None).await;
+    let mut world = TestServer::over(store, Settings::default(), None).await;
     let random = SeededRandom::new(1);
     for _ in 0..MESSAGES {
         world.deliver(None, message(&random).as_bytes()).await;

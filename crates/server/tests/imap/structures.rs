@@ -3,15 +3,15 @@
 use sealpost_base::{MemoryDivision, Permit};
 use sealpost_session::Settings;
 
-use crate::imap_world::World;
+use crate::imap_world::TestServer;
 
 /// The memory for work, in bytes.
 const WORK: usize = 64 * 1024 * 1024;
 const PARTS: usize = 900;
 
-async fn world() -> World {
+async fn world() -> TestServer {
     let memory = MemoryDivision { work: WORK, ..MemoryDivision::default() };
-    let world = World::new(Settings { memory, ..Settings::default() }).await;
+    let world = TestServer::new(Settings { memory, ..Settings::default() }).await;
     let long = "d".repeat(300);
     let part = format!("--b\r\nContent-Description: {long}\r\n\r\nx\r\n");
     let message = format!("Content-Type: multipart/mixed; boundary=b\r\n\r\n{}--b--\r\n", part.repeat(PARTS));

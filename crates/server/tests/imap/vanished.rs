@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use sealpost_base::limits;
 use sealpost_session::Settings;
 
-use crate::imap_world::{Client, World};
+use crate::imap_world::{Client, TestServer};
 
 /// Longer lines than this a client need not take (RFC 7162 §4).
 const LINE_BYTES: usize = 8192;
@@ -28,7 +28,7 @@ fn uids(lines: &[String], response: &str) -> BTreeSet<u32> {
     uids
 }
 
-async fn qresync(world: &mut World) -> Client {
+async fn qresync(world: &mut TestServer) -> Client {
     let mut client = world.login().await;
     client.ok("ENABLE QRESYNC").await;
     client
@@ -36,7 +36,7 @@ async fn qresync(world: &mut World) -> Client {
 
 #[tokio::test]
 async fn what_a_mailbox_forgot_is_everything_that_is_not_there() {
-    let mut world = World::new(Settings::default()).await;
+    let mut world = TestServer::new(Settings::default()).await;
     let mut client = qresync(&mut world).await;
     client.ok("APPEND INBOX {14+}\r\nSubject: x\r\n\r\n").await;
     let mut selected = client.ok("SELECT INBOX").await;

@@ -9,18 +9,18 @@ use sealpost_smtp::client::Protocol;
 use tokio::io::AsyncWriteExt;
 
 use crate::mailer::Mailer;
-use crate::smtp_world::World;
+use crate::smtp_world::TestServer;
 
 const ME: &str = "me@localhost";
 
-async fn world_with(settings: Settings) -> (World, Mailer) {
-    let mut world = World::new(settings).await;
+async fn world_with(settings: Settings) -> (TestServer, Mailer) {
+    let mut world = TestServer::new(settings).await;
     let stream = world.connect_as(Protocol::Smtp);
     let mailer = Mailer::greet(stream, Protocol::Smtp).await;
     (world, mailer)
 }
 
-async fn assert_nothing_left(world: &mut World) {
+async fn assert_nothing_left(world: &mut TestServer) {
     world.all_ended().await;
     // What was being written when the session ended is given up by tasks of their own.
     let given_up = async {
@@ -107,7 +107,7 @@ async fn a_client_that_holds_memory_and_dawdles_is_cut_off() {
 
 #[tokio::test]
 async fn a_line_without_end_is_not_listened_to_for_ever() {
-    let mut world = World::new(Settings::default()).await;
+    let mut world = TestServer::new(Settings::default()).await;
     let mut stream = world.connect_as(Protocol::Smtp);
     let line = vec![b'x'; limits::SMTP_COMMAND_BYTES + limits::SMTP_DISCARD_BYTES];
     stream.write_all(&line).await.unwrap();

@@ -11,14 +11,14 @@ use sealpost_testkit::faulty::{Faulty, Plan};
 use sealpost_vault::Store;
 
 use crate::mailer::Mailer;
-use crate::smtp_world::World;
+use crate::smtp_world::TestServer;
 
 const ALL: [&str; 3] = ["me@localhost", "you@localhost", "them@localhost"];
 
-async fn world(plan: Plan, seed: u64) -> (World, Faulty) {
+async fn world(plan: Plan, seed: u64) -> (TestServer, Faulty) {
     let faulty = Faulty::new(Arc::new(InMemory::new()), plan, seed);
     faulty.calm(true);
-    let world = World::over(Store::over(Arc::new(faulty.clone())), Settings::default()).await;
+    let world = TestServer::over(Store::over(Arc::new(faulty.clone())), Settings::default()).await;
     (world, faulty)
 }
 

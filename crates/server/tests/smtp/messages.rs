@@ -6,7 +6,7 @@ use sealpost_session::Settings;
 use sealpost_smtp::client::Protocol;
 
 use crate::mailer::Mailer;
-use crate::smtp_world::World;
+use crate::smtp_world::TestServer;
 
 const ME: &str = "me@localhost";
 const ALL: [&str; 3] = ["me@localhost", "you@localhost", "them@localhost"];
@@ -27,7 +27,7 @@ fn without_trace(stored: &[u8]) -> &[u8] {
 
 #[tokio::test]
 async fn any_octets_of_any_size_come_back() {
-    let mut world = World::new(Settings::default()).await;
+    let mut world = TestServer::new(Settings::default()).await;
     let stream = world.connect_as(Protocol::Smtp);
     let mut mailer = Mailer::greet(stream, Protocol::Smtp).await;
     let sizes = [0, 1, 2, 1000, 15_000, 16_384, 16_385, 65_536, 70_001, 262_144, 300_000, 1_500_000];
@@ -48,7 +48,7 @@ async fn any_octets_of_any_size_come_back() {
 #[tokio::test]
 async fn recipients_have_a_part_of_the_memory_and_no_more() {
     let memory = MemoryDivision { work: 2 * 1024 * 1024, ..MemoryDivision::default() };
-    let mut world = World::new(Settings { memory, ..Settings::default() }).await;
+    let mut world = TestServer::new(Settings { memory, ..Settings::default() }).await;
     let part = world.ctx.budget.common() / 8;
     let mut mailers = Vec::new();
     let mut refused = 0;
@@ -72,7 +72,7 @@ async fn recipients_have_a_part_of_the_memory_and_no_more() {
 
 #[tokio::test]
 async fn data_is_stored_as_it_was_sent() {
-    let mut world = World::new(Settings::default()).await;
+    let mut world = TestServer::new(Settings::default()).await;
     let stream = world.connect_as(Protocol::Smtp);
     let mut mailer = Mailer::greet(stream, Protocol::Smtp).await;
     let line = [&[b'.'; 3000][..], b"\0\xff\x80\ttext\r\n"].concat();
@@ -84,7 +84,7 @@ async fn data_is_stored_as_it_was_sent() {
 
 #[tokio::test]
 async fn a_large_message_to_several_is_spooled_and_the_spool_emptied() {
-    let mut world = World::new(Settings::default()).await;
+    let mut world = TestServer::new(Settings::default()).await;
     for protocol in [Protocol::Smtp, Protocol::Lmtp] {
         let stream = world.connect_as(protocol);
         let mut mailer = Mailer::greet(stream, protocol).await;
@@ -116,7 +116,7 @@ async fn little_memory_is_shared_without_standstill() {
         memory: MemoryDivision { work: 4 * 1024 * 1024, ..Default::default() },
         ..Settings::default()
     };
-    let mut world = World::new(settings).await;
+    let mut world = TestServer::new(settings).await;
     let message = noise(7, 400_000);
     let streams: Vec<_> = (0..16).map(|_| world.connect_as(Protocol::Lmtp)).collect();
     let sessions = streams.into_iter().enumerate().map(|(i, stream)| {
@@ -139,7 +139,7 @@ async fn little_memory_is_shared_without_standstill() {
 
 #[tokio::test]
 async fn recipients_draw_on_the_memory_budget_and_never_wait_for_it() {
-    let mut world = World::new(Settings::default()).await;
+    let mut world = TestServer::new(Settings::default()).await;
     let budget = world.ctx.budget.clone();
     let stream = world.connect_as(Protocol::Lmtp);
     let mut mailer = Mailer::greet(stream, Protocol::Lmtp).await;

@@ -10,15 +10,15 @@ use sealpost_session::{Context, Settings};
 use sealpost_smtp_session::Protocol;
 
 use crate::mailer::Mailer;
-use crate::smtp_world::World;
+use crate::smtp_world::TestServer;
 
 const ME: &str = "me@localhost";
 
-async fn id(world: &World) -> AccountId {
+async fn id(world: &TestServer) -> AccountId {
     world.ctx.directory.get(&AccountName::parse(ME).unwrap()).await.unwrap().id
 }
 
-async fn limit(world: &World, quotas: Quotas) {
+async fn limit(world: &TestServer, quotas: Quotas) {
     let change = |record: &mut sealpost_account::directory::AccountRecord| {
         record.set_quotas(quotas);
         Ok(())
@@ -32,7 +32,7 @@ async fn limit(world: &World, quotas: Quotas) {
 }
 
 /// The codes of the replies to so many messages, one after the other.
-async fn deliver(world: &mut World, count: usize, message: &[u8]) -> Vec<u16> {
+async fn deliver(world: &mut TestServer, count: usize, message: &[u8]) -> Vec<u16> {
     let stream = world.connect_as(Protocol::Lmtp);
     let mut mailer = Mailer::greet(stream, Protocol::Lmtp).await;
     let mut codes = Vec::new();
@@ -59,7 +59,7 @@ fn storage(most: u64) -> Quotas {
 /// A limit holds from when it is set, whether or not the owner was ever there, and what came before counts.
 #[tokio::test]
 async fn a_limit_counts_what_came_before_its_owner_did() {
-    let mut world = World::new(Settings::default()).await;
+    let mut world = TestServer::new(Settings::default()).await;
     assert_eq!(deliver(&mut world, 5, b"Subject: x\r\n\r\nx\r\n").await, [250; 5]);
     limit(&world, messages(6)).await;
     assert_eq!(deliver(&mut world, 4, b"Subject: x\r\n\r\nx\r\n").await, [250, 452, 452, 452]);
@@ -73,7 +73,7 @@ async fn a_limit_counts_what_came_before_its_owner_did() {
 /// Octets are those of the message, however little it takes when it is stored.
 #[tokio::test]
 async fn octets_are_counted_as_they_came() {
-    let mut world = World::new(Settings::default()).await;
+    let mut world = TestServer::new(Settings::default()).await;
     let message = [b"Subject: x\r\n\r\n".to_vec(), b"yyyyyyyyyyyyyyyy\r\n".repeat(2000)].concat();
     assert_eq!(deliver(&mut world, 3, &message).await, [250; 3]);
     let held = usage::known(&world.ctx.directory, id(&world).await).await.unwrap();
@@ -87,7 +87,7 @@ async fn octets_are_counted_as_they_came() {
 /// A process that begins knows what others have delivered: those that stopped wrote it down.
 #[tokio::test]
 async fn what_a_process_delivered_is_known_when_it_has_stopped() {
-    let mut world = World::new(Settings::default()).await;
+    let mut world = TestServer::new(Settings::default()).await;
     limit(&world, messages(10)).await;
     assert_eq!(deliver(&mut world, 7, b"Subject: x\r\n\r\nx\r\n").await, [250; 7]);
     let (ctx, me) = (world.ctx.clone(), id(&world).await);
@@ -102,7 +102,7 @@ async fn what_a_process_delivered_is_known_when_it_has_stopped() {
 
 #[tokio::test]
 async fn who_cannot_read_a_mailbox_goes_by_what_was_written_down_and_delivered_since() {
-    let world = World::new(Settings::default()).await;
+    let world = TestServer::new(Settings::default()).await;
     let ctx = &world.ctx;
     let me = id(&world).await;
     let quotas = Quotas { storage: Some(1000), messages: Some(1_000_000), ..Quotas::default() };

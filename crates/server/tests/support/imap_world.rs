@@ -58,7 +58,7 @@ pub trait Wire: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Wire for T {}
 
 /// A server that is not listening anywhere, with the account `me@localhost`, password `secret`.
-pub struct World {
+pub struct TestServer {
     pub ctx: Arc<Context>,
     pub imap: Arc<ImapShared>,
     #[allow(dead_code, reason = "not all of those who share this use it")]
@@ -69,7 +69,7 @@ pub struct World {
     sessions: JoinSet<()>,
 }
 
-impl World {
+impl TestServer {
     pub async fn new(settings: Settings) -> Self {
         Self::over(Store::memory(), settings, None).await
     }
@@ -90,7 +90,7 @@ impl World {
         new.quota = quota;
         let name = AccountName::parse("me@localhost").unwrap();
         let (record, root) = ctx.directory.create(&name, new).await.unwrap();
-        World { ctx, imap, clock, tls, record, root, sessions: JoinSet::new() }
+        TestServer { ctx, imap, clock, tls, record, root, sessions: JoinSet::new() }
     }
 
     /// Makes the account's owner an administrator, and a second account that it can look after.
@@ -232,7 +232,7 @@ impl Client {
     }
 
     /// Speaks TLS from now on.
-    pub async fn start_tls(self, world: &World) -> Client {
+    pub async fn start_tls(self, world: &TestServer) -> Client {
         Client::new(world.start_tls(self.wire).await)
     }
 
@@ -457,7 +457,7 @@ pub async fn play(name: &str, text: &str) {
             other => panic!("{name}: no such setting: {other:?}"),
         }
     }
-    let mut world = World::over(Store::memory(), settings, quota).await;
+    let mut world = TestServer::over(Store::memory(), settings, quota).await;
     if admin {
         world.make_admin().await;
     }

@@ -21,8 +21,8 @@ use crate::transcript::{self, Wire};
 /// 2026-11-20 12:00:00 UTC.
 const NOW: Timestamp = Timestamp(1_795_176_000_000);
 
-/// A server that is not listening anywhere: connections are made by [`World::connect_as`].
-pub struct World {
+/// A server that is not listening anywhere: connections are made by [`TestServer::connect_as`].
+pub struct TestServer {
     pub ctx: Arc<Context>,
     smtp: Arc<SmtpShared>,
     pub clock: Arc<FakeClock>,
@@ -34,7 +34,7 @@ pub struct World {
     compared: Option<(String, Vec<u8>)>,
 }
 
-impl World {
+impl TestServer {
     /// With the accounts `me`, `you` and `them`, all `@localhost`; the aliases `all@` (everyone) and `also@` (me);
     /// and a catch-all for `example.org` that leads to `them`.
     pub async fn new(settings: Settings) -> Self {
@@ -65,7 +65,7 @@ impl World {
             ctx.directory.set_alias(&AliasName::parse(alias).unwrap(), &targets).await.unwrap();
         }
         let ctx = Arc::new(ctx);
-        World {
+        TestServer {
             smtp: Arc::new(SmtpShared::new(ctx.clone())),
             ctx,
             clock,
@@ -123,7 +123,7 @@ pub async fn play(name: &str, text: &str) {
             other => panic!("{name}: no such setting: {other}"),
         }
     }
-    let mut world = World::new(settings).await;
+    let mut world = TestServer::new(settings).await;
     world.protocol = protocol;
     transcript::run(name, text, &mut world).await;
     if let Some((_, rest)) = &world.compared {
@@ -131,7 +131,7 @@ pub async fn play(name: &str, text: &str) {
     }
 }
 
-impl transcript::World for World {
+impl transcript::TestServer for TestServer {
     async fn connect(&mut self, _n: usize) -> Box<dyn Wire> {
         Box::new(self.connect_as(self.protocol))
     }

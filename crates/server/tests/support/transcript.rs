@@ -26,7 +26,7 @@ pub trait Wire: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Wire for T {}
 
 /// What a transcript talks to.
-pub trait World {
+pub trait TestServer {
     /// Opens connection `n`.
     async fn connect(&mut self, n: usize) -> Box<dyn Wire>;
     /// Performs the client's side of a TLS handshake.
@@ -42,7 +42,7 @@ pub fn settings(text: &str) -> Vec<(&str, &str)> {
 }
 
 /// Runs a transcript; panics at the first line that does not hold, with its number.
-pub async fn run(name: &str, text: &str, world: &mut impl World) {
+pub async fn run(name: &str, text: &str, world: &mut impl TestServer) {
     let mut connections: HashMap<usize, Connection> = HashMap::new();
     for (number, line) in text.lines().enumerate() {
         let at = format!("{name}:{}", number + 1);
