@@ -3,9 +3,9 @@
 use sealpost_imap::server::Event;
 
 use super::connection::End;
+use super::hibernate::KeepAlive;
 use super::reply::{Outcome, Reply};
 use super::session::Session;
-use super::sleep::KeepAlive;
 use super::updates::UntaggedUpdates;
 
 impl Session {

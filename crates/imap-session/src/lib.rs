@@ -33,6 +33,7 @@ mod expunge;
 mod fetch;
 mod filters;
 mod flags;
+mod hibernate;
 mod idle;
 mod leftovers;
 mod list;
@@ -60,7 +61,7 @@ mod selected;
 mod session;
 mod shared;
 mod sharing;
-mod sleep;
+
 mod sort;
 mod status;
 mod store;

@@ -22,7 +22,7 @@ use super::reply::Reply;
 
 /// The selected mailbox as the client knows it.
 ///
-/// While its session is asleep it has no account.
+/// While its session hibernates it has no account.
 pub(super) struct Selected<A = Arc<Account>> {
     account: A,
     access: Access,

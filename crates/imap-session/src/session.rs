@@ -8,13 +8,13 @@ use sealpost_imap::types::{Command, CommandBody, Status, Store, Tag};
 
 use super::capability;
 use super::connection::{Connection, End};
+use super::hibernate::Hibernated;
 use super::own_entries::OwnEntries;
 use super::progress::Progress;
 use super::reply::{Failure, Outcome, Reply};
 use super::responses::Responses;
 use super::selected::Selected;
 use super::shared::ImapShared;
-use super::sleep::Asleep;
 use super::subscriptions::Subscriptions;
 use super::uid_only;
 use super::updates::{self, UntaggedUpdates};
@@ -38,7 +38,7 @@ pub(super) struct Session {
     /// Selected state while `Some`.
     pub(super) selected: Option<Selected>,
     /// What is kept of both while the session waits without them; `None` while it is awake.
-    pub(super) hibernated: Option<Box<Asleep>>,
+    pub(super) hibernated: Option<Box<Hibernated>>,
     /// What the client is to be told of beside its own commands.
     pub(super) subscriptions: Subscriptions,
     /// Log entries that the command at hand made, and nobody else had a part in: what of them need not be told.
@@ -127,7 +127,7 @@ impl Session {
         if self.hibernated.is_some()
             && let Err(error) = Box::pin(self.wake()).await
         {
-            event = match self.answer_asleep(event, error)? {
+            event = match self.answer_hibernated(event, error)? {
                 Some(event) => event,
                 None => return self.responses.connection.relieve().await,
             };

@@ -2,7 +2,7 @@
 //! its client knows of the selected mailbox; the account itself may be unloaded meanwhile. What is kept is a lease
 //! ([`sealpost_mailbox::lease`]).
 //!
-//! Asleep, a session has neither [`Session::user`] nor [`Session::selected`], so nothing can use them by mistake. It wakes when
+//! A hibernated session has neither [`Session::user`] nor [`Session::selected`], so nothing can use them by mistake. It wakes when
 //! the client sends something, or when the log of an account that it listens to has grown; then it opens the accounts
 //! again, reads on in their logs, and tells the client what changed, as if it had never let go of them
 //! (`docs/decisions/0022-memory.md`).
@@ -28,7 +28,7 @@ use super::user::User;
 const RETRY: Duration = Duration::from_secs(2);
 
 /// What a session keeps of its accounts.
-pub(super) struct Asleep {
+pub(super) struct Hibernated {
     accounts: Lease<Ticket>,
     pub(super) user: User<()>,
     selected: Option<Selected<()>>,
@@ -99,7 +99,7 @@ impl Session {
         }
     }
 
-    /// The next input of somebody who is not told of anything meanwhile. The session may be asleep then.
+    /// The next input of somebody who is not told of anything meanwhile. The session may be hibernated then.
     async fn next_command(&mut self) -> Result<Event, End> {
         if self.user.is_some() && !self.responses.connection.has_input() {
             self.responses.connection.check_standing()?;
@@ -108,13 +108,13 @@ impl Session {
             if let Some(event) = self.responses.connection.next_unless(deadline, release).await? {
                 return Ok(event);
             }
-            self.fall_asleep();
+            self.hibernate();
         }
         self.responses.connection.next().await
     }
 
     /// The next input before `deadline`, or `None` if a bell has rung or `keep_alive` is due. With an input the session may
-    /// be asleep; without, it is awake and has read on.
+    /// be hibernated; without, it is awake and has read on.
     pub(super) async fn next_or_rung(
         &mut self,
         deadline: Instant,
@@ -151,7 +151,7 @@ impl Session {
                 return Ok(Some(event));
             }
             match why {
-                Why::LetGo => self.fall_asleep(),
+                Why::LetGo => self.hibernate(),
                 Why::Silent => {
                     // RFC 2177 §3: untagged responses may come at any time. Routers forget connections that say nothing.
                     self.responses.connection.out().status(None, Status::Ok, None, "Still here");
@@ -175,34 +175,34 @@ impl Session {
     pub(super) fn give_way(&mut self) {
         let lease = self.lease();
         if lease.is_some_and(|lease| lease.is_wanted()) {
-            self.fall_asleep();
+            self.hibernate();
         }
     }
 
     /// Lets go of the accounts.
-    fn fall_asleep(&mut self) {
+    fn hibernate(&mut self) {
         self.note_usage();
         let lease = self.lease();
         let (Some(lease), Some(user)) = (lease, self.user.take()) else { return };
         let (accounts, user) = (lease.release(), user.let_go());
         let selected = self.selected.take().map(Selected::let_go);
-        self.hibernated = Some(Box::new(Asleep { accounts, user, selected }));
+        self.hibernated = Some(Box::new(Hibernated { accounts, user, selected }));
     }
 
     /// Holds the accounts again, with everything that this process knows to be in their logs.
     ///
     /// # Errors
-    /// As [`Lease::reopen`]; the session is asleep still, or was awake and is.
+    /// As [`Lease::reopen`]; the session is hibernated still, or was awake and is.
     pub(super) async fn wake(&mut self) -> Result<(), Error> {
-        let Some(asleep) = &self.hibernated else {
+        let Some(hibernated) = &self.hibernated else {
             return match self.lease() {
                 Some(lease) => lease.catch_up().await,
                 None => Ok(()),
             };
         };
-        let Lease { own, others } = asleep.accounts.reopen(&self.shared.ctx.accounts).await?;
-        if let Some(asleep) = self.hibernated.take() {
-            let Asleep { user, selected, .. } = *asleep;
+        let Lease { own, others } = hibernated.accounts.reopen(&self.shared.ctx.accounts).await?;
+        if let Some(hibernated) = self.hibernated.take() {
+            let Hibernated { user, selected, .. } = *hibernated;
             self.user = Some(user.hold(own));
             self.selected = selected.zip(others.into_iter().next()).map(|(view, account)| view.hold(account));
         }
@@ -226,8 +226,8 @@ impl Session {
         Some(Lease::new(own, self.selected.as_ref().map(|view| view.account().clone())))
     }
 
-    /// What came while the session was asleep, which it still is: the account cannot be opened. `None`: it was answered.
-    pub(super) fn answer_asleep(&mut self, event: Event, error: Error) -> Result<Option<Event>, End> {
+    /// What came while the session was hibernated, which it still is: the account cannot be opened. `None`: it was answered.
+    pub(super) fn answer_hibernated(&mut self, event: Event, error: Error) -> Result<Option<Event>, End> {
         let tag = match &event {
             Event::Command(Command { body: CommandBody::Logout, .. }) => return Ok(Some(event)),
             Event::Command(Command { tag, .. }) => tag.clone(),
