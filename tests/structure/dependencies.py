@@ -33,7 +33,7 @@ MAY_USE = {
     "auth": "base vault account",
     "session": "base files vault account mailbox search auth",
     "imap-session": "base mime imap vault account mailbox search auth session",
-    "smtp-session": "base smtp vault account mailbox auth session",
+    "smtp-session": "base smtp vault account auth session",
     "server": "base files mime vault account auth session imap-session smtp-session",
     "bench": "base mailformat",
     "rig": "base bench",
@@ -45,7 +45,7 @@ MAY_USE = {
 # What tests of a crate may use besides.
 TESTS_MAY_USE = {name: "testkit" for name in ("vault", "journal", "account", "cli")}
 # Transcripts and models speak to a whole server.
-TESTS_MAY_USE["server"] = "testkit imap smtp journal mailbox search"
+TESTS_MAY_USE["server"] = "testkit imap smtp mailbox"
 
 # Formats and languages: no I/O and no runtime.
 PURE = ("base", "mime", "imap", "smtp", "mailauth")
