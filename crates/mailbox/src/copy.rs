@@ -8,10 +8,10 @@ use sealpost_account::state::{AccountState, Mailbox};
 use sealpost_account::{Applied, FlagAction, Flags, Reservation};
 use sealpost_base::{MailboxId, Position, Uid, UidSet, UidValidity};
 
+use crate::entry::entry_of;
 use crate::flags;
 use crate::memory::reserve;
 use crate::opened::OpenedMailbox;
-use crate::ops::entry_of;
 use crate::quota::{QuotaHeadroom, UserQuota};
 use crate::refusal::Refusal;
 use crate::resolve::ResolvedMailbox;

@@ -14,9 +14,9 @@ use sealpost_base::{Error, Kind as ErrorKind, Position, Result, Uid, UidSet, lim
 use crate::append;
 use crate::copy::{Copied, Kind};
 use crate::flags;
-use crate::opened::{MailboxGone, OpenedMailbox};
+use crate::opened::OpenedMailbox;
 use crate::quota::UserQuota;
-use crate::refusal::Refusal;
+use crate::refusal::{MailboxGone, Refusal};
 use crate::resolve::ResolvedMailbox;
 
 /// Messages on their way from one log into another. Dropped before they are placed, it leaves nothing.

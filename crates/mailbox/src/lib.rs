@@ -10,6 +10,7 @@ pub mod append;
 pub mod changes;
 pub mod copy;
 pub mod cross_account_copy;
+mod entry;
 pub mod flag_change;
 pub mod flags;
 pub mod lease;
@@ -27,6 +28,6 @@ pub mod watch;
 
 pub use access::Access;
 pub use lease::Lease;
-pub use opened::{MailboxGone, OpenedMailbox};
-pub use refusal::Refusal;
+pub use opened::OpenedMailbox;
+pub use refusal::{MailboxGone, Refusal};
 pub use resolve::{ResolvedMailbox, User};

@@ -9,8 +9,8 @@ use sealpost_account::{Account, AccountState, ops};
 use sealpost_base::{Error, MailboxId, Position, Result, UidSet, UidValidity};
 
 use crate::access::Access;
-use crate::ops::entry_of;
-use crate::refusal::Refusal;
+use crate::entry::entry_of;
+use crate::refusal::{MailboxGone, Refusal};
 
 /// What somebody needs to take messages out of a mailbox: to mark them as deleted, and to expunge them.
 const TAKES_OUT: Rights = Rights::DELETE_MESSAGES.with(Rights::EXPUNGE);
@@ -27,10 +27,6 @@ pub struct OpenedMailbox {
     /// As whom it was opened.
     pub access: Access,
 }
-
-/// The mailbox was deleted, its UIDs mean something else now, or it may not be read any more.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct MailboxGone;
 
 impl OpenedMailbox {
     /// The mailbox in that state, if it is still the one that was opened and may still be read

@@ -11,8 +11,9 @@ use sealpost_account::{Account, AccountState, Applied, SpecialUses, metadata, op
 use sealpost_base::{Error, MailboxId, Position, Result};
 
 use crate::access::Access;
-use crate::quota::{OverQuota, QuotaHeadroom};
-use crate::refusal::Refusal;
+use crate::entry::entry_of;
+use crate::quota::QuotaHeadroom;
+use crate::refusal::{OverQuota, Refusal};
 use crate::resolve::User;
 use crate::share::Sharing;
 
@@ -156,9 +157,4 @@ async fn commit(
         .await?;
     committed.value?;
     Ok(committed)
-}
-
-/// The log entry that a change made, if there was anything to change.
-pub(crate) fn entry_of<T>(committed: &Committed<T>) -> Option<Position> {
-    (!committed.applied.is_empty()).then_some(committed.position)
 }

@@ -13,12 +13,10 @@ use crate::refusal::Refusal;
 use crate::resolve::{ResolvedMailbox, User};
 use crate::usage_tracker::UsageTracker;
 
+pub use crate::refusal::OverQuota;
+
 /// What is said if not even that can be told of which resource there is too little.
 const FULL: &str = "the account is full";
-
-/// There is not enough of this resource.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct OverQuota(pub Resource);
 
 /// What a log may hold.
 #[derive(Default, Clone, Copy)]

@@ -1,10 +1,16 @@
 //! Why an operation was refused, where a protocol may have an answer of its own. Everything else is an error
 //! of `base`, whose kind says enough.
 
+use sealpost_account::directory::Resource;
 use sealpost_base::{Error, Uid};
 
-use crate::opened::MailboxGone;
-use crate::quota::OverQuota;
+/// There is not enough of this resource.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OverQuota(pub Resource);
+
+/// The mailbox was deleted, its UIDs mean something else now, or it may not be read any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MailboxGone;
 
 /// Why an operation was refused. Nothing was changed, except where a variant says so.
 #[derive(Debug)]

@@ -14,8 +14,7 @@ use sealpost_base::{AccountId, Error, MailboxId, Random, Result, Timestamp, limi
 use sealpost_vault::{AccountKeys, RootKey};
 
 use crate::access::Access;
-use crate::quota::OverQuota;
-use crate::refusal::Refusal;
+use crate::refusal::{OverQuota, Refusal};
 use crate::resolve::{ResolvedMailbox, User, follow};
 use crate::usage_tracker::UsageTracker;
 

@@ -7,7 +7,7 @@ use sealpost_account::share::Link;
 use sealpost_account::{AccountState, Accounts, Bell, Ticket};
 use sealpost_base::{AccountId, MailboxId, Position, Result};
 
-use super::{MailboxDigest, MessagesChange};
+use super::digest::{MailboxDigest, MessagesChange};
 use crate::access::Access;
 use crate::resolve::{User, follow};
 
