@@ -25,7 +25,8 @@ MAY_USE = {
     "files": "base",
     "vault": "base files",
     "journal": "base vault",
-    "account": "base files mime vault journal",
+    "directory": "base files mime vault journal",
+    "account": "base mime vault journal directory",
     "mailbox": "base mime vault account",
     "search": "base mime vault account mailbox",
     "mailformat": "base files mime imap",
@@ -43,7 +44,7 @@ MAY_USE = {
 }
 
 # What tests of a crate may use besides.
-TESTS_MAY_USE = {name: "testkit" for name in ("vault", "journal", "account", "cli")}
+TESTS_MAY_USE = {name: "testkit" for name in ("vault", "journal", "directory", "account", "cli")}
 # Transcripts and models speak to a whole server.
 TESTS_MAY_USE["server"] = "testkit imap smtp mailbox"
 

@@ -20,6 +20,7 @@ use futures::TryStreamExt;
 use sealpost_base::{
     AccountId, Budget, Clock, Error, MemoryDivision, Position, Random, Result, Timestamp, limits,
 };
+use sealpost_directory::Watermarks;
 use sealpost_journal::Journal;
 use sealpost_mime::Structure;
 use sealpost_vault::entry::LogKey;
@@ -38,7 +39,6 @@ use crate::log_end::LogEnd;
 use crate::metrics::AccountMetrics;
 use crate::share::Link;
 use crate::summary::Entry;
-use crate::watermarks::Watermarks;
 use account_memory::AccountMemory;
 pub use account_memory::Reservation;
 use loaded::LoadedAccounts;

@@ -13,7 +13,6 @@ pub mod bodies;
 mod cache;
 pub mod cpu_gate;
 pub mod decoded;
-pub mod directory;
 pub mod event;
 #[doc(hidden)]
 pub mod fuzz;
@@ -31,7 +30,6 @@ pub mod special_use;
 pub mod state;
 pub mod summary;
 pub mod usage;
-pub mod watermarks;
 
 pub use account::{Account, Committed, NewMessage, StateGuard, Unplaced};
 pub use accounts::{Accounts, Bell, Delivery, Offer, Options, Reservation, Ticket};
@@ -41,7 +39,8 @@ pub use event::{Event, FlagAction, Flags, Message, SpecialUse, SystemFlags};
 pub use ingest::{Ingest, IngestBatch, Later, Stored};
 pub use metrics::AccountMetrics;
 pub use packs::{PackReads, Packed};
+pub use sealpost_directory as directory;
+pub use sealpost_directory::{Watermarks, watermarks};
 pub use special_use::SpecialUses;
 pub use state::{AccountState, Applied, Mailbox, MessageNumber, Row};
 pub use summary::{Parts, ReadOrder, Sent, Summary, SummaryAddress};
-pub use watermarks::Watermarks;

@@ -8,12 +8,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use sealpost_base::{AccountId, Error, Kind, Position, Result, Timestamp, limits};
+use sealpost_directory::Watermarks;
 use sealpost_journal::{Append, Journal, Seal, Tail};
 use sealpost_vault::PublicKey;
 use tokio::sync::{Mutex as AsyncMutex, broadcast, oneshot, watch};
 
 use crate::event::{Batch, Event};
-use crate::watermarks::Watermarks;
 
 /// How often a delivery is tried anew because the log was trimmed where it ended a moment ago.
 const TRIMMED_ATTEMPTS: usize = 8;

@@ -7,9 +7,9 @@
 
 use futures::{StreamExt, TryStreamExt};
 use sealpost_base::{AccountId, Kind, Result, Timestamp, limits};
+use sealpost_directory::{Directory, Usage, UsageRecord};
 use sealpost_vault::{Listed, Store, message};
 
-use crate::directory::{Directory, Usage, UsageRecord};
 use crate::metadata;
 use crate::state::AccountState;
 

@@ -3,10 +3,10 @@
 use std::sync::{Arc, PoisonError};
 
 use sealpost_base::{Error, Kind, MailboxId, Position, Result, Timestamp, Uid, UidSet, UidValidity, limits};
+use sealpost_directory::Usage;
 use tokio::sync::oneshot;
 
 use super::{Account, Unplaced};
-use crate::directory::Usage;
 use crate::event::{Event, Flags};
 use crate::ingest::Stored;
 use crate::state::{AccountState, Applied, FlagRoom};

@@ -10,6 +10,8 @@
 //! later mean something else. Every answer is what the store says now, whichever process wrote it; but where the store is
 //! behind a network, deliveries are resolved by what it said a few seconds ago (`remembered.rs`). The bytes are described in `docs/format/accounts.md`.
 
+#![cfg_attr(not(test), warn(clippy::unwrap_used))]
+
 use std::sync::Arc;
 
 use sealpost_base::{Clock, Random, Result};
@@ -32,6 +34,7 @@ mod served;
 mod server;
 mod shares;
 mod versions;
+pub mod watermarks;
 mod withdrawn;
 
 #[cfg(test)]
@@ -47,8 +50,8 @@ pub use secret::Secret;
 pub use server::Authenticated;
 pub use shares::ShareRecord;
 pub use versions::Seen;
+pub use watermarks::Watermarks;
 
-use crate::watermarks::Watermarks;
 use served::Served;
 use versions::Versions;
 

@@ -2,7 +2,7 @@
 //!
 //! The limits are in the account's record. How much an account holds its owner's sessions write down when they end, and deliveries add what
 //! came since: `usage/{account id}/{version:016x}`, a record like the others (`docs/format/accounts.md`). What is in none of
-//! them is counted ([`crate::usage`]). How exact that is: `docs/decisions/0015-mailboxes-and-quota.md`.
+//! them is counted (`sealpost_account::usage`). How exact that is: `docs/decisions/0015-mailboxes-and-quota.md`.
 
 use futures::TryStreamExt;
 use sealpost_base::{AccountId, Error, Result, Timestamp, limits};
@@ -212,7 +212,7 @@ impl Directory {
     ///
     /// # Errors
     /// What the store says.
-    pub(crate) async fn usage_written(&self, account: AccountId) -> Result<Option<Timestamp>> {
+    pub async fn usage_written(&self, account: AccountId) -> Result<Option<Timestamp>> {
         let listed = self.versions.store().list(&directory(account), None);
         let written =
             listed.try_fold(None, |last, object| std::future::ready(Ok(last.max(Some(object.modified)))));
@@ -252,8 +252,11 @@ impl Directory {
         Err(Error::retry("too many concurrent changes of the usage record of an account; retry"))
     }
 
-    /// Writes the record after that version; `false` if somebody else was first.
-    pub(crate) async fn put_usage(
+    /// Writes the record after that version; `false` if another writer was first.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub async fn put_usage(
         &self,
         account: AccountId,
         version: u64,
@@ -265,7 +268,8 @@ impl Directory {
         self.versions.put_after(&directory, version, &hidden).await
     }
 
-    pub(crate) fn store(&self) -> &Store {
+    /// The store that it is in.
+    pub fn store(&self) -> &Store {
         self.versions.store()
     }
 }

@@ -12,8 +12,8 @@ use sealpost_vault::server_key::ServerKeys;
 use sealpost_vault::slot::Slot;
 use sealpost_vault::{RootKey, Sealed, Store};
 
-use crate::directory::accounts::slots_of;
-use crate::directory::{AccountName, Directory, NewAccount, Secret, TokenInfo};
+use crate::accounts::slots_of;
+use crate::{AccountName, Directory, NewAccount, Secret, TokenInfo};
 
 /// More calls than any change takes.
 const CALLS: u64 = 200;
