@@ -32,7 +32,6 @@ use tokio::time::Instant;
 
 pub use append::{Check, NewMessage, Placed};
 pub use maintain::Maintenance;
-pub(crate) use maintain::UNDER_WAY;
 pub use unplaced::Unplaced;
 
 use crate::accounts::{Accounts, Bell, Reservation, Ticket};

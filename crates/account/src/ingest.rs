@@ -16,6 +16,7 @@ use sealpost_vault::message::{Layout, MessageKey, MessageWriter};
 use crate::accounts::Accounts;
 use crate::event::Message;
 use age::Age;
+pub(crate) use age::UNDER_WAY;
 pub use later::Later;
 pub use whole::IngestBatch;
 

@@ -12,6 +12,7 @@ use sealpost_vault::message;
 use super::{Account, Work};
 use crate::bodies::last_id;
 use crate::event::Event;
+use crate::ingest::UNDER_WAY;
 use crate::state::AccountState;
 
 /// The shortest tail that is worth a checkpoint, in events.
@@ -22,10 +23,6 @@ const MESSAGES_PER_EVENT: usize = 16;
 
 /// As [`MESSAGES_PER_EVENT`], for looking through all objects.
 const MESSAGES_PER_EVENT_COLLECTED: usize = 2;
-
-/// How long an object is left alone to which no event refers: a message may be stored for a command that takes long, but not
-/// nearly as long ([`crate::ingest`]).
-pub(crate) const UNDER_WAY: Duration = Duration::from_secs(24 * 3600);
 
 /// Objects removed right after the end of their grace period. More than that are left to the next look at all objects, so that
 /// they need not all be remembered.

@@ -11,7 +11,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::Entry;
 use super::content::Content;
-use super::index::Known;
+use super::known::Known;
 use super::segment::SegmentWriter;
 use crate::account::Account;
 use crate::event::Message;

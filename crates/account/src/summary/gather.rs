@@ -11,7 +11,7 @@ use tokio::sync::Semaphore;
 
 use super::build::{self, WORTH_MESSAGES};
 use super::content::Content;
-use super::index::Known;
+use super::known::Known;
 use super::reads::Reads;
 use super::segment::{Found, Segment, SegmentName};
 use super::stream::Wanted;

@@ -11,7 +11,7 @@ use sealpost_base::{ObjectId, Result, limits};
 
 use super::build::BUILD_BYTES;
 use super::content::Content;
-use super::index::Stored;
+use super::known::Stored;
 use super::segment::{Found, SegmentName, SegmentWriter};
 use super::{Parts, Sent};
 use crate::account::Account;
