@@ -26,6 +26,7 @@ pub mod ops;
 pub mod packs;
 pub mod rights;
 pub mod share;
+mod share_link;
 pub mod special_use;
 pub mod state;
 pub mod summary;

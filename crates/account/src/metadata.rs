@@ -6,30 +6,20 @@
 //!
 //! What is computed, such as `/private/specialuse`, is not here; its changes are.
 
+mod entry;
+
 use std::ops::Bound;
 
-use sealpost_base::{Error, MailboxId, Position, limits};
+use sealpost_base::{Error, limits};
 
 use crate::event::Event;
 use crate::state::AccountState;
 
-/// What all metadata objects' names begin with.
-pub(crate) const PREFIX: &str = "meta/";
+use entry::PREFIX;
+pub use entry::{Change, Holder, SPECIAL_USE};
 
 /// What the names of entries begin with that all who see a mailbox see (RFC 5464 §3.1).
 const SHARED: &str = "/shared";
-
-/// The entry that says what a mailbox is for (RFC 6154 §4). It is computed from [`crate::state::Mailbox::special_uses`].
-pub const SPECIAL_USE: &str = "/private/specialuse";
-
-/// Whose entries.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Holder {
-    /// The server's, as this account sees it.
-    Server,
-    /// A mailbox's.
-    Mailbox(MailboxId),
-}
 
 /// Why entries cannot be set (RFC 5464 §4.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,44 +37,6 @@ impl Refused {
             Refused::TooLong(most) => Error::limit(format!("a value has at most {most} bytes")),
             Refused::TooMany => Error::limit("too many metadata entries; remove some first"),
         }
-    }
-}
-
-/// A change of an entry, told by its name.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Change {
-    /// When.
-    pub at: Position,
-    /// Whose entry.
-    pub holder: Holder,
-    /// Its name, in lower case.
-    pub entry: String,
-}
-
-impl Holder {
-    /// What the names of its objects begin with.
-    pub(crate) fn prefix(self) -> String {
-        match self {
-            Holder::Server => format!("{PREFIX}server"),
-            Holder::Mailbox(id) => format!("{PREFIX}{:08x}", id.0),
-        }
-    }
-
-    fn object(self, entry: &str) -> String {
-        let mut name = self.prefix();
-        name.extend(entry.chars().map(|c| c.to_ascii_lowercase()));
-        name
-    }
-
-    /// Whose the object of that name is, and which entry.
-    pub(crate) fn of_object(name: &str) -> Option<(Holder, &str)> {
-        let rest = name.strip_prefix(PREFIX)?;
-        let (holder, entry) = rest.split_at(rest.find('/')?);
-        let holder = match holder {
-            "server" => Holder::Server,
-            id => Holder::Mailbox(MailboxId(u32::from_str_radix(id, 16).ok()?)),
-        };
-        Some((holder, entry))
     }
 }
 
@@ -258,7 +210,7 @@ pub(crate) fn set_shared(
 
 #[cfg(test)]
 mod tests {
-    use sealpost_base::{AccountId, Timestamp};
+    use sealpost_base::{AccountId, MailboxId, Timestamp};
     use sealpost_vault::entry::Origin;
 
     use super::*;

@@ -5,7 +5,8 @@ use std::borrow::Cow;
 use sealpost_base::{Error, Result, limits};
 use unicode_normalization::{UnicodeNormalization, is_nfc};
 
-use crate::state::INBOX;
+/// The mailbox that always exists (RFC 3501 §5.1).
+pub const INBOX: &str = "INBOX";
 
 /// The name as the account knows it: a first level of `INBOX`, in any case, is the inbox (RFC 3501 §5.1).
 pub fn canonical(name: &str) -> Cow<'_, str> {

@@ -4,17 +4,16 @@
 //! holds the messages. Accounts that see it have a [`Link`] under the name that it has for them. Who may do what is in
 //! the share's own state, so that it is the same for everybody; a link alone gives no rights.
 
-use std::fmt;
-
 use minicbor::{Decode, Encode};
 use sealpost_base::{AccountId, Error, MailboxId, Result, limits};
-use sealpost_vault::RootKey;
 
 use crate::acl::Acl;
 use crate::event::Event;
-use crate::name;
+use crate::name::{self, INBOX};
 use crate::rights::Rights;
-use crate::state::{AccountState, INBOX, Mailbox};
+use crate::state::{AccountState, Mailbox};
+
+pub use crate::share_link::Link;
 
 /// Where the mailboxes of other users are (RFC 2342 §4). Nobody's own mailboxes can be there.
 pub const OTHERS: &str = "Other Users";
@@ -25,27 +24,6 @@ const ACL: &str = "share/acl";
 const UNLINKED: &str = "share/unlinked/";
 /// Own shares that are being deleted for good, by id.
 const GIVEN_UP: &str = "share/given-up/";
-
-/// What leads from a mailbox's name to the share that its messages are in.
-#[derive(Clone, Encode, Decode)]
-pub struct Link {
-    /// The share's log.
-    #[n(0)]
-    pub share: AccountId,
-    /// Its key.
-    #[n(1)]
-    pub root: RootKey,
-    /// The name of the account it belongs to; `None`: to the account that has the link.
-    #[n(2)]
-    pub owner: Option<String>,
-}
-
-/// Shows the share, never the key.
-impl fmt::Debug for Link {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Link({}, owner {:?})", self.share, self.owner)
-    }
-}
 
 /// What a share says about itself.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]

@@ -36,13 +36,11 @@ use sealpost_vault::entry::Generation;
 use crate::event::{Event, FlagAction, Flags, Message, SpecialUse};
 use crate::metadata::Change;
 use crate::name;
+pub use crate::name::INBOX;
 use flags::FlagTable;
 use graveyard::Graveyard;
 use messages::MessageTable;
 use objects::Objects;
-
-/// The mailbox that always exists (RFC 3501 §5.1).
-pub const INBOX: &str = "INBOX";
 
 /// Mailboxes that exist from the start, after the inbox.
 const FIRST_MAILBOXES: [(&str, SpecialUse); 5] = [

@@ -15,7 +15,7 @@ use super::mailbox::{Mailbox, Row};
 use super::placements::Placements;
 use super::{AccountState, Buried, INBOX};
 use crate::event::{Batch, Event, FlagAction, Flags, Message, SystemFlags};
-use crate::metadata::{self, Change, Holder};
+use crate::metadata::{Change, Holder, SPECIAL_USE};
 use crate::name;
 use crate::special_use::SpecialUses;
 
@@ -288,7 +288,7 @@ impl AccountState {
                 mailbox.special_uses = now;
                 mailbox.highest_modseq = self.position;
                 let holder = Holder::Mailbox(mailbox.id);
-                let entry = metadata::SPECIAL_USE.to_owned();
+                let entry = SPECIAL_USE.to_owned();
                 self.objects.note_change(Change { at: self.position, holder, entry });
             }
         }
