@@ -4,8 +4,6 @@
 use minicbor::{Decode, Encode};
 use sealpost_base::{Position, Random};
 
-use crate::position_in;
-
 /// Hexadecimal digits of a position.
 const POSITION_DIGITS: usize = 16;
 /// Hexadecimal digits of a ballot.
@@ -103,6 +101,14 @@ impl Place {
         let (ballot, parent) = (Ballot::parse(ballot)?, Ballot::parse(parent)?);
         (ballot != Ballot::NONE).then_some(Place { position, ballot, parent })
     }
+}
+
+/// The position a path ends with, or that its folder is named after.
+pub(crate) fn position_in(segment: &str) -> Option<Position> {
+    if segment.len() != 16 || !segment.bytes().all(|b| b.is_ascii_hexdigit()) {
+        return None;
+    }
+    u64::from_str_radix(segment, 16).ok().map(Position)
 }
 
 #[cfg(test)]

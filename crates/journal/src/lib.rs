@@ -29,6 +29,7 @@ mod replay;
 mod seen;
 mod skip;
 mod survey;
+mod tail;
 #[cfg(test)]
 mod tests;
 
@@ -47,33 +48,11 @@ pub use read::{Content, Entry, Read};
 pub use repair::{Break, Repaired};
 pub use replay::{Cover, Replay, Step};
 use sealpost_base::{AccountId, Clock, Position, Random};
-use sealpost_vault::entry::{Generation, LogKey};
-use sealpost_vault::{Hash, Store};
+use sealpost_vault::Store;
+use sealpost_vault::entry::LogKey;
 use seen::Seen;
 pub use survey::{Survey, Unfit as UnfitObject};
-
-/// The end of a log as somebody knows it: the last position and the hash of what is there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, minicbor::Encode, minicbor::Decode)]
-pub struct Tail {
-    /// The last entry's position; [`Position::ZERO`] for an empty log.
-    #[n(0)]
-    pub position: Position,
-    /// The last entry's hash; [`Hash::ZERO`] for an empty log.
-    #[n(1)]
-    pub hash: Hash,
-    /// The ballot that the last entry was written in, on a store without conditional create.
-    #[n(2)]
-    pub ballot: Option<Ballot>,
-    /// What UIDs mean behind it.
-    #[n(3)]
-    pub generation: Generation,
-}
-
-impl Tail {
-    /// The end of an empty log.
-    pub const EMPTY: Tail =
-        Tail { position: Position::ZERO, hash: Hash::ZERO, ballot: None, generation: Generation(0) };
-}
+pub use tail::Tail;
 
 /// The log of one account. Cheap to clone; holds no keys.
 #[derive(Clone)]
@@ -166,12 +145,4 @@ pub fn entries_of(store: Store, account: AccountId, random: Arc<dyn Random>) -> 
 pub fn log_entry(path: &str) -> Option<(AccountId, Position)> {
     let (account, position) = path.strip_prefix("acct/")?.split_once("/log/")?;
     Some((account.parse().ok()?, Place::parse(position)?.position))
-}
-
-/// The position a path ends with, or that its folder is named after.
-fn position_in(segment: &str) -> Option<Position> {
-    if segment.len() != 16 || !segment.bytes().all(|b| b.is_ascii_hexdigit()) {
-        return None;
-    }
-    u64::from_str_radix(segment, 16).ok().map(Position)
 }

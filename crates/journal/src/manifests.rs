@@ -10,8 +10,9 @@ use futures::future::{BoxFuture, FutureExt, try_join_all};
 use sealpost_base::{Error, Kind, Position, Result, limits};
 use sealpost_vault::{Appends, Hash, Store, mark};
 
+use crate::Journal;
+use crate::ballot::position_in;
 use crate::noise::Judge;
-use crate::{Journal, position_in};
 
 /// What the name of a mark begins with that says that a position of the log is passed over: behind those of all checkpoints.
 const PASSED_OVER: char = 's';
