@@ -148,7 +148,7 @@ fn what_is_no_certificate_in_pem_says_what_it_is() {
         ("request.pem", "a certificate request"),
         ("trusted.pem", "OpenSSL's own format"),
         ("p256.key", "it has a private key, but no certificate"),
-        ("public.pem", "no certificate in it, but PUBLIC KEY"),
+        ("public.pem", "it has no certificate, but PUBLIC KEY"),
     ] {
         let refused = refusal(&testdata(certificate), &testdata("p256.key"));
         assert!(refused.contains(said) && refused.contains(certificate), "{certificate}: {refused}");

@@ -98,7 +98,7 @@ async fn a_client_that_holds_memory_and_dawdles_is_cut_off() {
             tokio::time::sleep(Duration::from_secs(1)).await;
         }
     });
-    assert!(mailer.last_words().await.starts_with("421 4.4.2 Others are waiting"));
+    assert!(mailer.last_words().await.starts_with("421 4.4.2 The message arrives too slowly"));
     time_passes.abort();
     all.clear();
     drop(waiting.await.unwrap());
