@@ -2,7 +2,7 @@
 //!
 //! Every message has its own random key, which lives in the event that points to the message. A [`MessageWriter`]
 //! seals while bytes arrive and holds a few chunks at most, whatever the size of the message; a [`MessageReader`]
-//! opens only the chunks it is asked for. Small ones that are there whole are sealed and stored many at a time ([`Whole`]).
+//! opens only the chunks it is asked for. Small ones that are there whole are sealed and stored many at a time ([`SealedMessage`]).
 //! Of a message whose body was given up the rest stays ([`Thin`]), and readers ask elsewhere for the body ([`Bodies`]). What is read was authenticated: account, object, section, number and
 //! the end of each section are bound to every chunk. Format: `docs/format/message-object.md`.
 
@@ -12,7 +12,7 @@ mod key;
 mod layout;
 mod reader;
 pub(crate) mod thin;
-mod whole;
+mod sealed_message;
 mod writer;
 
 pub use evicted::{Bodies, EvictedBody, Wanted, thin_path};
@@ -23,7 +23,7 @@ use layout::{FOOTER_BYTES, HEAD, INDEX, INDEX_ENTRY_BYTES, RAW, STRUCTURE, TEXT}
 pub use layout::{Layout, SECTION_BYTES};
 pub use reader::{MessageReader, READER_BYTES};
 pub use thin::{HEAD_BYTES, Thin};
-pub use whole::Whole;
+pub use sealed_message::SealedMessage;
 pub use writer::{Finished, MessageWriter, WRITER_BYTES};
 
 #[cfg(test)]

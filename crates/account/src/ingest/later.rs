@@ -3,14 +3,14 @@
 
 use sealpost_base::Result;
 use sealpost_vault::Store;
-use sealpost_vault::message::{Finished, Whole};
+use sealpost_vault::message::{Finished, SealedMessage};
 
 use super::{Ingest, Stored, scanned};
 
 /// Small messages of an account that are all there, and not stored yet. Dropped before [`Later::store`], nothing of them is left.
 pub struct Later {
     store: Store,
-    waiting: Vec<Whole>,
+    waiting: Vec<SealedMessage>,
 }
 
 impl Later {
@@ -30,16 +30,16 @@ impl Later {
     pub async fn store(&mut self) -> Result<()> {
         match std::mem::take(&mut self.waiting) {
             none if none.is_empty() => Ok(()),
-            waiting => Whole::store(waiting, &self.store).await,
+            waiting => SealedMessage::store(waiting, &self.store).await,
         }
     }
 
     /// Takes one, which is stored at once if it is large; stores those before it if they would be too many together.
-    async fn add(&mut self, whole: Whole) -> Result<()> {
+    async fn add(&mut self, whole: SealedMessage) -> Result<()> {
         if whole.size() > Self::OBJECT_BYTES {
-            return Whole::store(vec![whole], &self.store).await;
+            return SealedMessage::store(vec![whole], &self.store).await;
         }
-        if self.waiting.iter().map(Whole::size).sum::<usize>() + whole.size() > Self::BYTES {
+        if self.waiting.iter().map(SealedMessage::size).sum::<usize>() + whole.size() > Self::BYTES {
             self.store().await?;
         }
         self.waiting.push(whole);

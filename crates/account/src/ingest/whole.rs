@@ -7,7 +7,7 @@
 use sealpost_base::{AccountId, Error, ObjectId, Result};
 use sealpost_mime::Scanner;
 use sealpost_vault::Batch;
-use sealpost_vault::message::{MessageKey, Whole};
+use sealpost_vault::message::{MessageKey, SealedMessage};
 use tokio::task::spawn_blocking;
 
 use super::{Age, Ingest, SCANNED_BYTES, Stored, scanned};
@@ -20,7 +20,7 @@ const GROWTH: usize = 2;
 const BESIDE_BYTES: usize = 1024;
 
 /// What of some messages was sealed and not stored yet.
-type Sealed = (Vec<Whole>, Vec<Option<Stored>>);
+type Sealed = (Vec<SealedMessage>, Vec<Option<Stored>>);
 
 /// Messages that come one after the other and become durable together. Dropped before [`IngestBatch::finish`], nothing
 /// refers to any of them.
@@ -32,7 +32,7 @@ pub struct IngestBatch {
 
 impl IngestBatch {
     /// Messages up to this size are stored with others; larger ones are durable when they were added, and cost more.
-    pub const MESSAGE_BYTES: usize = Whole::MESSAGE_BYTES;
+    pub const MESSAGE_BYTES: usize = SealedMessage::MESSAGE_BYTES;
 
     pub(crate) fn new(accounts: Accounts, account: AccountId) -> Self {
         let batch = accounts.store().batch();
@@ -51,7 +51,7 @@ impl IngestBatch {
         let sealed = spawn_blocking(move || seal(&accounts, account, messages));
         let ((wholes, mut stored), large) =
             sealed.await.map_err(|e| Error::internal("sealing messages panicked").with_source(e))?;
-        Whole::add(wholes, &self.batch, self.accounts.store()).await?;
+        SealedMessage::add(wholes, &self.batch, self.accounts.store()).await?;
         drop(permit);
         for (nth, message) in large {
             let mut ingest = Ingest::new(&self.accounts, self.account, 0).await?;
@@ -67,7 +67,7 @@ impl IngestBatch {
     /// # Errors
     /// What the store says.
     pub async fn finish(self) -> Result<()> {
-        Whole::finish(self.batch).await
+        SealedMessage::finish(self.batch).await
     }
 }
 
@@ -79,11 +79,11 @@ fn seal(accounts: &Accounts, account: AccountId, messages: Vec<Vec<u8>>) -> (Sea
     let age = Age::begin(accounts.shared_clock());
     for ((nth, message), object) in messages.into_iter().enumerate().zip(objects) {
         let key = MessageKey::generate(accounts.random());
-        let whole = if message.len() <= Whole::MESSAGE_BYTES {
+        let whole = if message.len() <= SealedMessage::MESSAGE_BYTES {
             let mut scanner = Scanner::new();
             scanner.push(&message);
             let (text, structure) = scanned(scanner);
-            Whole::seal(account, object, &key, &message, &text, &structure)
+            SealedMessage::seal(account, object, &key, &message, &text, &structure)
         } else {
             None
         };

@@ -385,20 +385,20 @@ fn what_was_acknowledged_is_there_however_the_store_fails() {
 
 #[test]
 fn a_message_that_is_there_whole_becomes_what_a_writer_makes_of_it() {
-    let sizes = [0, 1, 52, 200, 30_000, 65_536, 65_537, 131_072, 131_073, 200_000, Whole::MESSAGE_BYTES];
+    let sizes = [0, 1, 52, 200, 30_000, 65_536, 65_537, 131_072, 131_073, 200_000, SealedMessage::MESSAGE_BYTES];
     for (size, noise) in sizes.into_iter().flat_map(|size| [(size, true), (size, false)]) {
         let (raw, text, structure) = (sample(size, noise), sample(size / 3, false), sample(100, noise));
         block_on(async {
             let written = Written::new(&raw, 1000, &text, &structure).await;
             assert!(written.layout.is_compact() || size > 60_000);
             let whole =
-                Whole::seal(written.account, written.object, &written.key, &raw, &text, &structure).unwrap();
+                SealedMessage::seal(written.account, written.object, &written.key, &raw, &text, &structure).unwrap();
             assert_eq!(whole.layout(), written.layout);
             // The very same object: what is there already is one's own.
-            Whole::store(vec![whole], &written.store).await.unwrap();
+            SealedMessage::store(vec![whole], &written.store).await.unwrap();
             let store = Store::memory();
-            let again = Whole::seal(written.account, written.object, &written.key, &raw, &text, &structure);
-            Whole::store(again.into_iter().collect(), &store).await.unwrap();
+            let again = SealedMessage::seal(written.account, written.object, &written.key, &raw, &text, &structure);
+            SealedMessage::store(again.into_iter().collect(), &store).await.unwrap();
             let path = written.path();
             assert_eq!(store.read(&path).await.unwrap(), written.store.read(&path).await.unwrap());
         });
@@ -411,11 +411,11 @@ fn what_is_too_large_to_be_stored_with_others_is_not_sealed_whole() {
     let (account, object) = (AccountId::random(&random), ObjectId::random(&random));
     let key = MessageKey::generate(&random);
     let seal = |raw: &[u8], text: &[u8], structure: &[u8]| {
-        Whole::seal(account, object, &key, raw, text, structure).is_some()
+        SealedMessage::seal(account, object, &key, raw, text, structure).is_some()
     };
     assert!(seal(&sample(60_000, true), b"", b""));
-    assert!(seal(&sample(Whole::MESSAGE_BYTES, true), b"", b""));
-    assert!(!seal(&sample(Whole::MESSAGE_BYTES + 1, false), b"", b""));
+    assert!(seal(&sample(SealedMessage::MESSAGE_BYTES, true), b"", b""));
+    assert!(!seal(&sample(SealedMessage::MESSAGE_BYTES + 1, false), b"", b""));
     let section = sample(SECTION_BYTES + 1, false);
     assert!(!seal(b"", &section, b"") && !seal(b"", b"", &section));
 }
@@ -424,8 +424,8 @@ fn what_is_too_large_to_be_stored_with_others_is_not_sealed_whole() {
 fn another_object_of_that_name_is_a_conflict() {
     block_on(async {
         let written = Written::new(b"one", 9, b"", b"").await;
-        let other = Whole::seal(written.account, written.object, &written.key, b"two", b"", b"").unwrap();
-        let error = Whole::store(vec![other], &written.store).await.unwrap_err();
+        let other = SealedMessage::seal(written.account, written.object, &written.key, b"two", b"", b"").unwrap();
+        let error = SealedMessage::store(vec![other], &written.store).await.unwrap_err();
         assert_eq!(error.kind(), Kind::Conflict);
     });
 }

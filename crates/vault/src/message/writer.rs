@@ -11,7 +11,7 @@ use tokio::task::{JoinHandle, spawn_blocking};
 
 use crate::cipher::{ObjectCipher, Place};
 use crate::compress::Effort;
-use crate::message::{self, INDEX, Layout, MessageKey, RAW, SECTION_BYTES, STRUCTURE, TEXT, Whole, footer};
+use crate::message::{self, INDEX, Layout, MessageKey, RAW, SECTION_BYTES, STRUCTURE, TEXT, SealedMessage, footer};
 use crate::store::Upload;
 use crate::{Put, Sealed, Store, chunk};
 
@@ -29,7 +29,7 @@ pub struct MessageWriter {
 /// What came of a message that is all there.
 pub enum Finished {
     /// Its object is small, and not stored yet; the memory that was drawn for it.
-    Sealed(Whole, Option<Permit>),
+    Sealed(SealedMessage, Option<Permit>),
     /// It is durable; its sealed structure.
     Durable(Layout, Bytes),
 }
@@ -269,7 +269,7 @@ impl Sink {
             for part in [&sealed_structure, &sealed_text, &self.pending] {
                 object.extend_from_slice(part);
             }
-            return Ok(Finished::Sealed(Whole::new(self.path, object, layout), self.permit));
+            return Ok(Finished::Sealed(SealedMessage::new(self.path, object, layout), self.permit));
         }
         let layout = self.finish_upload(&sealed_text, &sealed_structure, layout).await?;
         Ok(Finished::Durable(layout, sealed_structure.into()))

@@ -15,18 +15,18 @@ use crate::message::{
 use crate::{Batch, Put, Sealed, Store, chunk, cipher::Place};
 
 /// A message's object that is not stored yet.
-pub struct Whole {
+pub struct SealedMessage {
     path: String,
     /// As it is stored, but for its footer.
     object: Vec<u8>,
     layout: Layout,
 }
 
-impl Whole {
+impl SealedMessage {
     /// The largest message that is sealed whole.
     pub const MESSAGE_BYTES: usize = 1024 * 1024;
 
-    /// Seals the object `object` of `account`; `None` if it is too large for this ([`Whole::MESSAGE_BYTES`]), and has to go
+    /// Seals the object `object` of `account`; `None` if it is too large for this ([`SealedMessage::MESSAGE_BYTES`]), and has to go
     /// through a [`super::MessageWriter`] with another key.
     ///
     /// `key` must be fresh: no other object may ever be written with it.
@@ -69,11 +69,11 @@ impl Whole {
             sealed[raw_end..].rotate_left(sealed_structure);
             layout.sealed_index = chunk::seal_section(&cipher, INDEX, &index, &mut sealed) as u32;
         }
-        Some(Whole { path: message::path(account, object), object: sealed, layout })
+        Some(SealedMessage { path: message::path(account, object), object: sealed, layout })
     }
 
     pub(super) fn new(path: String, object: Vec<u8>, layout: Layout) -> Self {
-        Whole { path, object, layout }
+        SealedMessage { path, object, layout }
     }
 
     fn into_object(mut self, store: &Store) -> (String, Sealed) {
@@ -85,7 +85,7 @@ impl Whole {
     /// Stores it. It is durable when it returns.
     ///
     /// # Errors
-    /// As [`Whole::store`].
+    /// As [`SealedMessage::store`].
     pub(super) async fn put(self, store: &Store) -> Result<()> {
         let (path, object) = self.into_object(store);
         put_own(store, &path, object).await
@@ -111,7 +111,7 @@ impl Whole {
     ///
     /// # Errors
     /// `Retry` if the store failed; any of them may then be there. `Conflict` if one was written before.
-    pub async fn store(all: Vec<Whole>, store: &Store) -> Result<()> {
+    pub async fn store(all: Vec<SealedMessage>, store: &Store) -> Result<()> {
         let batch = store.batch();
         Self::add(all, &batch, store).await?;
         Self::finish(batch).await
@@ -120,8 +120,8 @@ impl Whole {
     /// Puts all of them into a batch of `store`; they are durable when that is.
     ///
     /// # Errors
-    /// As [`Whole::store`]; the batch is of no more use then.
-    pub async fn add(all: Vec<Whole>, batch: &Batch, store: &Store) -> Result<()> {
+    /// As [`SealedMessage::store`]; the batch is of no more use then.
+    pub async fn add(all: Vec<SealedMessage>, batch: &Batch, store: &Store) -> Result<()> {
         let objects = all.into_iter().map(|whole| whole.into_object(store));
         if store.is_local() {
             return batch.add(objects.collect()).await.map(drop);
@@ -139,7 +139,7 @@ impl Whole {
     /// Makes what was put into the batch durable.
     ///
     /// # Errors
-    /// As [`Whole::store`].
+    /// As [`SealedMessage::store`].
     pub async fn finish(batch: Batch) -> Result<()> {
         match batch.finish().await? {
             Put::Created => Ok(()),
