@@ -1,7 +1,7 @@
 //! Bodies that are not kept: giving them up, and asking for one again.
 //!
 //! Nothing of this is in the log: whether the body of a message is here shows in which objects there are
-//! ([`sealpost_vault::message::Thin`]), and who has it otherwise is for [`Bodies`] to know. A copy of somebody else's mailbox is
+//! ([`sealpost_vault::message::MessageStub`]), and who has it otherwise is for [`Bodies`] to know. A copy of somebody else's mailbox is
 //! kept like that; an account whose mail is nowhere else must not be.
 
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use futures::stream::{self, StreamExt, TryStreamExt};
 use sealpost_base::limits::{BODIES_TOGETHER, BODIES_TOGETHER_BYTES};
 use sealpost_base::{Error, Kind, ObjectId, Result};
 use sealpost_mime::Structure;
-use sealpost_vault::message::{self, EvictedBody, HEAD_BYTES, MessageReader, READER_BYTES, Thin, Wanted};
+use sealpost_vault::message::{self, EvictedBody, HEAD_BYTES, MessageReader, READER_BYTES, MessageStub, Wanted};
 use sealpost_vault::spool::Spooled;
 
 use crate::account::Account;
@@ -150,13 +150,13 @@ impl Account {
         self.store().shrink().await
     }
 
-    async fn thin(&self, message: &Message) -> Result<Thin> {
+    async fn thin(&self, message: &Message) -> Result<MessageStub> {
         let sealed = message.layout.sealed_text as usize + message.layout.sealed_structure as usize;
         let _permit = self.budget().acquire(READER_BYTES + HEAD_BYTES + 4 * sealed).await;
         let reader =
             MessageReader::new(self.store(), self.id(), message.object, &message.key, message.layout);
         let structure = Structure::decode(&reader.structure().await?)?;
-        Thin::of(&reader, structure.root.header.end).await
+        MessageStub::of(&reader, structure.root.header.end).await
     }
 
     async fn store_thin(
@@ -165,7 +165,7 @@ impl Account {
         done: &mut GivenUp,
         progress: &mut (impl FnMut(usize, u64) -> bool + Send),
     ) -> Result<bool> {
-        Thin::replace(batch.thin, self.store()).await?;
+        MessageStub::replace(batch.thin, self.store()).await?;
         let go_on = progress(batch.objects.len(), batch.octets);
         done.octets += batch.octets;
         done.objects.extend(batch.objects);
@@ -176,14 +176,14 @@ impl Account {
 /// What is stored together.
 #[derive(Default)]
 struct Batch {
-    thin: Vec<Thin>,
+    thin: Vec<MessageStub>,
     objects: Vec<ObjectId>,
     bytes: usize,
     octets: u64,
 }
 
 impl Batch {
-    fn push(&mut self, message: &Message, thin: Thin) {
+    fn push(&mut self, message: &Message, thin: MessageStub) {
         self.bytes += thin.size();
         self.octets += body_octets(message);
         self.objects.push(message.object);

@@ -51,7 +51,7 @@ pub fn fuzz_object(data: &[u8]) {
     let _ = chunk::open_section(&keys.object, 0, data, 1 << 20);
     sealed_chunk(&keys.object, data);
     layout(data);
-    message::thin::fuzz(&keys.object, data);
+    message::stub::fuzz(&keys.object, data);
     slots(data);
     round_trip(keys, data);
 }

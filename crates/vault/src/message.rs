@@ -3,7 +3,7 @@
 //! Every message has its own random key, which lives in the event that points to the message. A [`MessageWriter`]
 //! seals while bytes arrive and holds a few chunks at most, whatever the size of the message; a [`MessageReader`]
 //! opens only the chunks it is asked for. Small ones that are there whole are sealed and stored many at a time ([`SealedMessage`]).
-//! Of a message whose body was given up the rest stays ([`Thin`]), and readers ask elsewhere for the body ([`Bodies`]). What is read was authenticated: account, object, section, number and
+//! Of a message whose body was given up the rest stays ([`MessageStub`]), and readers ask elsewhere for the body ([`Bodies`]). What is read was authenticated: account, object, section, number and
 //! the end of each section are bound to every chunk. Format: `docs/format/message-object.md`.
 
 mod evicted;
@@ -11,7 +11,7 @@ mod footer;
 mod key;
 mod layout;
 mod reader;
-pub(crate) mod thin;
+pub(crate) mod stub;
 mod sealed_message;
 mod writer;
 
@@ -22,7 +22,7 @@ pub use key::{MessageKey, path};
 use layout::{FOOTER_BYTES, HEAD, INDEX, INDEX_ENTRY_BYTES, RAW, STRUCTURE, TEXT};
 pub use layout::{Layout, SECTION_BYTES};
 pub use reader::{MessageReader, READER_BYTES};
-pub use thin::{HEAD_BYTES, Thin};
+pub use stub::{HEAD_BYTES, MessageStub};
 pub use sealed_message::SealedMessage;
 pub use writer::{Finished, MessageWriter, WRITER_BYTES};
 

@@ -44,7 +44,7 @@ pub async fn check(
         report.totals.message_bytes += message.size();
         match wrong {
             Ok(Kept::Whole) => {}
-            Ok(Kept::Thin) => report.totals.evicted += 1,
+            Ok(Kept::Stub) => report.totals.evicted += 1,
             Err(e) if e.kind() == Kind::NotFound => missing.push((number, message)),
             Err(e) => {
                 let path = message::path(account, message.object);
@@ -81,7 +81,7 @@ pub fn report_missing(
 enum Kept {
     Whole,
     /// All but its body, which was given up.
-    Thin,
+        Stub,
 }
 
 /// What is wrong with one message.
@@ -123,7 +123,7 @@ async fn thin(reader: &MessageReader, account: AccountId, message: &Message) -> 
             path()
         )));
     }
-    Ok(Kept::Thin)
+    Ok(Kept::Stub)
 }
 
 /// Where users see a message.

@@ -28,14 +28,14 @@ use crate::{Put, Sealed, Store};
 pub const HEAD_BYTES: usize = CHUNK_BYTES - DIGEST_BYTES;
 
 /// A message's thin object that is not stored yet.
-pub struct Thin {
+pub struct MessageStub {
     path: String,
     object: Sealed,
     /// The message object, which goes.
     whole: String,
 }
 
-impl Thin {
+impl MessageStub {
     /// What stays of a message when its body is given up: its first `head` octets, [`HEAD_BYTES`] at most, are kept. All of the
     /// message is read for that, and what is damaged is not given up.
     ///
@@ -72,7 +72,7 @@ impl Thin {
         chunk::seal_section_raw(&source.cipher, HEAD, &kept, &mut object);
         let path = elsewhere.thin_path();
         object.extend_from_slice(&footer::of(&source.store, &path, THIN_MAGIC, layout.raw_bytes));
-        Ok(Thin { path, object: Sealed::new(object), whole: source.path.clone() })
+        Ok(MessageStub { path, object: Sealed::new(object), whole: source.path.clone() })
     }
 
     /// Bytes of the object.
@@ -85,7 +85,7 @@ impl Thin {
     /// # Errors
     /// `Retry` if the store failed: then any of the messages may still be whole. `Conflict` if there is a thin object of other
     /// octets; then all of them are whole.
-    pub async fn replace(all: Vec<Thin>, store: &Store) -> Result<()> {
+    pub async fn replace(all: Vec<MessageStub>, store: &Store) -> Result<()> {
         let (objects, wholes): (Vec<_>, Vec<_>) =
             all.into_iter().map(|thin| ((thin.path, thin.object), thin.whole)).unzip();
         if store.put_all_new(&objects).await? == Put::Exists {

@@ -38,7 +38,7 @@ fn anew(store: &Store, reader: &MessageReader) -> MessageReader {
 }
 
 async fn give_up(reader: &MessageReader, store: &Store) -> Result<()> {
-    Thin::replace(vec![Thin::of(reader, HEADER.len() as u64).await?], store).await
+    MessageStub::replace(vec![MessageStub::of(reader, HEADER.len() as u64).await?], store).await
 }
 
 async fn octets(reader: &MessageReader, range: Range<u64>) -> Result<Vec<u8>> {
