@@ -8,7 +8,7 @@ mod append_mode;
 mod batch;
 mod e_tags;
 mod open;
-mod sure;
+mod verified_read;
 mod transfer;
 mod types;
 mod upload;
