@@ -31,7 +31,7 @@ pub use listing::{Found, Listing, Numbers};
 pub use reached::Reached;
 pub use refusal::{is_later, lowest, suggested_wait};
 pub use select::Selected;
-pub use server::{Compress, Credential, Credentials, Patience, Security, Server};
+pub use server::{Compress, Credential, Credentials, Timeouts, Security, Server};
 pub use sets::commands;
 pub use shown::{ShownCertificate, is_untrusted};
 pub use tls::Trust;

@@ -126,8 +126,8 @@ impl Refetch {
         }
         let this = self.clone();
         let task = tokio::spawn(async move {
-            let patience = PATIENCE + Duration::from_secs(wanted.size / SLOWEST);
-            let fetched = match timeout(patience, this.fetch(wanted, &places)).await {
+            let timeouts = PATIENCE + Duration::from_secs(wanted.size / SLOWEST);
+            let fetched = match timeout(timeouts, this.fetch(wanted, &places)).await {
                 Ok(fetched) => fetched,
                 Err(_) => Err(Error::retry("timeout: the server did not send the body of a message")),
             };

@@ -87,7 +87,7 @@ async fn compare(
     random: &dyn Random,
     only: Option<&HashMap<String, UidSet>>,
 ) -> Result<Vec<Compared>> {
-    let backoff = Backoff::new(server.patience.retry);
+    let backoff = Backoff::new(server.timeouts.retry);
     let mut there = There { server, connection: None, backoff, random };
     let (folders, all) = loop {
         match there.folders(options).await {

@@ -13,7 +13,7 @@ use anyhow::{Context, Result};
 use sealpost_base::limits::STORE_RESERVE_BYTES;
 use sealpost_base::{SystemClock, SystemRandom};
 use sealpost_files::owner;
-use sealpost_vault::{Addressing, Azure, Credentials, Gcs, Patience, S3, Store};
+use sealpost_vault::{Addressing, Azure, Credentials, Gcs, RetryPolicy, S3, Store};
 use tokio::time::timeout;
 use zeroize::Zeroizing;
 
@@ -56,7 +56,7 @@ pub enum Purpose {
 
 impl Default for StoreConfig {
     fn default() -> Self {
-        let Patience { requests, timeout, .. } = Patience::default();
+        let RetryPolicy { requests, timeout, .. } = RetryPolicy::default();
         StoreConfig {
             url: String::new(),
             endpoint: None,
@@ -225,7 +225,7 @@ impl StoreConfig {
     }
 
     async fn connected(&self, url: &str, purpose: Purpose) -> Result<Store> {
-        let patience = Patience { requests: self.requests, timeout: self.timeout, ..Patience::default() };
+        let retry_policy = RetryPolicy { requests: self.requests, timeout: self.timeout, ..RetryPolicy::default() };
         let random = Arc::new(SystemRandom);
         let store = match Location::parse(url).map_err(Usage)? {
             Location::Directory(directory) => local(&directory, purpose).await,
@@ -238,16 +238,16 @@ impl StoreConfig {
                     addressing: self.addressing,
                     credentials: self.access_key()?,
                 };
-                Store::s3(&s3, patience, random).await
+                Store::s3(&s3, retry_policy, random).await
             }
             Location::Gcs { bucket, prefix } => {
                 let gcs = Gcs { bucket, prefix, key: self.service_account()? };
-                Store::gcs(&gcs, patience, random).await
+                Store::gcs(&gcs, retry_policy, random).await
             }
             Location::Azure { container, prefix } => {
                 let (account, key) = self.storage_account()?;
                 let azure = Azure { container, prefix, endpoint: self.endpoint.clone(), account, key };
-                Store::azure(&azure, patience, random).await
+                Store::azure(&azure, retry_policy, random).await
             }
         };
         store.with_context(|| format!("the store {url}"))

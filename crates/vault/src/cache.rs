@@ -34,7 +34,7 @@ const WHOLE_BYTES: usize = STORE_CACHE_QUEUE_BYTES;
 /// Jobs that wait for the disk.
 const QUEUE: usize = 64;
 /// How long who reads waits for room. A disk that takes longer for a batch is waited for no more, until it is quick again.
-const PATIENCE: Duration = Duration::from_millis(250);
+const RETRY_POLICY: Duration = Duration::from_millis(250);
 
 /// The cache. One process at a time has it open.
 pub(crate) struct Cache {
@@ -83,7 +83,7 @@ impl Cache {
     /// # Errors
     /// `Retry` if the directory cannot be used, or another process has the cache in it open.
     pub fn open(dir: &Path, bytes: u64, clock: Arc<dyn Clock>, metrics: Arc<StoreMetrics>) -> Result<Self> {
-        Self::open_patient(dir, bytes, clock, metrics, PATIENCE)
+        Self::open_patient(dir, bytes, clock, metrics, RETRY_POLICY)
     }
 
     /// Removes the cache in `dir`, if there is one. Blocks the thread.
@@ -91,15 +91,15 @@ impl Cache {
         disk::remove_from(dir);
     }
 
-    /// As [`Cache::open`], waiting `patience` for room.
+    /// As [`Cache::open`], waiting `retry_policy` for room.
     fn open_patient(
         dir: &Path,
         bytes: u64,
         clock: Arc<dyn Clock>,
         metrics: Arc<StoreMetrics>,
-        patience: Duration,
+        retry_policy: Duration,
     ) -> Result<Self> {
-        let (disk, connection) = Disk::open(dir, bytes, clock, patience)?;
+        let (disk, connection) = Disk::open(dir, bytes, clock, retry_policy)?;
         let disk = Arc::new(disk);
         let (jobs, received) = mpsc::channel(QUEUE);
         let pending = Arc::new(Pending::default());

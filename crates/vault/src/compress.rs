@@ -17,7 +17,7 @@ const LEVEL: i32 = 1;
 /// Plaintexts below this are never worth a frame.
 const WORTH_TRYING_BYTES: usize = 128;
 /// After an attempt that did not pay, this many chunks of the same section at most are kept raw without trying.
-const PATIENCE: u32 = 15;
+const RETRY_POLICY: u32 = 15;
 /// Idle contexts kept of each kind (a few hundred KiB together); more are made when needed and dropped after use.
 const KEPT: usize = 4;
 
@@ -85,7 +85,7 @@ impl Effort {
         let paid = compress(encoding, plain, out);
         self.failures = if paid { 0 } else { self.failures + 1 };
         self.skip = if paid || self.failures < 2 { 0 } else { (1 << (self.failures - 1).min(4)) - 1 };
-        debug_assert!(self.skip <= PATIENCE);
+        debug_assert!(self.skip <= RETRY_POLICY);
         if paid { encoding } else { Encoding::Raw }
     }
 }

@@ -8,7 +8,7 @@
 //! Whole answers are held while they are received (the callers bound what they ask for), so that a body that breaks off
 //! is asked for again like everything else.
 
-mod attempts;
+mod retrier;
 mod azure;
 mod client;
 mod gcs;
@@ -34,8 +34,8 @@ use sealpost_base::Random;
 
 use crate::StoreMetrics;
 use crate::store::ETags;
-pub use attempts::Patience;
-use attempts::{Attempts, conflicts};
+pub use retrier::RetryPolicy;
+use retrier::{Retrier, conflicts};
 pub use azure::Azure;
 pub use gcs::Gcs;
 pub use refusal::Refusal;
@@ -60,7 +60,7 @@ struct Shared {
     /// What every path begins with.
     prefix: Path,
     conflict: Conflict,
-    attempts: Attempts,
+    retrier: Retrier,
     metrics: Arc<StoreMetrics>,
     e_tags: Arc<ETags>,
     /// Whether the store numbers what is written only where it keeps what is removed.
@@ -86,13 +86,13 @@ impl Remote {
         prefix: Path,
         conflict: Conflict,
         versions_tell: bool,
-        patience: Patience,
+        retry_policy: RetryPolicy,
         random: Arc<dyn Random>,
     ) -> Self {
         let metrics = Arc::new(StoreMetrics::default());
-        let attempts = Attempts::new(patience, random, metrics.clone());
+        let retrier = Retrier::new(retry_policy, random, metrics.clone());
         let e_tags = Arc::default();
-        let shared = Arc::new(Shared { bucket, prefix, conflict, attempts, metrics, e_tags, versions_tell });
+        let shared = Arc::new(Shared { bucket, prefix, conflict, retrier, metrics, e_tags, versions_tell });
         Remote { shared, conditional: true }
     }
 
@@ -140,7 +140,7 @@ impl Shared {
                 }
             }
         };
-        self.attempts.run("writing", put).await
+        self.retrier.run("writing", put).await
     }
 
     /// Writes an object, once. An answer whose ETag is not that of what was written is believed if it can be read.
@@ -195,7 +195,7 @@ impl Shared {
                 Ok((GetResult { payload, meta, range, attributes }, bytes))
             }
         };
-        self.attempts.run("reading", get).await
+        self.retrier.run("reading", get).await
     }
 }
 
@@ -208,7 +208,7 @@ impl ObjectStore for Remote {
         } else {
             let options = PutOptions { mode: PutMode::Overwrite, ..options };
             let put = |_| self.shared.put(&path, payload.clone(), options.clone());
-            self.shared.attempts.run("writing", put).await?
+            self.shared.retrier.run("writing", put).await?
         };
         done.version = done.version.filter(|_| self.shared.versions_tell);
         Ok(done)
@@ -231,7 +231,7 @@ impl ObjectStore for Remote {
 
     async fn delete(&self, location: &Path) -> Result<()> {
         let path = self.shared.full(location);
-        self.shared.attempts.run("removing", |_| self.shared.bucket.delete(&path)).await
+        self.shared.retrier.run("removing", |_| self.shared.bucket.delete(&path)).await
     }
 
     fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
@@ -249,7 +249,7 @@ impl ObjectStore for Remote {
     async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
         let path = prefix.map_or_else(|| self.shared.prefix.clone(), |prefix| self.shared.full(prefix));
         let listed = |_| self.shared.bucket.list_with_delimiter(Some(&path));
-        let ListResult { common_prefixes, objects } = self.shared.attempts.run("listing", listed).await?;
+        let ListResult { common_prefixes, objects } = self.shared.retrier.run("listing", listed).await?;
         let short = |path: Path| path.prefix_match(&self.shared.prefix).map(|parts| parts.collect());
         Ok(ListResult {
             common_prefixes: common_prefixes.into_iter().filter_map(short).collect(),
@@ -311,7 +311,7 @@ fn list(
                 Ok((page, listed, false))
             }
         };
-        let (page, listed, ended) = shared.attempts.run("listing", page).await?;
+        let (page, listed, ended) = shared.retrier.run("listing", page).await?;
         walk.ended = ended;
         let Some(last) = page.last() else { return Ok(None) };
         walk.after = Some(last.location.clone());

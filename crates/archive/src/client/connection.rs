@@ -73,7 +73,7 @@ impl Connection {
         }
         connection.learn_capabilities().await?;
         connection.compress(server.compress).await?;
-        connection.io.set_answer(server.patience.answer);
+        connection.io.set_answer(server.timeouts.answer);
         if connection.capabilities.literal_plus() {
             connection.writer = Writer::with_literals(Literals::NonSynchronizing);
         }
@@ -116,11 +116,11 @@ impl Connection {
 
     /// A connection that was greeted, and whether that says it is authenticated.
     async fn greeted(server: &Server) -> Result<(Self, bool)> {
-        let mut patience = server.patience;
+        let mut timeouts = server.timeouts;
         if !server.reached.is_set() {
-            let first = patience.first.saturating_mul(2);
-            (patience.connect, patience.greeting) =
-                (patience.connect.min(first), patience.greeting.min(first));
+            let first = timeouts.first.saturating_mul(2);
+            (timeouts.connect, timeouts.greeting) =
+                (timeouts.connect.min(first), timeouts.greeting.min(first));
         }
         let io = Self::tcp(server).await?;
         let limits = Limits {
@@ -135,21 +135,21 @@ impl Connection {
             tag: 0,
             capabilities: Capabilities::default(),
             qresync: false,
-            pace: Pace::new(patience.within),
-            within: patience.within,
+            pace: Pace::new(timeouts.within),
+            within: timeouts.within,
         };
         if server.security == Security::Implicit {
-            connection.io.start_tls(&server.host, server.tls.clone(), patience.connect).await?;
+            connection.io.start_tls(&server.host, server.tls.clone(), timeouts.connect).await?;
         }
         // Whoever answers connections and says nothing is known for it sooner than one who works on a command.
-        match timeout(patience.greeting, connection.greeting(&server.reached)).await {
+        match timeout(timeouts.greeting, connection.greeting(&server.reached)).await {
             Ok(greeted) => Ok((connection, greeted?)),
             Err(_) => {
                 let tls = match server.security {
                     Security::Implicit => "",
                     _ => ", and not the one for --tls implicit",
                 };
-                let (host, seconds) = (&server.host, patience.greeting.as_secs());
+                let (host, seconds) = (&server.host, timeouts.greeting.as_secs());
                 Err(Error::retry(format!(
                     "{host} takes the connection and has said nothing for {seconds} s: is this its IMAP port{tls}?"
                 )))
@@ -159,14 +159,14 @@ impl Connection {
 
     /// A connection over TCP: tried a few times, quickly, if the server was never reached.
     async fn tcp(server: &Server) -> Result<Io> {
-        let patience = server.patience;
-        let connect = || Io::connect(&server.host, server.port, patience.connect, patience.greeting);
+        let timeouts = server.timeouts;
+        let connect = || Io::connect(&server.host, server.port, timeouts.connect, timeouts.greeting);
         if server.reached.is_set() {
             return connect().await;
         }
         let mut last = None;
         let tries = async {
-            for pause in [patience.retry / 2, patience.retry] {
+            for pause in [timeouts.retry / 2, timeouts.retry] {
                 match connect().await {
                     Err(e) if e.kind() == Kind::Retry => last = Some(e),
                     connected => return connected,
@@ -175,11 +175,11 @@ impl Connection {
             }
             connect().await
         };
-        match timeout(patience.first, tries).await {
+        match timeout(timeouts.first, tries).await {
             Ok(tried) => tried,
             Err(_) => {
                 Err(last
-                    .unwrap_or_else(|| Error::retry(format!("no answer in {} s", patience.first.as_secs()))))
+                    .unwrap_or_else(|| Error::retry(format!("no answer in {} s", timeouts.first.as_secs()))))
             }
         }
     }
@@ -386,7 +386,7 @@ impl Connection {
                                        connection, or a faulty server",
             ));
         }
-        self.io.start_tls(&server.host, server.tls.clone(), server.patience.connect).await?;
+        self.io.start_tls(&server.host, server.tls.clone(), server.timeouts.connect).await?;
         // RFC 9051 §6.2.1: what was announced before may have been forged.
         self.capabilities = Capabilities::default();
         Ok(())

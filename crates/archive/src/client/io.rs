@@ -57,14 +57,14 @@ impl Io {
         &mut self,
         host: &str,
         config: Arc<ClientConfig>,
-        patience: Duration,
+        timeouts: Duration,
     ) -> Result<()> {
         let name = ServerName::try_from(host.to_owned())
             .map_err(|e| Error::invalid(format!("{host} cannot be in a certificate")).with_source(e))?;
         let Stream::Tcp(tcp) = std::mem::replace(&mut self.stream, Stream::None) else {
             return Err(Error::internal("TLS within TLS"));
         };
-        let tls = timeout(patience, TlsConnector::from(config).connect(name, tcp))
+        let tls = timeout(timeouts, TlsConnector::from(config).connect(name, tcp))
             .await
             .map_err(|_| Error::retry(format!("{host} does not finish its TLS handshake")))?
             .map_err(|e| tls_error(host, e))?;
@@ -133,7 +133,7 @@ impl Io {
     /// # Errors
     /// `Retry` if the connection is lost, or nothing comes for too long.
     pub(super) async fn receive(&mut self, to: &mut BytesMut, most: Option<Duration>) -> Result<()> {
-        let patience = most.map_or(self.answer, |most| most.min(self.answer));
+        let timeouts = most.map_or(self.answer, |most| most.min(self.answer));
         loop {
             if let Some(deflate) = &mut self.deflate
                 && deflate.expand(to)? > 0
@@ -146,14 +146,14 @@ impl Io {
             };
             buffer.reserve(READ_BYTES);
             let stream = &mut self.stream;
-            let read = timeout(patience, async {
+            let read = timeout(timeouts, async {
                 match stream {
                     Stream::Tcp(tcp) => tcp.read_buf(buffer).await,
                     Stream::Tls(tls) => tls.read_buf(buffer).await,
                     Stream::None => Ok(0),
                 }
             });
-            let late = |_| silent(format!("no data from the server for {} s", patience.as_secs()));
+            let late = |_| silent(format!("no data from the server for {} s", timeouts.as_secs()));
             match read.await.map_err(late)?.map_err(lost)? {
                 0 => return Err(Error::retry("the server closed the connection")),
                 n => self.received += n as u64,

@@ -59,9 +59,9 @@ impl Credentials for Credential {
     }
 }
 
-/// How long to wait.
+/// How long to wait for a server, and before a retry.
 #[derive(Debug, Clone, Copy)]
-pub struct Patience {
+pub struct Timeouts {
     /// For TCP before the server has greeted for the first time, all tries together; for TLS and the greeting then, twice that.
     pub first: Duration,
     /// For a connection, its TLS included.
@@ -76,10 +76,10 @@ pub struct Patience {
     pub retry: Duration,
 }
 
-impl Default for Patience {
+impl Default for Timeouts {
     fn default() -> Self {
         // Servers have been seen to take minutes for the SELECT of a large mailbox.
-        Patience {
+        Timeouts {
             first: Duration::from_secs(5),
             connect: Duration::from_secs(30),
             greeting: Duration::from_secs(60),
@@ -107,8 +107,8 @@ pub struct Server {
     pub credentials: Arc<dyn Credentials>,
     /// Whether to compress.
     pub compress: Compress,
-    /// How long to wait.
-    pub patience: Patience,
+    /// How long to wait for a server, and before a retry.
+    pub timeouts: Timeouts,
     /// Whether it has greeted in this run.
     pub reached: Reached,
 }

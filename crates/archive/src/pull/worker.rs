@@ -20,7 +20,7 @@ use crate::client::{Backoff, Connection, Listing, Selected, Server};
 
 /// The first connection, and what there is. A server that is busy is tried again.
 pub(super) async fn begin(server: &Server, tools: &Tools) -> Result<(Connection, Listing)> {
-    let mut backoff = Backoff::new(server.patience.retry);
+    let mut backoff = Backoff::new(server.timeouts.retry);
     let mut stop = tools.stop.clone();
     loop {
         let attempt = async {
@@ -85,7 +85,7 @@ pub(super) async fn run(shared: &Arc<Shared>, first: Connection) {
             shared: shared.clone(),
             connection: first.take(),
             next: largest.take(),
-            backoff: Backoff::new(shared.server.patience.retry),
+            backoff: Backoff::new(shared.server.timeouts.retry),
             stop: shared.stop(),
             first: nth == 0,
         };

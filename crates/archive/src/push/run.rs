@@ -55,7 +55,7 @@ impl<'a> Run<'a> {
             target: Target::new(to),
             options,
             observer,
-            backoff: Backoff::new(to.patience.retry),
+            backoff: Backoff::new(to.timeouts.retry),
             room: Room::default(),
             report: Report::default(),
             sources: Vec::new(),
@@ -182,7 +182,7 @@ impl<'a> Run<'a> {
     /// Waits until nothing more comes into the folder: a server goes on with what a connection sent that is gone, and what it
     /// has not done yet would be put there again.
     async fn settle(&mut self, wire: &[u8]) -> Result<()> {
-        let step = self.target.patience().retry.saturating_mul(2);
+        let step = self.target.timeouts().retry.saturating_mul(2);
         self.observer.waits(
             "waiting for the server to finish commands of a possible interrupted run (with \
                              --map, the map records such runs)",

@@ -8,7 +8,7 @@ use sealpost_imap::types::Response;
 use sealpost_imap::utf7;
 
 use super::contents::Contents;
-use crate::client::{Connection, Listing, Patience, Server};
+use crate::client::{Connection, Listing, Timeouts, Server};
 use crate::keep::{FolderName, Source};
 
 /// Characters that one server or another refuses in names of folders.
@@ -65,8 +65,8 @@ impl Target {
     }
 
     /// How long to wait for it.
-    pub(super) fn patience(&self) -> Patience {
-        self.server.patience
+    pub(super) fn timeouts(&self) -> Timeouts {
+        self.server.timeouts
     }
 
     /// The connection is of no use any more.

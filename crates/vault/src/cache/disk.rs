@@ -87,7 +87,7 @@ pub(super) struct Disk {
     generation: AtomicU64,
     readers: Mutex<Vec<(u64, Connection)>>,
     /// How long a batch may take.
-    patience: Duration,
+    retry_policy: Duration,
     /// The last batch failed, took longer, or does so now.
     is_behind: AtomicBool,
 }
@@ -98,7 +98,7 @@ impl Disk {
         dir: &Path,
         bytes: u64,
         clock: Arc<dyn Clock>,
-        patience: Duration,
+        retry_policy: Duration,
     ) -> Result<(Self, Connection)> {
         let failed = |e: Box<dyn std::error::Error + Send + Sync>| {
             Error::retry(format!("the cache in {}", dir.display())).with_source(e)
@@ -106,17 +106,17 @@ impl Disk {
         owner::make_directory(dir).map_err(|e| failed(owner::explained(dir, e).into()))?;
         let path = dir.join(FILE);
         let bytes = bytes - LOG_BYTES.min(bytes / 2);
-        let opened = connect(&path, patience).and_then(|found| Ok((size(&found)?, found)));
+        let opened = connect(&path, retry_policy).and_then(|found| Ok((size(&found)?, found)));
         let connection = match opened {
             Err(e) if is_damage(&e) => {
                 remove(&path);
-                connect(&path, patience)
+                connect(&path, retry_policy)
             }
             Ok((size, old)) if size > bytes + BATCH_BYTES => {
                 tracing::info!(cache = %path.display(), size, "the cache exceeds its size limit; starting \
                     with an empty cache");
                 remove(&path);
-                let new = connect(&path, patience);
+                let new = connect(&path, retry_policy);
                 // Whose files are not those of that name any more: it leaves them alone.
                 drop(old);
                 new
@@ -137,7 +137,7 @@ impl Disk {
             clock,
             generation: AtomicU64::new(0),
             readers: Mutex::default(),
-            patience,
+            retry_policy,
             is_behind: AtomicBool::new(false),
         };
         Ok((disk, connection))
@@ -145,7 +145,7 @@ impl Disk {
 
     /// How long to wait for what it writes.
     pub fn patience_now(&self) -> Duration {
-        if self.is_behind.load(Ordering::Relaxed) { Duration::ZERO } else { self.patience }
+        if self.is_behind.load(Ordering::Relaxed) { Duration::ZERO } else { self.retry_policy }
     }
 
     /// Somebody has waited for it in vain.
@@ -313,7 +313,7 @@ impl Writer {
             done => done,
         };
         let took = self.disk.clock.monotonic().saturating_sub(began);
-        self.disk.is_behind.store(done.is_err() || took > self.disk.patience, Ordering::Relaxed);
+        self.disk.is_behind.store(done.is_err() || took > self.disk.retry_policy, Ordering::Relaxed);
         self.say(done)
     }
 

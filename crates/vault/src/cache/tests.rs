@@ -19,8 +19,8 @@ fn open(dir: &Path, bytes: u64) -> Cache {
 
 fn open_at(dir: &Path, bytes: u64, clock: Arc<dyn Clock>) -> Cache {
     // However slow the machine is, everything is kept.
-    let patience = Duration::from_secs(60);
-    Cache::open_patient(dir, bytes, clock, Arc::new(StoreMetrics::default()), patience).unwrap()
+    let retry_policy = Duration::from_secs(60);
+    Cache::open_patient(dir, bytes, clock, Arc::new(StoreMetrics::default()), retry_policy).unwrap()
 }
 
 /// Waits until everything is on the disk.

@@ -8,7 +8,7 @@ use sealpost_base::{Error, Random, Result};
 use zeroize::Zeroizing;
 
 use super::http::Bounded;
-use super::{Conflict, Patience, Remote, client};
+use super::{Conflict, RetryPolicy, Remote, client};
 
 /// Where a container is, and who asks for it.
 #[derive(Clone)]
@@ -40,7 +40,7 @@ impl Azure {
         client::url("az", &self.container, &self.prefix)
     }
 
-    pub(crate) fn connect(&self, patience: Patience, random: Arc<dyn Random>) -> Result<Remote> {
+    pub(crate) fn connect(&self, retry_policy: RetryPolicy, random: Arc<dyn Random>) -> Result<Remote> {
         let wrong = |e| Error::invalid(format!("the store {}", self.url())).with_source(e);
         let prefix = client::path(&self.prefix, &self.url())?;
         let mut builder = MicrosoftAzureBuilder::new()
@@ -48,12 +48,12 @@ impl Azure {
             .with_account(&self.account)
             .with_access_key(self.key.as_str())
             .with_retry(client::once())
-            .with_http_connector(Bounded(patience));
+            .with_http_connector(Bounded(retry_policy));
         if let Some(endpoint) = &self.endpoint {
             builder = builder.with_endpoint(format!("{}/{}", endpoint.trim_end_matches('/'), self.account));
         }
         let bucket = Arc::new(builder.build().map_err(wrong)?);
-        Ok(Remote::new(bucket, prefix, Conflict::Exists, true, patience, random))
+        Ok(Remote::new(bucket, prefix, Conflict::Exists, true, retry_policy, random))
     }
 }
 

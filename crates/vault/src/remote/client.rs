@@ -11,7 +11,7 @@ pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a connection is kept that nobody uses.
 pub(super) const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Each request once. Attempts are made anew by [`super::Attempts`]: what the crate repeats would be repeated without looking
+/// Each request once. Retrier are made anew by [`super::Retrier`]: what the crate repeats would be repeated without looking
 /// whose object it found.
 pub(super) fn once() -> RetryConfig {
     RetryConfig { backoff: BackoffConfig::default(), max_retries: 0, retry_timeout: Duration::ZERO }

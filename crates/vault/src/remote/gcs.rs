@@ -8,7 +8,7 @@ use sealpost_base::{Error, Random, Result};
 use zeroize::Zeroizing;
 
 use super::http::Bounded;
-use super::{Conflict, Patience, Remote, client};
+use super::{Conflict, RetryPolicy, Remote, client};
 
 /// Where a bucket is, and who asks for it.
 #[derive(Clone)]
@@ -35,17 +35,17 @@ impl Gcs {
         client::url("gs", &self.bucket, &self.prefix)
     }
 
-    pub(crate) fn connect(&self, patience: Patience, random: Arc<dyn Random>) -> Result<Remote> {
+    pub(crate) fn connect(&self, retry_policy: RetryPolicy, random: Arc<dyn Random>) -> Result<Remote> {
         let wrong = |e| Error::invalid(format!("the store {}", self.url())).with_source(e);
         let prefix = client::path(&self.prefix, &self.url())?;
         let builder = GoogleCloudStorageBuilder::new()
             .with_bucket_name(&self.bucket)
             .with_service_account_key(self.key.as_str())
             .with_retry(client::once())
-            .with_http_connector(Bounded(patience));
+            .with_http_connector(Bounded(retry_policy));
         let bucket = Arc::new(builder.build().map_err(wrong)?);
         // Generations number everything here, kept or not.
-        Ok(Remote::new(bucket, prefix, Conflict::Exists, false, patience, random))
+        Ok(Remote::new(bucket, prefix, Conflict::Exists, false, retry_policy, random))
     }
 }
 

@@ -26,7 +26,7 @@ use object_store::client::{
 };
 use sealpost_base::limits::{STORE_ANSWER_BYTES, STORE_READ_BYTES, STORE_REFUSAL_BYTES};
 
-use super::Patience;
+use super::RetryPolicy;
 use super::client::{CONNECT_TIMEOUT, IDLE_TIMEOUT};
 
 /// What is in all that stores say of an object that is not there, and not in what proxies say.
@@ -34,24 +34,24 @@ const ERROR_CODE: &[u8] = b"<Code>";
 
 const AGENT: HeaderValue = HeaderValue::from_static(concat!("sealpost/", env!("CARGO_PKG_VERSION")));
 
-/// Connects as [`Patience`] says; what `object_store` says of it is not asked. No proxy is asked either, and no redirection followed:
+/// Connects as [`RetryPolicy`] says; what `object_store` says of it is not asked. No proxy is asked either, and no redirection followed:
 /// a request is signed for the host that it goes to.
 #[derive(Debug)]
-pub(super) struct Bounded(pub Patience);
+pub(super) struct Bounded(pub RetryPolicy);
 
 impl Connector for Bounded {
     fn connect(&self, _: &ClientOptions) -> object_store::Result<HttpClient> {
-        let patience = self.0;
+        let retry_policy = self.0;
         Ok(HttpClient::new(Http {
-            patience,
-            plain: client(patience, connector(patience)),
+            retry_policy,
+            plain: client(retry_policy, connector(retry_policy)),
             tls: OnceLock::new(),
         }))
     }
 }
 
 struct Http {
-    patience: Patience,
+    retry_policy: RetryPolicy,
     plain: Client<HttpConnector, HttpRequestBody>,
     /// Whom the system trusts takes room, and is read once it is needed.
     tls: OnceLock<Client<HttpsConnector<HttpConnector>, HttpRequestBody>>,
@@ -65,8 +65,8 @@ impl Http {
         let builder = HttpsConnectorBuilder::new()
             .with_provider_and_native_roots(rustls::crypto::ring::default_provider())
             .map_err(|e| HttpError::new(HttpErrorKind::Connect, e))?;
-        let connector = builder.https_only().enable_http1().wrap_connector(connector(self.patience));
-        Ok(self.tls.get_or_init(|| client(self.patience, connector)))
+        let connector = builder.https_only().enable_http1().wrap_connector(connector(self.retry_policy));
+        Ok(self.tls.get_or_init(|| client(self.retry_policy, connector)))
     }
 }
 
@@ -128,26 +128,26 @@ fn wrong(why: String) -> HttpError {
 
 impl fmt::Debug for Http {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Http").field("patience", &self.patience).finish_non_exhaustive()
+        f.debug_struct("Http").field("retry_policy", &self.retry_policy).finish_non_exhaustive()
     }
 }
 
-fn connector(patience: Patience) -> HttpConnector {
+fn connector(retry_policy: RetryPolicy) -> HttpConnector {
     let mut connector = HttpConnector::new();
     connector.enforce_http(false);
     connector.set_nodelay(true);
-    connector.set_connect_timeout(Some(CONNECT_TIMEOUT.min(patience.timeout)));
+    connector.set_connect_timeout(Some(CONNECT_TIMEOUT.min(retry_policy.timeout)));
     connector
 }
 
-fn client<C>(patience: Patience, connector: C) -> Client<C, HttpRequestBody>
+fn client<C>(retry_policy: RetryPolicy, connector: C) -> Client<C, HttpRequestBody>
 where
     C: hyper_util::client::legacy::connect::Connect + Clone,
 {
     Client::builder(TokioExecutor::new())
         .pool_idle_timeout(IDLE_TIMEOUT)
         .pool_timer(TokioTimer::new())
-        .pool_max_idle_per_host(patience.requests)
+        .pool_max_idle_per_host(retry_policy.requests)
         .http1_max_buf_size(STORE_READ_BYTES)
         .build(connector)
 }
@@ -188,7 +188,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/bucket/x", listener.local_addr().unwrap());
         let server = tokio::spawn(answer_two(listener));
-        let client = Bounded(Patience::default()).connect(&ClientOptions::new()).unwrap();
+        let client = Bounded(RetryPolicy::default()).connect(&ClientOptions::new()).unwrap();
         for _ in 0..2 {
             let request = ::http::Request::get(&url).body(HttpRequestBody::empty()).unwrap();
             let mut body = client.execute(request).await.unwrap().into_body();
@@ -223,7 +223,7 @@ mod tests {
         if let Some(range) = range {
             request = request.header(RANGE, range);
         }
-        let client = Bounded(Patience::default()).connect(&ClientOptions::new()).unwrap();
+        let client = Bounded(RetryPolicy::default()).connect(&ClientOptions::new()).unwrap();
         let answer = client.execute(request.body(HttpRequestBody::empty()).unwrap()).await;
         let read = async {
             let answer = answer?;
@@ -277,8 +277,8 @@ mod tests {
     #[tokio::test]
     async fn nobody_there_is_a_failure_to_connect() {
         let port = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port();
-        let patience = Patience { timeout: Duration::from_secs(5), ..Patience::default() };
-        let client = Bounded(patience).connect(&ClientOptions::new()).unwrap();
+        let retry_policy = RetryPolicy { timeout: Duration::from_secs(5), ..RetryPolicy::default() };
+        let client = Bounded(retry_policy).connect(&ClientOptions::new()).unwrap();
         for scheme in ["http", "https"] {
             let url = format!("{scheme}://127.0.0.1:{port}/");
             let request = ::http::Request::get(url).body(HttpRequestBody::empty()).unwrap();

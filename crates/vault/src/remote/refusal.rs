@@ -76,7 +76,7 @@ impl Refusal {
         if let Some((_, why)) = text.split_once(CONNECTION) {
             return Some(Self::of_connection(why));
         }
-        text.contains(super::attempts::TOO_LATE).then_some(Refusal::NoAnswer)
+        text.contains(super::retrier::TOO_LATE).then_some(Refusal::NoAnswer)
     }
 
     /// `403 Forbidden: <Error>…`.

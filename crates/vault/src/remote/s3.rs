@@ -8,7 +8,7 @@ use sealpost_base::{Error, Random, Result};
 use zeroize::Zeroizing;
 
 use super::http::Bounded;
-use super::{Conflict, Patience, Remote, client};
+use super::{Conflict, RetryPolicy, Remote, client};
 
 /// Where a bucket is, and who asks for it.
 #[derive(Clone)]
@@ -64,7 +64,7 @@ impl S3 {
         client::url("s3", &self.bucket, &self.prefix)
     }
 
-    pub(crate) fn connect(&self, patience: Patience, random: Arc<dyn Random>) -> Result<Remote> {
+    pub(crate) fn connect(&self, retry_policy: RetryPolicy, random: Arc<dyn Random>) -> Result<Remote> {
         let wrong = |e| Error::invalid(format!("the store {}", self.url())).with_source(e);
         let prefix = client::path(&self.prefix, &self.url())?;
         let virtual_host = match self.addressing {
@@ -80,7 +80,7 @@ impl S3 {
             .with_secret_access_key(self.credentials.secret.as_str())
             .with_conditional_put(S3ConditionalPut::ETagMatch)
             .with_retry(client::once())
-            .with_http_connector(Bounded(patience));
+            .with_http_connector(Bounded(retry_policy));
         if let Some(token) = &self.credentials.session_token {
             builder = builder.with_token(token.as_str());
         }
@@ -94,7 +94,7 @@ impl S3 {
             builder = builder.with_endpoint(endpoint);
         }
         let bucket = Arc::new(builder.build().map_err(wrong)?);
-        Ok(Remote::new(bucket, prefix, Conflict::Open, true, patience, random))
+        Ok(Remote::new(bucket, prefix, Conflict::Open, true, retry_policy, random))
     }
 }
 

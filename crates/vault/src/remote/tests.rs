@@ -8,24 +8,24 @@ use futures::future::{join_all, try_join_all};
 use sealpost_base::{AccountId, Budget, Kind, ObjectId, Random, SeededRandom, SystemClock};
 use sealpost_testkit::fake_s3::{ConditionalPut, FakeS3, Fault, Request};
 
-use super::{Patience, Refusal, S3};
+use super::{RetryPolicy, Refusal, S3};
 use crate::message::{MessageKey, MessageWriter};
 use crate::probe::{Conditions, probe};
 use crate::remote::fake::s3;
 use crate::{Appends, Put, Sealed, Store};
 
-const PATIENCE: Patience =
-    Patience { requests: 8, timeout: Duration::from_millis(500), pause: Duration::from_millis(1) };
+const RETRY_POLICY: RetryPolicy =
+    RetryPolicy { requests: 8, timeout: Duration::from_millis(500), pause: Duration::from_millis(1) };
 
 async fn start() -> (FakeS3, Store) {
     let server = FakeS3::start(ConditionalPut::Keeps, 3).await;
-    let store = open(&server, PATIENCE).await;
+    let store = open(&server, RETRY_POLICY).await;
     server.seen();
     (server, store)
 }
 
-async fn open(server: &FakeS3, patience: Patience) -> Store {
-    Store::s3(&s3(server, "a/prefix"), patience, Arc::new(SeededRandom::new(7))).await.unwrap()
+async fn open(server: &FakeS3, retry_policy: RetryPolicy) -> Store {
+    Store::s3(&s3(server, "a/prefix"), retry_policy, Arc::new(SeededRandom::new(7))).await.unwrap()
 }
 
 fn sealed(bytes: &[u8]) -> Sealed {
@@ -81,7 +81,7 @@ async fn a_write_whose_reply_was_lost_is_known_for_ones_own() {
 async fn a_write_that_is_answered_with_another_etag_is_made_again() {
     for appends in [ConditionalPut::Keeps, ConditionalPut::Refuses] {
         let server = FakeS3::start(appends, 3).await;
-        let store = open(&server, PATIENCE).await;
+        let store = open(&server, RETRY_POLICY).await;
         server.once(Fault::AckWithoutWrite, is_put);
         assert_eq!(store.put_new("x", sealed(b"mine")).await.unwrap(), Put::Created, "{appends:?}");
         assert_eq!(store.read("x").await.unwrap()[..], *b"mine");
@@ -206,7 +206,7 @@ async fn a_listing_goes_on_where_it_was_interrupted() {
 #[tokio::test]
 async fn requests_under_way_are_bounded() {
     let server = FakeS3::start(ConditionalPut::Keeps, 1000).await;
-    let store = open(&server, Patience { requests: 5, ..PATIENCE }).await;
+    let store = open(&server, RetryPolicy { requests: 5, ..RETRY_POLICY }).await;
     server.plan(|_| Fault::Late(Duration::from_millis(5)));
     let puts = (0..100).map(|n| {
         let store = store.clone();
@@ -296,7 +296,7 @@ async fn what_conditional_writes_are_worth_is_found_out() {
     ];
     for (manners, conditions) in expected {
         let server = FakeS3::start(manners, 1000).await;
-        let store = open(&server, PATIENCE).await;
+        let store = open(&server, RETRY_POLICY).await;
         assert_eq!(store.appends(), conditions.appends(), "{manners:?}");
         let asked = store.metrics().requests.read();
         assert!(asked <= 24, "{asked} requests at the start: {manners:?}");
@@ -376,7 +376,7 @@ async fn what_was_read_once_is_not_asked_for_again() {
     let dir = tempfile::tempdir().unwrap();
     drop(store);
     let reopened = async || {
-        let store = open(&server, PATIENCE).await;
+        let store = open(&server, RETRY_POLICY).await;
         let store = store.cached(dir.path(), 64 << 20, Arc::new(SystemClock::new())).await.unwrap();
         server.seen();
         store
@@ -415,7 +415,7 @@ async fn a_bucket_that_keeps_what_is_removed_is_known_at_the_start() {
     server.keep_versions();
     for manners in [ConditionalPut::Keeps, ConditionalPut::Ignores] {
         server.behave(manners);
-        let store = open(&server, PATIENCE).await;
+        let store = open(&server, RETRY_POLICY).await;
         assert!(store.keeps_removed());
     }
     let random = SeededRandom::new(3);

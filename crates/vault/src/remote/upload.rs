@@ -26,14 +26,14 @@ pub(super) struct RemoteUpload {
 impl RemoteUpload {
     pub async fn begin(shared: Arc<Shared>, path: Path) -> Result<Self> {
         let id =
-            shared.attempts.run("beginning an upload", |_| shared.bucket.create_multipart(&path)).await?;
+            shared.retrier.run("beginning an upload", |_| shared.bucket.create_multipart(&path)).await?;
         Ok(RemoteUpload { shared, path, id, parts: Arc::default(), size: 0 })
     }
 
     /// Whether the object is there, whatever the answer to completing it was.
     async fn is_complete(&self) -> bool {
         let head = |_| self.shared.bucket.head(&self.path);
-        let found = self.shared.attempts.run("looking for an upload", head).await;
+        let found = self.shared.retrier.run("looking for an upload", head).await;
         found.is_ok_and(|meta| meta.size == self.size)
     }
 }
@@ -51,7 +51,7 @@ impl MultipartUpload for RemoteUpload {
             (self.shared.clone(), self.path.clone(), self.id.clone(), self.parts.clone());
         async move {
             let put = |_| shared.bucket.put_part(&path, &id, number, data.clone());
-            let part = shared.attempts.run("uploading a part", put).await.map_err(not_absent)?;
+            let part = shared.retrier.run("uploading a part", put).await.map_err(not_absent)?;
             parts.lock().unwrap_or_else(PoisonError::into_inner)[number] = Some(part);
             Ok(())
         }
@@ -66,7 +66,7 @@ impl MultipartUpload for RemoteUpload {
             return Err(Error::Generic { store: "remote", source });
         };
         let complete = |_| self.shared.bucket.complete_multipart(&self.path, &self.id, parts.clone());
-        match self.shared.attempts.run("completing an upload", complete).await {
+        match self.shared.retrier.run("completing an upload", complete).await {
             Ok(put) => Ok(put),
             // It was completed, but the reply was lost: then there is no such upload any more.
             Err(_) if self.is_complete().await => Ok(PutResult { e_tag: None, version: None }),
@@ -76,7 +76,7 @@ impl MultipartUpload for RemoteUpload {
 
     async fn abort(&mut self) -> Result<()> {
         let abort = |_| self.shared.bucket.abort_multipart(&self.path, &self.id);
-        self.shared.attempts.run("aborting an upload", abort).await
+        self.shared.retrier.run("aborting an upload", abort).await
     }
 }
 

@@ -14,7 +14,7 @@ use super::{Appends, Backend, Room, Shared, Store};
 use crate::cache::Cache;
 use crate::local::LocalStore;
 use crate::probe::{self, Conditions};
-use crate::remote::{Azure, Gcs, Patience, Remote, S3};
+use crate::remote::{Azure, Gcs, RetryPolicy, Remote, S3};
 
 /// S3 and its kin want parts of at least 5 MiB, all of one size.
 const REMOTE_PART_BYTES: usize = 5 * 1024 * 1024;
@@ -63,24 +63,24 @@ impl Store {
     ///
     /// # Errors
     /// `Invalid` if there can be no such bucket; `Retry` if the server does not answer as it should.
-    pub async fn s3(s3: &S3, patience: Patience, random: Arc<dyn Random>) -> Result<Self> {
-        Self::bucket(s3.connect(patience, random.clone())?, random).await
+    pub async fn s3(s3: &S3, retry_policy: RetryPolicy, random: Arc<dyn Random>) -> Result<Self> {
+        Self::bucket(s3.connect(retry_policy, random.clone())?, random).await
     }
 
     /// A bucket of Google Cloud Storage; as [`Store::s3`].
     ///
     /// # Errors
     /// As [`Store::s3`].
-    pub async fn gcs(gcs: &Gcs, patience: Patience, random: Arc<dyn Random>) -> Result<Self> {
-        Self::bucket(gcs.connect(patience, random.clone())?, random).await
+    pub async fn gcs(gcs: &Gcs, retry_policy: RetryPolicy, random: Arc<dyn Random>) -> Result<Self> {
+        Self::bucket(gcs.connect(retry_policy, random.clone())?, random).await
     }
 
     /// A container of Azure Blob Storage; as [`Store::s3`].
     ///
     /// # Errors
     /// As [`Store::s3`].
-    pub async fn azure(azure: &Azure, patience: Patience, random: Arc<dyn Random>) -> Result<Self> {
-        Self::bucket(azure.connect(patience, random.clone())?, random).await
+    pub async fn azure(azure: &Azure, retry_policy: RetryPolicy, random: Arc<dyn Random>) -> Result<Self> {
+        Self::bucket(azure.connect(retry_policy, random.clone())?, random).await
     }
 
     async fn bucket(remote: Remote, random: Arc<dyn Random>) -> Result<Self> {

@@ -12,7 +12,7 @@ use super::memory::Memory;
 use super::pulled::{options, tools};
 use super::server::{Box_, Fault, Script};
 use super::whole::{QRESYNC, texts};
-use crate::client::{Patience, Server};
+use crate::client::{Timeouts, Server};
 
 /// A pull of `script` over two connections, and what ends it; it has gone on for so long that the second one has come to help.
 async fn helped(
@@ -48,7 +48,7 @@ async fn a_helper_that_the_server_does_not_want_keeps_nothing_from_being_complet
     // It has tried as often as it may, or waits for an hour when the other one is done.
     for (retry, logins) in [(Duration::from_millis(1), 9), (Duration::from_secs(3600), 2)] {
         let script = Script::start(Box_::with(2000), QRESYNC, &[Fault::Held]).await;
-        let server = Server { patience: Patience { retry, ..script.server().patience }, ..script.server() };
+        let server = Server { timeouts: Timeouts { retry, ..script.server().timeouts }, ..script.server() };
         let copy = Memory::default();
         let refuse = async {
             while script.asked_for("BODY.PEEK[]") == 0 {
@@ -80,8 +80,8 @@ async fn a_server_that_wants_one_connection_is_pulled_over_one() {
             }
         });
         // Who is refused rests for an hour.
-        let patience = Patience { retry: Duration::from_secs(3600), ..script.server().patience };
-        let server = Server { patience, ..script.server() };
+        let timeouts = Timeouts { retry: Duration::from_secs(3600), ..script.server().timeouts };
+        let server = Server { timeouts, ..script.server() };
         let ((_stop, tools), copy) = (tools(), Memory::default());
         let options = Options { connections: 4, ..options() };
         let pulling = pull(&server, Arc::new(copy.clone()), &options, &tools);

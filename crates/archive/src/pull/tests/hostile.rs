@@ -10,7 +10,7 @@ use super::memory::Memory;
 use super::pulled::{options, pulled, pulled_with, tools};
 use super::server::{Box_, Fault, Script};
 use super::whole::{QRESYNC, texts};
-use crate::client::{Patience, Server};
+use crate::client::{Timeouts, Server};
 
 #[tokio::test]
 async fn a_server_that_talks_instead_of_answering_is_given_up() {
@@ -37,11 +37,11 @@ async fn messages_that_do_not_end_are_given_up() {
     let faults = [Fault::DripAt(2), Fault::HugeAt(4, huge)];
     let script = Script::start(Box_::with(5), QRESYNC, &faults).await;
     let server = script.server();
-    let patience = Patience { within: Duration::from_millis(200), ..server.patience };
+    let timeouts = Timeouts { within: Duration::from_millis(200), ..server.timeouts };
     let copy = Memory::default();
     let (_stop, tools) = tools();
     let options = Options { connections: 4, ..options() };
-    let server = Server { patience, ..server };
+    let server = Server { timeouts, ..server };
     let report = pull(&server, Arc::new(copy.clone()), &options, &tools).await.unwrap();
     let mut failed = report.of[0].failed.clone();
     failed.sort_by_key(|failure| failure.uid);

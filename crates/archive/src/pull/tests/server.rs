@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 
 use self::session::Session;
-use crate::client::{Compress, Credential, Patience, Reached, Security, Server, Trust};
+use crate::client::{Compress, Credential, Timeouts, Reached, Security, Server, Trust};
 
 /// A mailbox of the script.
 #[derive(Debug, Clone, Default)]
@@ -220,7 +220,7 @@ impl Script {
             ))),
             compress: Compress::Never,
             reached: Reached::default(),
-            patience: Patience {
+            timeouts: Timeouts {
                 first: Duration::from_secs(60),
                 connect: Duration::from_secs(60),
                 greeting: Duration::from_secs(60),

@@ -12,15 +12,15 @@ use super::super::pull;
 use super::memory::Memory;
 use super::pulled::{options, tools};
 use super::server::{Box_, Script};
-use crate::client::{Backoff, Connection, Patience, Reached, Security, Server};
+use crate::client::{Backoff, Connection, Timeouts, Reached, Security, Server};
 use crate::push::tests::{Nobody, options as put};
 use crate::push::{migrate, mirror, restore};
 use crate::verify::{self, verify};
 
-/// Patience of which eight attempts would take 12 seconds at least.
+/// Timeouts with which eight attempts would take 12 seconds at least.
 fn patient(server: Server) -> Server {
-    let patience = Patience { retry: Duration::from_millis(100), ..server.patience };
-    Server { patience, reached: Reached::default(), ..server }
+    let timeouts = Timeouts { retry: Duration::from_millis(100), ..server.timeouts };
+    Server { timeouts, reached: Reached::default(), ..server }
 }
 
 /// Where nobody listens.
@@ -70,8 +70,8 @@ async fn who_listens_and_is_no_imap_server_is_asked_once() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let script = Script::start(Box_::with(0), "", &[]).await;
     let server = patient(Server { port: listener.local_addr().unwrap().port(), ..script.server() });
-    let patience = Patience { first: Duration::from_millis(100), ..server.patience };
-    let silent = Server { patience, ..server };
+    let timeouts = Timeouts { first: Duration::from_millis(100), ..server.timeouts };
+    let silent = Server { timeouts, ..server };
     let (_stop, tools) = tools();
     let copy = Arc::new(Memory::default());
     let options = options();

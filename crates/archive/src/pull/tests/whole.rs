@@ -380,7 +380,7 @@ async fn hostile_servers_are_given_up() {
         let script = Script::start(Box_::with(3), QRESYNC, std::slice::from_ref(&fault)).await;
         let copy = Memory::default();
         let mut server = script.server();
-        server.patience.answer = Duration::from_millis(50);
+        server.timeouts.answer = Duration::from_millis(50);
         let (_stop, tools) = tools();
         let report = pull(&server, Arc::new(copy.clone()), &options(), &tools).await.unwrap();
         assert!(!report.is_complete(), "{fault:?}");

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use clap::ValueEnum;
 use sealpost_archive::client::{
-    Compress, Credential, Credentials, Patience, Reached, Security, Server, Trust,
+    Compress, Credential, Credentials, Timeouts, Reached, Security, Server, Trust,
 };
 use sealpost_imap::types::Secret;
 use serde::{Deserialize, Serialize};
@@ -202,7 +202,7 @@ impl Place {
             user: self.user.clone(),
             credentials,
             compress: Compress::Auto,
-            patience: Patience::default(),
+            timeouts: Timeouts::default(),
             reached: Reached::default(),
         })
     }

@@ -9,10 +9,10 @@ use sealpost_testkit::fake_s3::{ConditionalPut, FakeS3, Fault, Request, Tags};
 
 use super::super::*;
 use crate::remote::fake::s3;
-use crate::{Patience, Store};
+use crate::{RetryPolicy, Store};
 
-const PATIENCE: Patience =
-    Patience { requests: 8, timeout: Duration::from_millis(5000), pause: Duration::from_millis(1) };
+const RETRY_POLICY: RetryPolicy =
+    RetryPolicy { requests: 8, timeout: Duration::from_millis(5000), pause: Duration::from_millis(1) };
 const TEXT: &[u8] = b"some words";
 const STRUCTURE: &[u8] = b"what it is made of";
 
@@ -95,7 +95,7 @@ impl World {
 }
 
 async fn open(server: &FakeS3) -> Store {
-    Store::s3(&s3(server, ""), PATIENCE, Arc::new(SeededRandom::new(7))).await.unwrap()
+    Store::s3(&s3(server, ""), RETRY_POLICY, Arc::new(SeededRandom::new(7))).await.unwrap()
 }
 
 fn is_get(request: &Request) -> bool {

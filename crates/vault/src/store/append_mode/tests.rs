@@ -5,11 +5,11 @@ use sealpost_base::{Kind, Result, SeededRandom};
 use sealpost_testkit::fake_s3::{ConditionalPut, FakeS3, Fault};
 
 use super::*;
-use crate::remote::Patience;
+use crate::remote::RetryPolicy;
 use crate::remote::fake::s3;
 
-const PATIENCE: Patience =
-    Patience { requests: 8, timeout: Duration::from_millis(500), pause: Duration::from_millis(1) };
+const RETRY_POLICY: RetryPolicy =
+    RetryPolicy { requests: 8, timeout: Duration::from_millis(500), pause: Duration::from_millis(1) };
 
 /// As a server opens it.
 async fn open(server: &FakeS3, seed: u64) -> Result<Store> {
@@ -18,7 +18,7 @@ async fn open(server: &FakeS3, seed: u64) -> Result<Store> {
 
 /// With nothing but what it does.
 async fn found(server: &FakeS3, seed: u64) -> Store {
-    Store::s3(&s3(server, "p"), PATIENCE, Arc::new(SeededRandom::new(seed))).await.unwrap()
+    Store::s3(&s3(server, "p"), RETRY_POLICY, Arc::new(SeededRandom::new(seed))).await.unwrap()
 }
 
 #[tokio::test]

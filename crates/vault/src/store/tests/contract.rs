@@ -13,7 +13,7 @@ use sealpost_testkit::fake_s3::{ConditionalPut, FakeS3};
 
 use crate::probe;
 use crate::remote::fake::s3;
-use crate::remote::{Addressing, Azure, Credentials, Gcs, Patience, S3};
+use crate::remote::{Addressing, Azure, Credentials, Gcs, RetryPolicy, S3};
 use crate::store::Transfer;
 use crate::{Appends, Put, Sealed, Store};
 
@@ -202,7 +202,7 @@ async fn a_local_store_keeps_the_contract() {
 async fn what_looks_like_s3_keeps_the_contract() {
     for manners in [ConditionalPut::Keeps, ConditionalPut::Ignores, ConditionalPut::Refuses] {
         let server = FakeS3::start(manners, 1000).await;
-        let opened = Store::s3(&s3(&server, "p"), Patience::default(), Arc::new(SystemRandom)).await;
+        let opened = Store::s3(&s3(&server, "p"), RetryPolicy::default(), Arc::new(SystemRandom)).await;
         keep_the_contract(opened.unwrap()).await;
     }
 }
@@ -224,18 +224,18 @@ async fn a_real_store_keeps_the_contract() {
 
 /// The bucket at `url`, reached as `variable` says.
 async fn named(url: &str, variable: impl Fn(&str) -> Option<String>) -> Store {
-    let (patience, random) = (Patience::default(), Arc::new(SystemRandom));
+    let (retry_policy, random) = (RetryPolicy::default(), Arc::new(SystemRandom));
     let endpoint = variable("SEALPOST_TEST_ENDPOINT");
     if let Ok((bucket, prefix)) = Gcs::parse_url(url) {
         let key =
             std::fs::read_to_string(variable("GOOGLE_APPLICATION_CREDENTIALS").unwrap()).unwrap().into();
-        return Store::gcs(&Gcs { bucket, prefix, key }, patience, random).await.unwrap();
+        return Store::gcs(&Gcs { bucket, prefix, key }, retry_policy, random).await.unwrap();
     }
     if let Ok((container, prefix)) = Azure::parse_url(url) {
         let account = variable("AZURE_STORAGE_ACCOUNT_NAME").unwrap();
         let key = variable("AZURE_STORAGE_ACCOUNT_KEY").unwrap().into();
         let azure = Azure { container, prefix, endpoint, account, key };
-        return Store::azure(&azure, patience, random).await.unwrap();
+        return Store::azure(&azure, retry_policy, random).await.unwrap();
     }
     let (bucket, prefix) = S3::parse_url(url).unwrap();
     let s3 = S3 {
@@ -250,5 +250,5 @@ async fn named(url: &str, variable: impl Fn(&str) -> Option<String>) -> Store {
             session_token: None,
         },
     };
-    Store::s3(&s3, patience, random).await.unwrap()
+    Store::s3(&s3, retry_policy, random).await.unwrap()
 }

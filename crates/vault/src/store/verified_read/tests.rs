@@ -11,17 +11,17 @@ use object_store::memory::InMemory;
 
 use crate::remote::fake::s3;
 use crate::store::{Transfer, Unreadable};
-use crate::{Patience, Sealed, Store};
+use crate::{RetryPolicy, Sealed, Store};
 
-const PATIENCE: Patience =
-    Patience { requests: 8, timeout: Duration::from_millis(5000), pause: Duration::from_millis(1) };
+const RETRY_POLICY: RetryPolicy =
+    RetryPolicy { requests: 8, timeout: Duration::from_millis(5000), pause: Duration::from_millis(1) };
 const PATH: &str = "acct/a/log/1";
 const WRONG: [Fault; 2] = [Fault::Flipped, Fault::Halved];
 
 async fn world(tags: Tags) -> (FakeS3, Store) {
     let server = FakeS3::start(ConditionalPut::Ignores, 100).await;
     server.tag(tags);
-    let store = Store::s3(&s3(&server, ""), PATIENCE, Arc::new(SeededRandom::new(7))).await.unwrap();
+    let store = Store::s3(&s3(&server, ""), RETRY_POLICY, Arc::new(SeededRandom::new(7))).await.unwrap();
     (server, store)
 }
 

@@ -21,7 +21,7 @@ pub(super) const TOO_LATE: &str = "took longer than";
 
 /// How long to wait for a remote store, and for how many of its answers at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Patience {
+pub struct RetryPolicy {
     /// Requests under way at a time; one more waits.
     pub requests: usize,
     /// For one request, its whole answer included. After twice as long no further attempt is made.
@@ -30,25 +30,25 @@ pub struct Patience {
     pub pause: Duration,
 }
 
-impl Default for Patience {
+impl Default for RetryPolicy {
     fn default() -> Self {
         let (timeout, pause) = (Duration::from_secs(30), Duration::from_millis(100));
-        Patience { requests: STORE_REQUESTS, timeout, pause }
+        RetryPolicy { requests: STORE_REQUESTS, timeout, pause }
     }
 }
 
 /// Makes requests.
-pub(super) struct Attempts {
-    patience: Patience,
+pub(super) struct Retrier {
+    retry_policy: RetryPolicy,
     under_way: Semaphore,
     random: Arc<dyn Random>,
     metrics: Arc<StoreMetrics>,
 }
 
-impl Attempts {
-    pub fn new(patience: Patience, random: Arc<dyn Random>, metrics: Arc<StoreMetrics>) -> Self {
-        let under_way = Semaphore::new(patience.requests.clamp(1, Semaphore::MAX_PERMITS));
-        Attempts { patience, under_way, random, metrics }
+impl Retrier {
+    pub fn new(retry_policy: RetryPolicy, random: Arc<dyn Random>, metrics: Arc<StoreMetrics>) -> Self {
+        let under_way = Semaphore::new(retry_policy.requests.clamp(1, Semaphore::MAX_PERMITS));
+        Retrier { retry_policy, under_way, random, metrics }
     }
 
     /// The first answer of `call` (which is told the number of the attempt, from 1) that repeating it would not change; its
@@ -63,15 +63,15 @@ impl Attempts {
         loop {
             let turn = self.under_way.acquire().await.map_err(|e| generic(e.to_string()))?;
             self.metrics.requests.increment();
-            let answer = timeout(self.patience.timeout, call(attempt)).await;
+            let answer = timeout(self.retry_policy.timeout, call(attempt)).await;
             drop(turn);
             let failure = match answer {
                 Ok(Ok(answer)) => return Ok(answer),
                 Ok(Err(e)) if !may_pass(&e) => return Err(e),
                 Ok(Err(e)) => e,
-                Err(_) => generic(format!("{what} {TOO_LATE} {:?}", self.patience.timeout)),
+                Err(_) => generic(format!("{what} {TOO_LATE} {:?}", self.retry_policy.timeout)),
             };
-            if attempt == ATTEMPTS || began.elapsed() >= self.patience.timeout * 2 {
+            if attempt == ATTEMPTS || began.elapsed() >= self.retry_policy.timeout * 2 {
                 return Err(failure);
             }
             self.metrics.retries.increment();
@@ -83,7 +83,7 @@ impl Attempts {
 
     /// Between half of what is due and all of it: many that failed together do not come back together.
     fn pause(&self, attempt: u32) -> Duration {
-        let due = self.patience.pause.saturating_mul(1 << (attempt - 1)).min(LONGEST_PAUSE);
+        let due = self.retry_policy.pause.saturating_mul(1 << (attempt - 1)).min(LONGEST_PAUSE);
         let half = due / 2;
         half + Duration::from_micros(self.random.next_u64() % (half.as_micros() as u64 + 1))
     }
