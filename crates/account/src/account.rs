@@ -34,7 +34,7 @@ pub use append::{Check, NewMessage, Placed};
 pub use maintain::Maintenance;
 pub use unplaced::Unplaced;
 
-use crate::accounts::{Accounts, Bell, Reservation, Ticket};
+use crate::accounts::{Accounts, LogWatcher, Reservation, Ticket};
 use crate::bodies::Bodies;
 use crate::cache::Cache;
 use crate::cpu_gate::{self, LONG_ROWS};
@@ -239,13 +239,13 @@ impl Account {
     }
 
     /// Rings for whatever is appended after the state as it is now, also while nobody holds the account.
-    pub fn bell(&self) -> Bell {
-        Bell::new(self.head.clone(), self.state().position())
+    pub fn log_watcher(&self) -> LogWatcher {
+        LogWatcher::new(self.head.clone(), self.state().position())
     }
 
     /// What is needed to hold the account again after letting go of it.
     pub fn ticket(&self) -> Ticket {
-        Ticket::new(self.id, self.root.clone(), self.bell())
+        Ticket::new(self.id, self.root.clone(), self.log_watcher())
     }
 
     /// Ends when the account's room is wanted for others: whoever only waits lets go of it.
@@ -342,7 +342,7 @@ impl Account {
         let mut work = self.work.lock().await;
         let mut known = self.head.tail.lock().await;
         loop {
-            if *self.head.bell.borrow() > work.tail().position {
+            if *self.head.known_end.borrow() > work.tail().position {
                 self.follow(&mut work).await?;
             }
             let decision = || -> Result<_> {
@@ -398,11 +398,11 @@ impl Account {
     /// What the store says.
     pub async fn catch_up(&self) -> Result<()> {
         self.wait_for_bulk_update().await;
-        if *self.head.bell.borrow() <= self.state().position() {
+        if *self.head.known_end.borrow() <= self.state().position() {
             return Ok(());
         }
         let mut work = self.work.lock().await;
-        if *self.head.bell.borrow() > work.tail().position {
+        if *self.head.known_end.borrow() > work.tail().position {
             self.follow(&mut work).await?;
             self.checkpoint_if_due(&work);
         }
@@ -588,7 +588,7 @@ impl Account {
     fn applied_up_to(&self, work: &mut Work, tail: Tail, events: usize) {
         work.since_checkpoint += events.max(1);
         work.since_collection = work.since_collection.saturating_add(events.max(1));
-        self.head.ring(tail.position);
+        self.head.notify(tail.position);
         // It is in the log: too large or not, it is there.
         let _ = self.accounts.weigh(self.id, &self.charge, self.state().memory());
     }

@@ -6,7 +6,7 @@
 mod account_memory;
 mod loaded;
 mod poll;
-mod ticket;
+mod log_watcher;
 mod turns;
 mod watch;
 
@@ -43,7 +43,7 @@ use account_memory::AccountMemory;
 pub use account_memory::Reservation;
 use loaded::LoadedAccounts;
 use poll::Polls;
-pub use ticket::{Bell, Ticket};
+pub use log_watcher::{LogWatcher, Ticket};
 use turns::{QUICK_BYTES, Turn, Turns};
 
 /// Accounts whose end of the log is remembered between deliveries.

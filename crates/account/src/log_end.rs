@@ -24,7 +24,7 @@ pub(crate) struct LogEnd {
     /// Held while appending. `None`: unknown, because nothing was appended yet or the last outcome is unknown.
     pub(crate) tail: AsyncMutex<Option<Tail>>,
     /// The doorbell: the last position this process knows of.
-    pub(crate) bell: watch::Sender<Position>,
+    pub(crate) known_end: watch::Sender<Position>,
     /// What the account took when it was loaded last, in bytes; 0 if it was not.
     pub(crate) weight: AtomicUsize,
     /// Who passes on what this process appends.
@@ -56,15 +56,15 @@ impl LogEnd {
             looked: Mutex::new(None),
             journal,
             tail: AsyncMutex::new(None),
-            bell: watch::Sender::new(Position::ZERO),
+            known_end: watch::Sender::new(Position::ZERO),
             weight: AtomicUsize::new(0),
             waiting: Mutex::new(Vec::new()),
         }
     }
 
     /// Says that there is an entry at `position`.
-    pub(crate) fn ring(&self, position: Position) {
-        self.bell.send_if_modified(|last| {
+    pub(crate) fn notify(&self, position: Position) {
+        self.known_end.send_if_modified(|last| {
             let later = position > *last;
             *last = position.max(*last);
             later
@@ -73,12 +73,12 @@ impl LogEnd {
 
     /// Looks at the log in the store, and rings if it has grown.
     pub(crate) async fn look(&self, now: Duration) -> Result<()> {
-        let known = *self.bell.borrow();
+        let known = *self.known_end.borrow();
         // Before the answer: what comes meanwhile is not in it.
         *self.looked() = Some(now);
         match self.journal.last_after(known).await {
             Ok(last) => {
-                self.ring(last);
+                self.notify(last);
                 Ok(())
             }
             Err(e) => {
@@ -133,7 +133,7 @@ impl LogEnd {
         if tail.is_none_or(|known| known.position < to.position) {
             *tail = Some(to);
         }
-        self.ring(to.position);
+        self.notify(to.position);
     }
 
     /// Appends a delivery, together with others that wait. Durable when it returns.
@@ -177,7 +177,7 @@ impl LogEnd {
         let plaintext = batch.encode();
         let outcome = async {
             let mut known = match *tail {
-                Some(known) if known.position >= *self.bell.borrow() => known,
+                Some(known) if known.position >= *self.known_end.borrow() => known,
                 // Others have appended since.
                 Some(known) => self.journal.tail(known).await?,
                 None => self.journal.tail(Tail::EMPTY).await?,

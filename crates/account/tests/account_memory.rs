@@ -277,12 +277,12 @@ async fn what_an_account_grows_by_is_counted() {
 async fn a_ticket_hears_and_opens_again() {
     let world = World::new(Store::memory(), 1 << 20);
     let ticket = world.open(1).await.ticket();
-    assert!(!ticket.bell().has_rung());
+    assert!(!ticket.log_watcher().has_changed());
     world.deliver(1, 1).await;
-    ticket.bell().rung().await;
+    ticket.log_watcher().changed().await;
     let account = world.accounts.reopen(&ticket).await.unwrap();
     assert_eq!(account.state().inbox().len(), 1);
-    assert!(!account.ticket().bell().has_rung());
+    assert!(!account.ticket().log_watcher().has_changed());
 }
 
 /// A process is told which accounts another one appended to, and reads nothing of the others.
@@ -298,7 +298,7 @@ async fn tickets_hear_of_what_another_process_appends() {
     }
     for (n, ticket) in (1..).zip(&tickets) {
         there.deliver(n, 1).await;
-        tokio::time::timeout(Duration::from_secs(60), ticket.bell().rung()).await.unwrap();
+        tokio::time::timeout(Duration::from_secs(60), ticket.log_watcher().changed()).await.unwrap();
     }
     for ticket in &tickets {
         let account = here.accounts.reopen(ticket).await.unwrap();

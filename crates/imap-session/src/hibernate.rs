@@ -72,7 +72,7 @@ impl Session {
     /// is told.
     pub(super) fn watchers(&self) -> LogWatchers {
         let lease = self.lease();
-        let shared = self.subscriptions.notify.iter().flat_map(|watch| watch.shared_bells().cloned());
+        let shared = self.subscriptions.notify.iter().flat_map(|watch| watch.shared_watchers().cloned());
         LogWatchers::new(lease.iter().flat_map(Lease::watchers).chain(shared))
     }
 

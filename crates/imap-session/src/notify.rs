@@ -11,7 +11,7 @@ mod shares;
 
 use sealpost_account::rights::Rights;
 use sealpost_account::share;
-use sealpost_account::{AccountState, Accounts, Bell, Reservation};
+use sealpost_account::{AccountState, Accounts, LogWatcher, Reservation};
 use sealpost_base::{MailboxId, limits};
 use sealpost_imap::types::{
     Atom, Code, Entry, HIERARCHY_DELIMITER, ListExtension, ListItem, Mailbox, MailboxAttribute, Notify,
@@ -80,9 +80,9 @@ impl NotifySubscription {
         &self.selected
     }
 
-    /// The bells of the shares that are watched.
-    pub(super) fn shared_bells(&self) -> impl Iterator<Item = &Bell> {
-        self.shares.bells()
+    /// The log watchers of the watched shares.
+    pub(super) fn shared_watchers(&self) -> impl Iterator<Item = &LogWatcher> {
+        self.shares.log_watchers()
     }
 }
 

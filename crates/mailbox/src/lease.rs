@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::select_all;
-use sealpost_account::{Account, Accounts, Bell, Ticket};
+use sealpost_account::{Account, Accounts, LogWatcher, Ticket};
 use sealpost_base::Result;
 use tokio::time::sleep;
 
@@ -26,11 +26,11 @@ pub struct Lease<A = Arc<Account>> {
 }
 
 /// What tells of new entries in several logs: those after the states that their accounts had.
-pub struct LogWatchers(Vec<Bell>);
+pub struct LogWatchers(Vec<LogWatcher>);
 
 impl LogWatchers {
     /// All of these.
-    pub fn new(watchers: impl IntoIterator<Item = Bell>) -> Self {
+    pub fn new(watchers: impl IntoIterator<Item = LogWatcher>) -> Self {
         LogWatchers(watchers.into_iter().collect())
     }
 
@@ -39,7 +39,7 @@ impl LogWatchers {
         if self.0.is_empty() {
             std::future::pending::<()>().await;
         }
-        select_all(self.0.iter().map(|watcher| Box::pin(watcher.rung()))).await;
+        select_all(self.0.iter().map(|watcher| Box::pin(watcher.changed()))).await;
     }
 }
 
@@ -51,8 +51,8 @@ impl Lease {
 
     /// What tells of entries after the states of the accounts as they are now. To be made before the states are
     /// looked at, so that nothing is missed.
-    pub fn watchers(&self) -> impl Iterator<Item = Bell> {
-        self.all().map(|account| account.bell())
+    pub fn watchers(&self) -> impl Iterator<Item = LogWatcher> {
+        self.all().map(|account| account.log_watcher())
     }
 
     /// Whether others wait for the memory of one of the accounts: who is between two commands releases them.

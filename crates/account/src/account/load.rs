@@ -54,7 +54,7 @@ impl Account {
         head.weight.store(charge.bytes(), Ordering::Relaxed);
         accounts.metrics().loads.observe_time(accounts.clock().monotonic().saturating_sub(began));
         accounts.metrics().load_events.observe(work.since_checkpoint as u64);
-        head.ring(work.tail().position);
+        head.notify(work.tail().position);
         let damaged_end = head.journal.damaged_end(&work.tail()).unwrap_or_default().0;
         match head.may_follow(&work.tail()) {
             // What is left can be read, and the log says what is wrong.
@@ -170,7 +170,7 @@ impl Account {
         self.damaged.store(damaged, Ordering::Relaxed);
         let damaged_end = self.head.journal.damaged_end(&work.tail()).unwrap_or_default();
         self.damaged_end.store(damaged_end.0, Ordering::Relaxed);
-        self.head.ring(work.tail().position);
+        self.head.notify(work.tail().position);
         Ok(())
     }
 }

@@ -18,7 +18,7 @@ pub(super) async fn watch(accounts: Weak<Shared>) {
     let mut mark = first_mark(&store).await;
     while changes.changed().await.is_ok() {
         let Some(shared) = accounts.upgrade() else { return };
-        if let Err(e) = ring(&Accounts(shared), &mut mark).await {
+        if let Err(e) = notify(&Accounts(shared), &mut mark).await {
             tracing::warn!(error = %e, "cannot look for new entries of other processes");
         }
     }
@@ -32,7 +32,7 @@ async fn first_mark(store: &Store) -> Mark {
     }
 }
 
-async fn ring(accounts: &Accounts, mark: &mut Mark) -> Result<()> {
+async fn notify(accounts: &Accounts, mark: &mut Mark) -> Result<()> {
     loop {
         let Some(newer) = accounts.0.store.newer(mark.clone()).await? else {
             return look_everywhere(accounts).await;
@@ -41,10 +41,10 @@ async fn ring(accounts: &Accounts, mark: &mut Mark) -> Result<()> {
             let head = lock(&accounts.0.heads).by_account.get(&id).cloned();
             // A path alone rings nothing: it may be of no entry.
             if let Some(head) = head
-                && position > *head.bell.borrow()
+                && position > *head.known_end.borrow()
             {
-                let known = *head.bell.borrow();
-                head.ring(head.journal.last_after(known).await?);
+                let known = *head.known_end.borrow();
+                head.notify(head.journal.last_after(known).await?);
             }
         }
         *mark = newer.mark;
@@ -61,8 +61,8 @@ async fn ring(accounts: &Accounts, mark: &mut Mark) -> Result<()> {
 async fn look_everywhere(accounts: &Accounts) -> Result<()> {
     let heads: Vec<Arc<LogEnd>> = lock(&accounts.0.heads).by_account.values().cloned().collect();
     for head in heads.into_iter().filter(|head| Arc::strong_count(head) > 2) {
-        let known = *head.bell.borrow();
-        head.ring(head.journal.last_after(known).await?);
+        let known = *head.known_end.borrow();
+        head.notify(head.journal.last_after(known).await?);
     }
     Ok(())
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use sealpost_account::rights::Rights;
 use sealpost_account::share::Link;
-use sealpost_account::{AccountState, Accounts, Bell};
+use sealpost_account::{AccountState, Accounts, LogWatcher};
 use sealpost_base::{AccountId, MailboxId, limits};
 use sealpost_mailbox::watch::WatchedShare;
 
@@ -27,8 +27,8 @@ struct Share {
 }
 
 impl Shares {
-    /// The bells of their logs.
-    pub(super) fn bells(&self) -> impl Iterator<Item = &Bell> {
+    /// The watchers of their logs.
+    pub(super) fn log_watchers(&self) -> impl Iterator<Item = &LogWatcher> {
         self.0.values().map(|watched| watched.share.watcher())
     }
 

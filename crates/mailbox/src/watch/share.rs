@@ -4,7 +4,7 @@
 use sealpost_account::metadata::Holder;
 use sealpost_account::rights::Rights;
 use sealpost_account::share::Link;
-use sealpost_account::{AccountState, Accounts, Bell, Ticket};
+use sealpost_account::{AccountState, Accounts, LogWatcher, Ticket};
 use sealpost_base::{AccountId, MailboxId, Position, Result};
 
 use super::digest::{MailboxDigest, MessagesChange};
@@ -76,8 +76,8 @@ impl WatchedShare {
     }
 
     /// Tells of entries after the state that was looked at last.
-    pub fn watcher(&self) -> &Bell {
-        self.ticket.bell()
+    pub fn watcher(&self) -> &LogWatcher {
+        self.ticket.log_watcher()
     }
 
     /// Brings what is known up to date, if the log has grown; how it differed.
@@ -85,13 +85,13 @@ impl WatchedShare {
     /// # Errors
     /// What the store says. It is looked at again when the log has grown further.
     pub async fn update(&mut self, accounts: &Accounts) -> Result<Option<ShareChange>> {
-        if !self.watcher().has_rung() {
+        if !self.watcher().has_changed() {
             return Ok(None);
         }
         let account = match accounts.reopen(&self.ticket).await {
             Ok(account) => account,
             Err(error) => {
-                self.ticket.bell_mut().hush();
+                self.ticket.log_watcher_mut().mark_seen();
                 return Err(error);
             }
         };

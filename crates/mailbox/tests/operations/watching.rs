@@ -100,7 +100,7 @@ async fn a_watched_share_reports_messages_and_rights() {
     assert_eq!(share.known().name, "Other Users/me@localhost/Projects");
     assert_eq!(share.update(&w.accounts).await.unwrap(), None);
     w.append(&w.me, "Projects", Flags::default()).await.unwrap();
-    assert!(share.watcher().has_rung());
+    assert!(share.watcher().has_changed());
     let change = share.update(&w.accounts).await.unwrap().unwrap();
     let messages = MessagesChange { validity: false, counts: true, unseen: true, any: true };
     assert_eq!((change.messages, change.rights), (messages, change.rights_before));

@@ -252,16 +252,16 @@ async fn append(account: &Account, node: &Node) {
 /// Appends on one node until a bell on the other has rung: the first hints may come before it has subscribed.
 async fn rings(one: &Node, there: &Account, other: &Node) {
     let here = one.accounts.open(ID, &RootKey::generate(&SeededRandom::new(1))).await.unwrap();
-    let bell = here.bell();
+    let watcher = here.log_watcher();
     let until_rung = async {
         loop {
             append(there, other).await;
-            if timeout(Duration::from_millis(200), bell.rung()).await.is_ok() {
+            if timeout(Duration::from_millis(200), watcher.changed()).await.is_ok() {
                 return;
             }
         }
     };
-    timeout(Duration::from_secs(30), until_rung).await.expect("the bell rings");
+    timeout(Duration::from_secs(30), until_rung).await.expect("a notification");
     here.catch_up().await.unwrap();
     assert!(!here.state().inbox().is_empty());
 }
@@ -308,9 +308,9 @@ async fn without_a_bus_polling_rings_within_ten_seconds() {
     let root = RootKey::generate(&SeededRandom::new(1));
     let (here, there) = (&nodes[0].accounts, nodes[1].accounts.open(ID, &root).await.unwrap());
     let here = here.open(ID, &root).await.unwrap();
-    let bell = here.bell();
+    let watcher = here.log_watcher();
     append(&there, &nodes[1]).await;
-    timeout(Duration::from_secs(10), bell.rung()).await.expect("the bell rings");
+    timeout(Duration::from_secs(10), watcher.changed()).await.expect("a notification");
 }
 
 async fn opened(nodes: &[Node; 2]) -> [Arc<Account>; 2] {
@@ -329,9 +329,9 @@ async fn what_a_node_appends_before_it_is_back_on_a_bus_that_others_have_again_i
     for _ in 0..2 {
         sleep(Duration::from_secs(5)).await;
         here.catch_up().await.unwrap();
-        let bell = here.bell();
+        let watcher = here.log_watcher();
         append(&there, &nodes[1]).await;
-        timeout(PROMISE, bell.rung()).await.expect("the bell rings");
+        timeout(PROMISE, watcher.changed()).await.expect("a notification");
     }
 }
 
@@ -343,9 +343,9 @@ async fn what_a_node_appends_while_it_alone_is_cut_off_is_heard_in_time() {
     ways.reach[1].send_replace(Reach::Away);
     for _ in 0..3 {
         here.catch_up().await.unwrap();
-        let bell = here.bell();
+        let watcher = here.log_watcher();
         append(&there, &nodes[1]).await;
-        timeout(PROMISE, bell.rung()).await.expect("the bell rings");
+        timeout(PROMISE, watcher.changed()).await.expect("a notification");
         sleep(SETTLE).await;
     }
 }
@@ -360,9 +360,9 @@ async fn a_node_that_does_not_come_back_with_the_bus_is_missed() {
     ways.reach[0].send_replace(Reach::There);
     sleep(2 * SETTLE).await;
     here.catch_up().await.unwrap();
-    let bell = here.bell();
+    let watcher = here.log_watcher();
     append(&there, &nodes[1]).await;
-    timeout(PROMISE, bell.rung()).await.expect("the bell rings");
+    timeout(PROMISE, watcher.changed()).await.expect("a notification");
 }
 
 #[tokio::test(start_paused = true)]
@@ -370,19 +370,19 @@ async fn who_leaves_has_told_everything_and_is_not_missed() {
     let (ways, store) = (Ways::new(), Store::memory());
     let mut nodes = settled(&store, &ways).await;
     let [here, there] = opened(&nodes).await;
-    let bell = here.bell();
+    let watcher = here.log_watcher();
     append(&there, &nodes[1]).await;
     nodes[1].leaves.begin();
     (&mut nodes[1].bus).await.unwrap();
     // Sooner than anybody would poll.
-    timeout(Duration::from_secs(1), bell.rung()).await.expect("the bell rings");
+    timeout(Duration::from_secs(1), watcher.changed()).await.expect("a notification");
     // What it appends now, which a server that has left does not, shows whether anybody polls.
     here.catch_up().await.unwrap();
-    let bell = here.bell();
+    let watcher = here.log_watcher();
     sleep(SETTLE).await;
     append(&there, &nodes[1]).await;
     sleep(SETTLE).await;
-    assert!(!bell.has_rung(), "nobody is missed");
+    assert!(!watcher.has_changed(), "nobody is missed");
 }
 
 #[tokio::test(start_paused = true)]
@@ -390,13 +390,13 @@ async fn who_is_killed_and_comes_back_is_heard_and_missed_no_more() {
     let (ways, store) = (Ways::new(), Store::memory());
     let mut nodes = settled(&store, &ways).await;
     let [here, there] = opened(&nodes).await;
-    let bell = here.bell();
+    let watcher = here.log_watcher();
     nodes[1].bus.abort();
     (&mut nodes[1].bus).await.unwrap_err();
     // Told to nobody.
     append(&there, &nodes[1]).await;
     nodes[1] = on_way(&store, &ways, 1);
-    timeout(PROMISE, bell.rung()).await.expect("the bell rings");
+    timeout(PROMISE, watcher.changed()).await.expect("a notification");
     sleep(2 * SETTLE).await;
     assert!(!is_polled(&store, &here).await);
 }
@@ -407,9 +407,9 @@ async fn is_polled(store: &Store, here: &Account) -> bool {
     let root = RootKey::generate(&SeededRandom::new(1));
     let there = stranger.accounts.open(ID, &root).await.unwrap();
     here.catch_up().await.unwrap();
-    let bell = here.bell();
+    let watcher = here.log_watcher();
     append(&there, &stranger).await;
-    timeout(SETTLE, bell.rung()).await.is_ok()
+    timeout(SETTLE, watcher.changed()).await.is_ok()
 }
 
 #[tokio::test]
@@ -548,10 +548,10 @@ async fn a_bus_that_stands_still_is_noticed_in_time() {
     let [here, there] = opened(&nodes).await;
     for _ in 0..2 {
         here.catch_up().await.unwrap();
-        let bell = here.bell();
+        let watcher = here.log_watcher();
         ways.set(Reach::Still);
         append(&there, &nodes[1]).await;
-        timeout(PROMISE, bell.rung()).await.expect("the bell rings");
+        timeout(PROMISE, watcher.changed()).await.expect("a notification");
     }
 }
 
@@ -582,7 +582,7 @@ async fn nonsense_on_the_bus_shows_nobody_anything() {
     let node = node(&store, stand_in.bus(), 2);
     let root = RootKey::generate(&SeededRandom::new(1));
     let account = node.accounts.open(ID, &root).await.unwrap();
-    let bell = account.bell();
+    let watcher = account.log_watcher();
     let mut told = stand_in.published.subscribe();
     let subscribed = async {
         // What this node publishes comes from a connection that has subscribed.
@@ -592,8 +592,8 @@ async fn nonsense_on_the_bus_shows_nobody_anything() {
         }
     };
     timeout(Duration::from_secs(30), subscribed).await.unwrap();
-    drop(bell);
-    let bell = account.bell();
+    drop(watcher);
+    let watcher = account.log_watcher();
     let lie = format!("{ID}{:016x}", u64::MAX);
     let large = vec![b'x'; 1 << 16];
     for payload in [lie.as_bytes(), b"", b"nonsense", &large, lie.as_bytes()] {
@@ -604,8 +604,8 @@ async fn nonsense_on_the_bus_shows_nobody_anything() {
     append(&account, &node).await;
     // Between what it says of itself.
     while !next_published(&mut told, 1).await[0].starts_with(&ID.to_string()) {}
-    assert!(bell.has_rung(), "for what was appended");
-    assert!(!account.bell().has_rung(), "for nothing else");
+    assert!(watcher.has_changed(), "for what was appended");
+    assert!(!account.log_watcher().has_changed(), "for nothing else");
 }
 
 /// A command is no node: it says nothing of itself.
