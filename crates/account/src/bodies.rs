@@ -31,7 +31,7 @@ pub trait Bodies: Send + Sync {
 
 /// What was given up.
 #[derive(Debug, Default)]
-pub struct GivenUp {
+pub struct EvictedBodies {
     /// Whose bodies are no longer here.
     pub objects: Vec<ObjectId>,
     /// Octets on disk that they took.
@@ -73,7 +73,7 @@ impl Account {
     ///
     /// # Errors
     /// What the store says.
-    pub async fn given_up(&self) -> Result<Vec<ObjectId>> {
+    pub async fn evicted(&self) -> Result<Vec<ObjectId>> {
         let mut thin = Vec::new();
         let mut listed = self.store().list(&format!("acct/{}/thin", self.id()), None);
         while let Some(object) = listed.try_next().await? {
@@ -101,11 +101,11 @@ impl Account {
     ///
     /// # Errors
     /// `Invalid` on a store behind a network; `Corrupt` if the account is damaged; what the store says.
-    pub async fn give_up(
+    pub async fn evict_bodies(
         &self,
         messages: Vec<Message>,
         mut progress: impl FnMut(usize, u64) -> bool + Send,
-    ) -> Result<GivenUp> {
+    ) -> Result<EvictedBodies> {
         if self.store().wants_packs() {
             // Packs have the messages once more.
             return Err(Error::invalid("bodies can be evicted in a local store only, not in a bucket"));
@@ -113,7 +113,7 @@ impl Account {
         if self.is_damaged() {
             return Err(Error::corrupt("the account is damaged: no objects are removed"));
         }
-        let mut done = GivenUp::default();
+        let mut done = EvictedBodies::default();
         let thin = stream::iter(messages).map(|message| async move {
             let thin = self.thin(&message).await;
             (message, thin)
@@ -162,7 +162,7 @@ impl Account {
     async fn store_thin(
         &self,
         batch: Batch,
-        done: &mut GivenUp,
+        done: &mut EvictedBodies,
         progress: &mut (impl FnMut(usize, u64) -> bool + Send),
     ) -> Result<bool> {
         MessageStub::replace(batch.thin, self.store()).await?;

@@ -100,19 +100,19 @@ async fn what_is_given_up_is_all_but_the_body_and_comes_again_from_whoever_has_i
     for number in 1..=150 {
         messages.push(w.append(&mail(number)).await);
     }
-    assert!(w.account.given_up().await.unwrap().is_empty());
+    assert!(w.account.evicted().await.unwrap().is_empty());
     let wanted: Vec<Message> = messages[..100].to_vec();
     let mut told = (0, 0);
     let progress = |count, octets| {
         told = (told.0 + count, told.1 + octets);
         true
     };
-    let done = w.account.give_up(wanted, progress).await.unwrap();
+    let done = w.account.evict_bodies(wanted, progress).await.unwrap();
     assert_eq!((done.objects.len(), done.octets), told);
     assert_eq!((told.0, w.objects("msg").await, w.objects("thin").await), (100, 50, 100));
     let mut objects = done.objects.clone();
     objects.sort_unstable();
-    assert_eq!(w.account.given_up().await.unwrap(), objects);
+    assert_eq!(w.account.evicted().await.unwrap(), objects);
     for (number, message) in (1..).zip(&messages) {
         let structure = w.account.structure(message).await.unwrap();
         assert_eq!(structure.envelope.subject.as_deref(), Some(&*format!("number {number}")));
@@ -130,7 +130,7 @@ async fn what_is_given_up_is_all_but_the_body_and_comes_again_from_whoever_has_i
     assert_eq!(read(&w.account, &messages[100]).await.unwrap(), mail(101));
     assert_eq!(server.0.load(Ordering::SeqCst), 1, "only what is not here is asked for");
     // A second time nothing is to be done.
-    let again = w.account.give_up(messages[..100].to_vec(), |_, _| true).await.unwrap();
+    let again = w.account.evict_bodies(messages[..100].to_vec(), |_, _| true).await.unwrap();
     assert_eq!((again.objects.len(), again.damaged.len()), (0, 0));
 }
 
@@ -141,9 +141,9 @@ async fn whoever_is_told_to_stop_stops_between_two_batches() {
     for number in 1..=150 {
         messages.push(w.append(&mail(number)).await);
     }
-    let done = w.account.give_up(messages.clone(), |_, _| false).await.unwrap();
+    let done = w.account.evict_bodies(messages.clone(), |_, _| false).await.unwrap();
     assert_eq!((done.objects.len(), w.objects("thin").await), (64, 64));
-    let done = w.account.give_up(messages, |_, _| true).await.unwrap();
+    let done = w.account.evict_bodies(messages, |_, _| true).await.unwrap();
     assert_eq!((done.objects.len(), w.objects("msg").await, w.objects("thin").await), (86, 0, 150));
 }
 
@@ -154,7 +154,7 @@ async fn what_is_damaged_stays_and_is_told() {
     let path = message::path(ID, damaged.object);
     w.store.delete(&path).await.unwrap();
     w.store.put_again(&message::path(ID, sound.object), &path).await.unwrap();
-    let done = w.account.give_up(vec![damaged.clone(), sound.clone()], |_, _| true).await.unwrap();
+    let done = w.account.evict_bodies(vec![damaged.clone(), sound.clone()], |_, _| true).await.unwrap();
     assert_eq!((done.objects, done.damaged[0].0), (vec![sound.object], damaged.object));
     assert!(w.store.size(&path).await.is_ok());
 }
@@ -166,11 +166,11 @@ async fn what_was_being_given_up_when_the_process_ended_is_whole() {
     // A store that fails between the two steps: the thin object is there, and the message object too.
     let whole = message::path(ID, message.object);
     let bytes = w.store.read(&whole).await.unwrap();
-    w.account.give_up(vec![message.clone()], |_, _| true).await.unwrap();
+    w.account.evict_bodies(vec![message.clone()], |_, _| true).await.unwrap();
     w.put_back(&whole, bytes).await;
-    assert!(w.account.given_up().await.unwrap().is_empty());
+    assert!(w.account.evicted().await.unwrap().is_empty());
     assert_eq!(read(&w.account, &message).await.unwrap(), mail(1));
-    let done = w.account.give_up(vec![message.clone()], |_, _| true).await.unwrap();
+    let done = w.account.evict_bodies(vec![message.clone()], |_, _| true).await.unwrap();
     assert_eq!((done.objects, w.objects("msg").await), (vec![message.object], 0));
 }
 
@@ -178,7 +178,7 @@ async fn what_was_being_given_up_when_the_process_ended_is_whole() {
 async fn with_a_message_goes_what_is_left_of_it() {
     let w = World::new().await;
     let messages = [w.append(&mail(1)).await, w.append(&mail(2)).await];
-    w.account.give_up(messages.to_vec(), |_, _| true).await.unwrap();
+    w.account.evict_bodies(messages.to_vec(), |_, _| true).await.unwrap();
     let inbox = w.account.state().inbox().id();
     let first = w.account.state().inbox().uids().first().unwrap();
     let expunged = Event::Expunged { mailbox: inbox, uids: UidSet::range(first, first) };

@@ -120,10 +120,10 @@ async fn a_body_that_was_given_up_counts_once() {
     let other = append(&world.account, 500).await;
     assert_eq!(world.settled().await, (2, 5500));
     tick().await;
-    world.account.give_up(vec![message], |_, _| true).await.unwrap();
+    world.account.evict_bodies(vec![message], |_, _| true).await.unwrap();
     assert_eq!(world.known().await, (2, 5500));
     // Of a store that has no record it is as large as its message was.
-    world.account.give_up(vec![other], |_, _| true).await.unwrap();
+    world.account.evict_bodies(vec![other], |_, _| true).await.unwrap();
     let store = world.accounts.store();
     for path in store
         .list(&format!("usage/{}", world.record.id), None)

@@ -114,7 +114,7 @@ pub trait Copy: Send + Sync {
     ///
     /// # Errors
     /// What the copy says. What was given up until then is.
-    fn give_up(&self, _request: &GiveUp<'_>) -> Result<Option<BodyCounts>> {
+    fn evict_bodies(&self, _request: &EvictBodies<'_>) -> Result<Option<BodyCounts>> {
         Ok(None)
     }
 
@@ -141,9 +141,9 @@ pub trait Copy: Send + Sync {
 }
 
 /// A copy that is not there: without folders, and nothing can be kept in it.
-pub struct Nothing;
+pub struct EmptyBackup;
 
-impl Copy for Nothing {
+impl Copy for EmptyBackup {
     fn folders(&self) -> Result<Vec<Kept>> {
         Ok(Vec::new())
     }
@@ -254,11 +254,11 @@ pub trait Folder: Send {
     ///
     /// # Errors
     /// `NotFound` if there is no such message; `Retry`, `Corrupt`.
-    fn given_up(&self, _uid: u32) -> Result<Option<[u8; 32]>> {
+    fn evicted(&self, _uid: u32) -> Result<Option<[u8; 32]>> {
         Ok(None)
     }
 
-    /// Messages whose bodies were given up and whose server copies were lost by what opening the folder found: another
+    /// Messages with evicted bodies and whose server copies were lost by what opening the folder found: another
     /// UIDVALIDITY.
     fn lost(&self) -> u64 {
         0
@@ -270,7 +270,7 @@ pub trait Folder: Send {
         0
     }
 
-    /// The first octets of a committed message, at most so many; of one whose body was given up, what is here of them.
+    /// The first octets of a committed message, at most so many; of one with an evicted body, what is here of them.
     ///
     /// # Errors
     /// As [`Folder::read`].
@@ -352,8 +352,8 @@ fn is_among(uids: &UidSet, uid: u32) -> bool {
     Uid::new(uid).is_some_and(|uid| uids.contains(uid))
 }
 
-/// What is asked of [`Copy::give_up`].
-pub struct GiveUp<'a> {
+/// What is asked of [`Copy::evict_bodies`].
+pub struct EvictBodies<'a> {
     /// Folders that are what they are at the server, as they were found unchanged there.
     pub in_step: &'a [FolderName],
     /// Say what would be done.
@@ -364,9 +364,9 @@ pub struct GiveUp<'a> {
     pub progress: &'a (dyn Fn(u64, u64) + Sync),
 }
 
-impl Default for GiveUp<'_> {
+impl Default for EvictBodies<'_> {
     fn default() -> Self {
-        GiveUp { in_step: &[], dry_run: false, stop: &|| false, progress: &|_, _| {} }
+        EvictBodies { in_step: &[], dry_run: false, stop: &|| false, progress: &|_, _| {} }
     }
 }
 
@@ -377,7 +377,7 @@ pub struct BodyCounts {
     pub kept: u64,
     /// Octets on disk of bodies, also of messages that were deleted a short while ago.
     pub kept_octets: u64,
-    /// Messages whose bodies were given up.
+    /// Messages with evicted bodies.
     pub without: u64,
     /// Octets on disk that these had.
     pub without_octets: u64,

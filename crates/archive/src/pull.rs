@@ -35,7 +35,7 @@ use sealpost_base::Result;
 
 use crate::blocking::blocking;
 use crate::client::{Found, Server};
-use crate::keep::{BodyCounts, Copy, FolderName, GiveUp, ownership};
+use crate::keep::{BodyCounts, Copy, FolderName, EvictBodies, ownership};
 use ids::Ids;
 use shared::Shared;
 
@@ -83,7 +83,7 @@ pub async fn pull(server: &Server, copy: Arc<dyn Copy>, options: &Options, tools
         .map(|found| found.name.clone())
         .collect();
     if options.dry_run {
-        report.bodies = give_up(&copy, unchanged, options, tools).await?;
+        report.bodies = evict_bodies(&copy, unchanged, options, tools).await?;
         report.of = plans.iter().map(FolderReport::planned).chain(left_out).collect();
         connection.logout().await;
         return Ok(report);
@@ -96,7 +96,7 @@ pub async fn pull(server: &Server, copy: Arc<dyn Copy>, options: &Options, tools
     report.of.extend(left_out);
     if report.broken.is_none() && !report.interrupted {
         shared.restored_is_read(&report).await;
-        match give_up(&copy, unchanged, options, tools).await {
+        match evict_bodies(&copy, unchanged, options, tools).await {
             Ok(bodies) => report.bodies = bodies,
             Err(e) => report.broken = Some(e),
         }
@@ -107,7 +107,7 @@ pub async fn pull(server: &Server, copy: Arc<dyn Copy>, options: &Options, tools
 }
 
 /// Has the copy give up bodies, if there are to be fewer: of what was looked at now, or did not change.
-async fn give_up(
+async fn evict_bodies(
     copy: &Arc<dyn Copy>,
     in_step: Vec<FolderName>,
     options: &Options,
@@ -115,11 +115,11 @@ async fn give_up(
 ) -> Result<Option<BodyCounts>> {
     let (copy, tools, dry_run) = (copy.clone(), tools.clone(), options.dry_run);
     blocking(move || {
-        copy.give_up(&GiveUp {
+        copy.evict_bodies(&EvictBodies {
             in_step: &in_step,
             dry_run,
             stop: &|| *tools.stop.borrow(),
-            progress: &|messages, octets| tools.observer.given_up(messages, octets),
+            progress: &|messages, octets| tools.observer.evicted(messages, octets),
         })
     })
     .await

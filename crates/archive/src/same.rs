@@ -36,7 +36,7 @@ impl Hasher {
 /// # Errors
 /// `NotFound` if there is no such message; `Retry`, `Corrupt`.
 pub(crate) fn sha256(folder: &dyn Folder, uid: u32) -> Result<[u8; 32]> {
-    if let Some(hash) = folder.given_up(uid)? {
+    if let Some(hash) = folder.evicted(uid)? {
         return Ok(hash);
     }
     let (mut octets, mut hash, mut piece) = (folder.read(uid)?, Hasher::new(), vec![0; PIECE_BYTES]);

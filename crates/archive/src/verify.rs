@@ -125,14 +125,14 @@ async fn compare_alone(copy: &Arc<dyn Copy>, alone: &Alone<'_>, options: &Option
     match blocking(move || read(&*copy, &name, &*looked)).await {
         Ok(local) => {
             report.kept = local.messages.len() as u64;
-            report.given_up = local.given_up.len() as u64;
+            report.evicted = local.evicted.len() as u64;
             if kept.was.is_some() || !is_there {
                 report.gone = report.kept;
                 report.beyond_repair.clone_from(&local.damaged_uids);
             }
             // Of what was put aside, the server may have all under other UIDs.
             if kept.was.is_none() && !is_there {
-                report.lost = local.given_up;
+                report.lost = local.evicted;
             }
             (report.damaged, report.damaged_uids) = (local.damaged, local.damaged_uids);
         }

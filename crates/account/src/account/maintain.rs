@@ -217,7 +217,7 @@ impl Account {
         let mut store_time =
             self.head.journal.last_checkpoint_written().await?.unwrap_or(Timestamp(i64::MIN));
         let mut unknown = Vec::new();
-        // Those whose bodies were given up are below the second.
+        // Those with evicted bodies are below the second.
         for (below, thin) in [("msg", false), ("thin", true)] {
             let mut listed = self.accounts.store().list(&format!("acct/{}/{below}", self.id), None);
             while let Some(object) = listed.try_next().await? {

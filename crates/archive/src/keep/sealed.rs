@@ -21,20 +21,20 @@ use tokio::runtime::Handle;
 use self::folder::SealedFolder;
 use super::claim::{Claim, Claims};
 use super::{
-    BodyCounts, Copy, Folder, FolderName, GiveUp, Identity, Kept, Source, can_be_kept, is_another,
+    BodyCounts, Copy, Folder, FolderName, EvictBodies, Identity, Kept, Source, can_be_kept, is_another,
     put_aside_notice,
 };
 use crate::refetch::Refetch;
 pub(crate) use at_server::{AtServer, at_server};
-pub use keeping::KeepBodies;
-use keeping::Keeping;
+pub use body_eviction::BodyLimit;
+use body_eviction::BodyEviction;
 pub use records::ENTRY_MESSAGES;
 use records::{ASIDE, FolderRecord, aside_name, asides, record_name, records, records_below};
 
 mod at_server;
 mod flags;
 mod folder;
-mod keeping;
+mod body_eviction;
 mod read;
 mod records;
 #[cfg(test)]
@@ -51,7 +51,7 @@ struct SealedCopy {
     claims: Claims,
     /// Folders are made one after the other.
     making: Mutex<()>,
-    keeping: Arc<Keeping>,
+    body_eviction: Arc<BodyEviction>,
     refetch: Option<Arc<Refetch>>,
 }
 
@@ -59,7 +59,7 @@ struct SealedCopy {
 #[derive(Default)]
 pub struct Bodies {
     /// Keep no more bodies than these.
-    pub keep: Option<KeepBodies>,
+    pub keep: Option<BodyLimit>,
     /// Whoever fetches those that were given up.
     pub refetch: Option<Arc<Refetch>>,
 }
@@ -84,9 +84,9 @@ pub fn open_with(
     bodies: Bodies,
 ) -> Result<Box<dyn Copy>> {
     let claims = Claims::named(lock, &format!("archive-{}.lock", account.id()))?;
-    let keeping = Arc::new(Keeping::new(bodies.keep));
+    let body_eviction = Arc::new(BodyEviction::new(bodies.keep));
     let making = Mutex::new(());
-    Ok(Box::new(SealedCopy { runtime, account, claims, making, keeping, refetch: bodies.refetch }))
+    Ok(Box::new(SealedCopy { runtime, account, claims, making, body_eviction, refetch: bodies.refetch }))
 }
 
 impl SealedCopy {
@@ -96,7 +96,7 @@ impl SealedCopy {
 
     fn folder(&self, mailbox: MailboxId, claim: Claim, lost: u64) -> Result<SealedFolder> {
         let (runtime, account) = (self.runtime.clone(), self.account.clone());
-        let bodies = (self.keeping.clone(), self.refetch.clone());
+        let bodies = (self.body_eviction.clone(), self.refetch.clone());
         SealedFolder::new(runtime, account, mailbox, claim, bodies, lost)
     }
 
@@ -117,7 +117,7 @@ impl SealedCopy {
         };
         let mut lost = 0;
         for object in objects {
-            lost += u64::from(self.keeping.is_given_up(&self.runtime, &self.account, object)?);
+            lost += u64::from(self.body_eviction.is_given_up(&self.runtime, &self.account, object)?);
         }
         Ok(lost)
     }
@@ -193,13 +193,13 @@ impl Copy for SealedCopy {
         Ok(Box::new(self.folder(mailbox, claim, 0)?))
     }
 
-    fn give_up(&self, request: &GiveUp<'_>) -> Result<Option<BodyCounts>> {
+    fn evict_bodies(&self, request: &EvictBodies<'_>) -> Result<Option<BodyCounts>> {
         for name in request.in_step {
             if let Some(mailbox) = self.folder_of(name.as_str()) {
-                self.keeping.in_step(mailbox);
+                self.body_eviction.in_step(mailbox);
             }
         }
-        let done = self.keeping.give_up(&self.runtime, &self.account, request)?;
+        let done = self.body_eviction.evict_bodies(&self.runtime, &self.account, request)?;
         if done.as_ref().is_some_and(|done| done.now > 0) && !request.dry_run {
             // What small bodies leave is inside the store's file. If it stays there, it is used again.
             let _ = self.runtime.block_on(self.account.shrink_store());
@@ -208,7 +208,7 @@ impl Copy for SealedCopy {
     }
 
     fn bodies(&self) -> Result<Option<BodyCounts>> {
-        self.keeping.counts(&self.runtime, &self.account).map(Some)
+        self.body_eviction.counts(&self.runtime, &self.account).map(Some)
     }
 
     fn end(&self) {

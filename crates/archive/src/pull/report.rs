@@ -49,7 +49,7 @@ pub struct FolderReport {
     pub flags: u64,
     /// Messages that the server no longer has.
     pub gone: u64,
-    /// Messages whose bodies were given up and that the server no longer has, or has in another mailbox of the same name: these
+    /// Messages with evicted bodies and that the server no longer has, or has in another mailbox of the same name: these
     /// bodies are nowhere any more.
     pub lost: u64,
     /// The UIDs of some of these.
@@ -132,7 +132,7 @@ pub trait Observer: Send + Sync {
     /// Nothing more will be done in the folder.
     fn ended(&self, folder: &FolderReport);
     /// Bodies were given up, with so many octets on disk.
-    fn given_up(&self, _messages: u64, _octets: u64) {}
+    fn evicted(&self, _messages: u64, _octets: u64) {}
     /// A connection was lost, and when the next one is tried.
     fn waits(&self, text: &str) {
         self.note(text);

@@ -224,7 +224,7 @@ fn last_uids(way: &Way, folder: &dyn Folder) -> BTreeMap<u32, u32> {
 
 /// Whether the message is in the folder under that UID now. One that cannot be read, or whose body is not here, comes from the server.
 fn is_moved(from: &dyn Folder, folder: &mut dyn Folder, stored: &Stored, there: u32) -> Result<bool> {
-    if from.given_up(stored.uid).is_ok_and(|given_up| given_up.is_some()) {
+    if from.evicted(stored.uid).is_ok_and(|evicted| evicted.is_some()) {
         return Ok(false);
     }
     if folder.known().contains(there) {

@@ -174,7 +174,7 @@ pub(super) struct Written {
     pub(super) flags: u64,
     /// Messages that the server no longer has.
     pub(super) gone: u64,
-    /// Messages whose bodies were given up and that the server no longer has: these bodies are nowhere.
+    /// Messages with evicted bodies and that the server no longer has: these bodies are nowhere.
     pub(super) lost: u64,
     /// The UIDs of some of these.
     pub(super) lost_of: Vec<u32>,
@@ -534,7 +534,7 @@ impl Writer {
             return Ok(());
         }
         // Nobody has it any more. One that cannot be looked at is not said to be lost.
-        if self.folder.given_up(uid).is_ok_and(|given_up| given_up.is_some()) {
+        if self.folder.evicted(uid).is_ok_and(|evicted| evicted.is_some()) {
             self.written.lost += 1;
             if !self.delete && self.written.lost_of.len() < LOST_TOLD {
                 self.written.lost_of.push(uid);

@@ -195,7 +195,7 @@ fn piece(reader: &mut dyn Read) -> io::Result<Bytes> {
     Ok(piece.into())
 }
 
-/// Those of these messages whose bodies were given up and that their server has no more, so that they can be had nowhere. No
+/// Those of these messages with evicted bodies and that their server has no more, so that they can be had nowhere. No
 /// server is asked.
 pub(super) async fn lost(copy: Arc<dyn Copy>, kept: Kept, among: UidSet) -> Result<Vec<(u32, String)>> {
     blocking(move || {
@@ -204,7 +204,7 @@ pub(super) async fn lost(copy: Arc<dyn Copy>, kept: Kept, among: UidSet) -> Resu
         for uid in among.iter().map(Uid::get) {
             // What was put aside was of another mailbox than the server's of that name.
             let gone = kept.was.is_some() || folder.known().is_gone(uid);
-            if gone && folder.given_up(uid)?.is_some() {
+            if gone && folder.evicted(uid)?.is_some() {
                 lost.push((uid, NOWHERE.to_owned()));
             }
         }

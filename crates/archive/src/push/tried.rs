@@ -20,7 +20,7 @@ pub(super) struct Tried {
     careful: UidSet,
     lost: HashMap<u32, u32>,
     /// Not tried again.
-    given_up: UidSet,
+    evicted: UidSet,
     failed: Vec<(u32, String)>,
     failures: u64,
     /// Those that were sent with keywords, those of them that were refused, and how many of these were taken without.
@@ -38,14 +38,14 @@ pub(super) struct Tried {
 impl Tried {
     /// Of what is missing, what to put there now, and whether with a command for each message.
     pub(super) fn next(&self, missing: &UidSet) -> (UidSet, bool) {
-        let missing = missing.difference(&self.given_up);
+        let missing = missing.difference(&self.evicted);
         let first = missing.difference(&self.careful);
         if first.is_empty() { (missing, true) } else { (first, false) }
     }
 
     /// Whether some of what is missing was put off.
     pub(super) fn has_more(&self, missing: &UidSet) -> bool {
-        !missing.intersection(&self.careful).difference(&self.given_up).is_empty()
+        !missing.intersection(&self.careful).difference(&self.evicted).is_empty()
     }
 
     /// Whether to wait until the server is done with what other connections sent, before `alone` messages are put there;
@@ -77,7 +77,7 @@ impl Tried {
     /// Another look shows it there, under this UID. Whether it came there although the answer did not.
     pub(super) fn found(&mut self, uid: u32, uidvalidity: u32, there: u32) -> bool {
         let Some(id) = Uid::new(uid) else { return false };
-        if self.given_up.remove(id) {
+        if self.evicted.remove(id) {
             self.failed.retain(|(failed, _)| *failed != uid);
             self.failures -= 1;
         }
@@ -134,7 +134,7 @@ impl Tried {
     /// It cannot be put there. UID 0: it is not known which.
     pub(super) fn failed(&mut self, uid: u32, why: String) {
         if let Some(uid) = Uid::new(uid) {
-            self.given_up.insert(uid);
+            self.evicted.insert(uid);
         }
         self.failures += 1;
         if self.failed.len() < FAILURES_TOLD {

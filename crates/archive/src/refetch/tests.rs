@@ -15,8 +15,8 @@ use tokio::task::spawn_blocking;
 
 use super::*;
 use crate::keep::format_tests::{folder_name, give, identity, mail_of, resume};
-use crate::keep::sealed::{Bodies as Kept, KeepBodies, open_with};
-use crate::keep::{BodyCounts, Copy, Flags, GiveUp};
+use crate::keep::sealed::{Bodies as Kept, BodyLimit, open_with};
+use crate::keep::{BodyCounts, Copy, Flags, EvictBodies};
 use crate::pull::Report;
 use crate::pull::tests::pulled::{options, pulled_into};
 use crate::pull::tests::server::{Box_, Fault, Script};
@@ -91,7 +91,7 @@ impl World {
         let refetch = Refetch::new(&self.store, random, [(ID, server)]);
         accounts.set_bodies(Arc::new(Anywhere(refetch.clone())));
         let account = accounts.open(ID, &self.root).await.unwrap();
-        let keep = keep.map(|octets| KeepBodies { slack: 100_000, ..KeepBodies::new(octets, clock) });
+        let keep = keep.map(|octets| BodyLimit { slack: 100_000, ..BodyLimit::new(octets, clock) });
         let copy = loop {
             let bodies = Kept { keep: keep.clone(), refetch: Some(refetch.clone()) };
             match open_with(Handle::current(), account.clone(), self.lock.path(), bodies) {
@@ -130,12 +130,12 @@ impl Opened {
         spawn_blocking(move || copy.bodies().unwrap().unwrap()).await.unwrap()
     }
 
-    /// UIDs of those whose bodies were given up.
+    /// UIDs of those with evicted bodies.
     async fn thin(&self, uids: impl IntoIterator<Item = u32> + Send + 'static) -> Vec<u32> {
         let copy = self.copy.clone();
         let thin = move || {
             let folder = copy.look(&folder_name("INBOX")).unwrap();
-            uids.into_iter().filter(|uid| folder.given_up(*uid).is_ok_and(|sha| sha.is_some())).collect()
+            uids.into_iter().filter(|uid| folder.evicted(*uid).is_ok_and(|sha| sha.is_some())).collect()
         };
         spawn_blocking(thin).await.unwrap()
     }
@@ -229,7 +229,7 @@ async fn what_the_server_has_no_more_is_said_and_what_it_lost_is_not_given_up() 
     let found =
         verify(&world.script.server(), opened.copy.clone(), &options, &SeededRandom::new(1)).await.unwrap();
     let found = &found.folders[0];
-    assert_eq!((found.compared, found.given_up, found.lost.to_string()), (18, 19, thin[0].to_string()));
+    assert_eq!((found.compared, found.evicted, found.lost.to_string()), (18, 19, thin[0].to_string()));
     assert!(!found.is_good() && found.different.is_empty() && found.damaged.is_empty());
     // What would be put elsewhere is what is put there.
     let to = Script::start(Box_::with(0), "LITERAL+", &[]).await;
@@ -329,20 +329,20 @@ async fn giving_up_can_be_stopped_and_goes_on_the_next_time() {
     assert_eq!(opened.counts().await.without, 0);
     drop(opened);
     let opened = world.open(Some(0)).await;
-    let give_up = |dry_run, stop: bool| {
+    let evict_bodies = |dry_run, stop: bool| {
         let copy = opened.copy.clone();
         let inbox = [folder_name("INBOX")];
         spawn_blocking(move || {
-            copy.give_up(&GiveUp { in_step: &inbox, dry_run, stop: &|| stop, ..GiveUp::default() })
+            copy.evict_bodies(&EvictBodies { in_step: &inbox, dry_run, stop: &|| stop, ..EvictBodies::default() })
                 .unwrap()
                 .unwrap()
         })
     };
-    let would = give_up(true, false).await.unwrap();
+    let would = evict_bodies(true, false).await.unwrap();
     assert_eq!((would.now, would.without), (100, 0), "nothing is done");
-    let some = give_up(false, true).await.unwrap();
+    let some = evict_bodies(false, true).await.unwrap();
     assert_eq!((some.now, some.without), (limits::BODIES_TOGETHER as u64, limits::BODIES_TOGETHER as u64));
-    assert_eq!(give_up(false, false).await.unwrap().without, 100);
+    assert_eq!(evict_bodies(false, false).await.unwrap().without, 100);
     // Headers, flags and sizes are what they were.
     let copy = opened.copy.clone();
     let messages = spawn_blocking(move || {

@@ -16,7 +16,7 @@ pub(super) struct Local {
     pub(super) messages: HashMap<u32, (u64, [u8; 32])>,
     pub(super) uids: UidSet,
     /// Those of them whose bodies are not here.
-    pub(super) given_up: UidSet,
+    pub(super) evicted: UidSet,
     pub(super) damaged: Vec<String>,
     pub(super) damaged_uids: UidSet,
 }
@@ -43,7 +43,7 @@ const DAMAGES_TOLD: usize = 1000;
 pub(super) fn read(copy: &dyn Copy, name: &FolderName, looked: &dyn Fn(&str)) -> Result<Local> {
     let folder = copy.look(name)?;
     let mut local = Local::default();
-    let (mut uids, mut given_up, mut damaged) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut uids, mut evicted, mut damaged) = (Vec::new(), Vec::new(), Vec::new());
     let mut damage = |uid: Option<u32>, text: String| {
         damaged.extend(uid.and_then(Uid::new));
         if local.damaged.len() < DAMAGES_TOLD {
@@ -61,11 +61,11 @@ pub(super) fn read(copy: &dyn Copy, name: &FolderName, looked: &dyn Fn(&str)) ->
             }
         };
         let uid = stored.uid;
-        match folder.given_up(uid) {
+        match folder.evicted(uid) {
             Ok(Some(sha256)) => {
                 local.messages.insert(uid, (stored.size, sha256));
                 uids.extend(Uid::new(uid));
-                given_up.extend(Uid::new(uid));
+                evicted.extend(Uid::new(uid));
                 continue;
             }
             Ok(None) => {}
@@ -99,7 +99,7 @@ pub(super) fn read(copy: &dyn Copy, name: &FolderName, looked: &dyn Fn(&str)) ->
         }
     }
     local.uids = uids.into_iter().collect();
-    local.given_up = given_up.into_iter().collect();
+    local.evicted = evicted.into_iter().collect();
     local.damaged_uids = damaged.into_iter().collect();
     Ok(local)
 }

@@ -100,8 +100,8 @@ impl Listed {
     pub(super) fn compare(self, local: &Local, report: &mut FolderReport) -> UidSet {
         let there = &self.there;
         report.missing = there.difference(&local.uids).difference(&local.damaged_uids);
-        report.given_up = local.given_up.len() as u64;
-        report.lost = local.given_up.difference(there);
+        report.evicted = local.evicted.len() as u64;
+        report.lost = local.evicted.difference(there);
         report.reparable = local.damaged_uids.intersection(there);
         report.beyond_repair = local.damaged_uids.difference(there);
         let gone = local.uids.difference(there);
@@ -132,9 +132,9 @@ impl Progress {
     /// Of what both sides have, what is still to be compared. What went meanwhile cannot be, and what a connection ended
     /// with again and again is not tried any more.
     pub(super) fn left(&self, common: &UidSet) -> UidSet {
-        let given_up: UidSet =
+        let evicted: UidSet =
             self.lost.iter().filter(|(_, times)| **times >= ATTEMPTS).map(|(uid, _)| *uid).collect();
-        self.unsent(common).difference(&given_up)
+        self.unsent(common).difference(&evicted)
     }
 
     /// Of what both sides have, what the server did not send.

@@ -23,8 +23,8 @@ pub struct FolderReport {
     pub compared: u64,
     /// UIDs whose octets are not the server's.
     pub different: UidSet,
-    /// Messages of the copy whose bodies were given up: what is known of them is compared.
-    pub given_up: u64,
+    /// Messages of the copy with evicted bodies: what is known of them is compared.
+    pub evicted: u64,
     /// UIDs of those of them that the server has no more: these bodies are nowhere.
     pub lost: UidSet,
     /// What is damaged in the copy itself.

@@ -309,7 +309,7 @@ impl MessageReader {
         batches.map_ok(|pieces| futures::stream::iter(pieces).map(Ok)).try_flatten().boxed()
     }
 
-    /// Reads the whole object, or the thin one of a message whose body was given up, and checks everything that was sealed, and
+    /// Reads the whole object, or the thin one of a message with an evicted body, and checks everything that was sealed, and
     /// that nothing follows it.
     pub async fn verify(&self) -> Result<()> {
         let source = &self.0;

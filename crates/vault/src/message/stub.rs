@@ -1,4 +1,4 @@
-//! Messages whose bodies were given up: what stays here, and who is asked for the rest.
+//! Messages with evicted bodies: what stays here, and who is asked for the rest.
 //!
 //! A *thin* object holds the sealed structure and text of a message object as they are there, octet for octet, and the message's
 //! SHA-256 with its first octets. It is durable before the message object goes; while both are there, the message object counts.
@@ -210,7 +210,7 @@ impl MessageReader {
     ///
     /// # Errors
     /// `NotFound` if there is nothing of it; `Corrupt` if the thin object is not what was sealed; what the store says.
-    pub async fn given_up(&self) -> Result<Option<[u8; 32]>> {
+    pub async fn evicted(&self) -> Result<Option<[u8; 32]>> {
         let source = self.source();
         let missing = match source.store.size(&source.path).await {
             Ok(_) => return Ok(None),
@@ -228,9 +228,9 @@ impl MessageReader {
     /// The first octets of the message if its body was given up: its header, in almost all cases. `None` if it is here.
     ///
     /// # Errors
-    /// As [`MessageReader::given_up`].
+    /// As [`MessageReader::evicted`].
     pub async fn given_up_head(&self) -> Result<Option<Bytes>> {
-        if self.given_up().await?.is_none() {
+        if self.evicted().await?.is_none() {
             return Ok(None);
         }
         Ok(self.source().thin.get().map(|known| known.head.clone()))

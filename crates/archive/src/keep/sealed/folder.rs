@@ -17,7 +17,7 @@ use tokio::task::JoinHandle;
 
 use super::at_server::AtServer;
 use super::flags::{from_account, to_account};
-use super::keeping::Keeping;
+use super::body_eviction::BodyEviction;
 use super::read::Blocking;
 use super::records::{ENTRY_MESSAGES, FolderRecord, aside_name, record_name, uid};
 use super::uids::{Uids, check_room};
@@ -68,7 +68,7 @@ pub struct SealedFolder {
     replaced: UidSet,
     dirty: bool,
     broken: bool,
-    keeping: Arc<Keeping>,
+    body_eviction: Arc<BodyEviction>,
     refetch: Option<Arc<Refetch>>,
     /// Bodies that are nowhere any more since it was opened.
     lost: u64,
@@ -112,7 +112,7 @@ impl SealedFolder {
         account: Arc<Account>,
         mailbox: MailboxId,
         claim: Claim,
-        (keeping, refetch): (Arc<Keeping>, Option<Arc<Refetch>>),
+        (body_eviction, refetch): (Arc<BodyEviction>, Option<Arc<Refetch>>),
         lost: u64,
     ) -> Result<Self> {
         let state = account.state();
@@ -153,7 +153,7 @@ impl SealedFolder {
             replaced: UidSet::new(),
             dirty: false,
             broken: false,
-            keeping,
+            body_eviction,
             refetch,
             lost,
             fitted: Default::default(),
@@ -602,7 +602,7 @@ impl Folder for SealedFolder {
         self.replaced = UidSet::new();
         self.dirty = false;
         let octets = stored.iter().map(|(_, stored)| stored.body_octets()).sum();
-        self.keeping.committed(&self.runtime, &self.account, octets)
+        self.body_eviction.committed(&self.runtime, &self.account, octets)
     }
 
     fn close(mut self: Box<Self>) -> Result<()> {
@@ -648,15 +648,15 @@ impl Folder for SealedFolder {
     }
 
     fn in_step(&mut self) {
-        self.keeping.in_step(self.mailbox);
+        self.body_eviction.in_step(self.mailbox);
     }
 
-    fn given_up(&self, uid: u32) -> Result<Option<[u8; 32]>> {
+    fn evicted(&self, uid: u32) -> Result<Option<[u8; 32]>> {
         let message = self.message(uid)?;
-        if !self.keeping.is_given_up(&self.runtime, &self.account, message.object)? {
+        if !self.body_eviction.is_given_up(&self.runtime, &self.account, message.object)? {
             return Ok(None);
         }
-        self.runtime.block_on(self.account.reader(&message).given_up())
+        self.runtime.block_on(self.account.reader(&message).evicted())
     }
 
     fn lost(&self) -> u64 {

@@ -63,11 +63,11 @@ fn after_a_repair_only_what_was_wrong_is_compared() {
 }
 
 /// A copy with these messages, each of the size and the hash that is given.
-fn local(messages: &[(u32, u64, u8)], given_up: &[u32], damaged: &[u32]) -> Local {
+fn local(messages: &[(u32, u64, u8)], evicted: &[u32], damaged: &[u32]) -> Local {
     Local {
         messages: messages.iter().map(|(uid, size, hash)| (*uid, (*size, [*hash; 32]))).collect(),
         uids: messages.iter().filter_map(|(uid, ..)| Uid::new(*uid)).collect(),
-        given_up: set(given_up),
+        evicted: set(evicted),
         damaged: Vec::new(),
         damaged_uids: set(damaged),
     }
@@ -83,7 +83,7 @@ fn two_lists_say_what_is_missing_gone_doubled_and_lost() {
     }
     let mut report = FolderReport::default();
     let common = listed.compare(&local, &mut report);
-    assert_eq!((common, report.given_up), (set(&[1, 6]), 2));
+    assert_eq!((common, report.evicted), (set(&[1, 6]), 2));
     assert_eq!((report.missing.to_string(), report.sizes.to_string()), ("7".into(), "6".into()));
     assert_eq!(
         (report.gone, report.doubled.to_string(), report.lost.to_string()),

@@ -1,4 +1,4 @@
-//! `sealpost archive export`: a copy in another format. No server is asked, but for bodies that were given up.
+//! `sealpost archive export`: a copy in another format. No server is asked, but for evicted bodies.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

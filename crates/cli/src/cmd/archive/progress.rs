@@ -27,7 +27,7 @@ struct Bars {
     total: ProgressBar,
     folders: Mutex<HashMap<String, ProgressBar>>,
     octets: Mutex<u64>,
-    given_up: Mutex<(u64, u64)>,
+    evicted: Mutex<(u64, u64)>,
 }
 
 impl Shown {
@@ -48,7 +48,7 @@ impl Shown {
                 total,
                 folders: Mutex::default(),
                 octets: Mutex::default(),
-                given_up: Mutex::default(),
+                evicted: Mutex::default(),
             }),
             quiet,
         }
@@ -194,9 +194,9 @@ impl Observer for Shown {
         }
     }
 
-    fn given_up(&self, messages: u64, octets: u64) {
+    fn evicted(&self, messages: u64, octets: u64) {
         if let Some(bars) = &self.bars {
-            let mut all = bars.given_up.lock().unwrap_or_else(|e| e.into_inner());
+            let mut all = bars.evicted.lock().unwrap_or_else(|e| e.into_inner());
             *all = (all.0 + messages, all.1 + octets);
             let (messages, bytes) = (HumanCount(all.0), HumanBytes(all.1));
             bars.total.set_message(format!("{messages} bodies evicted, {bytes}"));

@@ -91,7 +91,7 @@ struct Summary<'a> {
     gone: u64,
     failed: u64,
     received: u64,
-    /// Messages whose bodies were given up and that the server no longer has.
+    /// Messages with evicted bodies and that the server no longer has.
     lost: u64,
     /// The copy's bodies, if it is not to keep all.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -109,7 +109,7 @@ pub struct Bodies {
     /// Messages that are there whole, and bytes on disk of their bodies.
     kept: u64,
     kept_bytes: u64,
-    /// Messages whose bodies were given up, and bytes on disk that these had.
+    /// Messages with evicted bodies, and bytes on disk that these had.
     evicted: u64,
     evicted_bytes: u64,
     #[serde(skip_serializing_if = "Option::is_none")]

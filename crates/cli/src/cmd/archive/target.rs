@@ -8,8 +8,8 @@ use anyhow::{Result, bail};
 use clap::ValueEnum;
 use futures::TryStreamExt;
 use sealpost_account::directory::{AccountName, Address, NewAccount};
-use sealpost_archive::keep::sealed::{Bodies, KeepBodies};
-use sealpost_archive::keep::{Copy, Nothing, imap_backup, maildir, sealed};
+use sealpost_archive::keep::sealed::{Bodies, BodyLimit};
+use sealpost_archive::keep::{Copy, EmptyBackup, imap_backup, maildir, sealed};
 use sealpost_archive::refetch::Anywhere;
 use sealpost_base::{Error, Kind, limits};
 use serde::{Deserialize, Serialize};
@@ -211,7 +211,7 @@ impl Target<'_> {
         keep: Option<(u64, &Origin)>,
     ) -> Result<Arc<dyn Copy>> {
         if dry_run && found::format(self.directory)?.is_none() {
-            return Ok(Arc::new(Nothing));
+            return Ok(Arc::new(EmptyBackup));
         }
         self.open_keeping(global, keep).await
     }
@@ -267,7 +267,7 @@ impl Target<'_> {
             accounts.set_bodies(Arc::new(Anywhere(refetch.clone())));
         }
         let account = accounts.open(record.id, &root).await?;
-        let keep = keep.map(|(octets, _)| KeepBodies::new(octets, place.clock.clone()));
+        let keep = keep.map(|(octets, _)| BodyLimit::new(octets, place.clock.clone()));
         let runtime = tokio::runtime::Handle::current();
         let copy = sealed::open_with(runtime, account, self.directory, Bodies { keep, refetch });
         Ok(copy.map_err(in_use)?.into())

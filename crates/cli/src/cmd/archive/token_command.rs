@@ -131,9 +131,9 @@ mod tests {
         assert_eq!(token(&left, 60).await.unwrap(), b"token");
         ended(&path("left")).await;
         // Whoever asked does not wait any more.
-        let given_up =
+        let evicted =
             tokio::time::timeout(Duration::from_secs(1), async { token(&command("given up"), 60).await });
-        assert!(given_up.await.is_err());
+        assert!(evicted.await.is_err());
         ended(&path("given up")).await;
         // Too much is printed, by one that minds nothing.
         let minds_nothing = format!(

@@ -174,7 +174,7 @@ impl<'a> Folder<'a> {
             other_size: report.sizes.len() as u64,
             compared: report.compared,
             different: report.different.to_string(),
-            evicted: report.given_up,
+            evicted: report.evicted,
             lost: report.lost.len() as u64,
             lost_uids: report.lost.to_string(),
             damaged: &report.damaged,

@@ -46,7 +46,7 @@ impl World {
     }
 
     /// Expunges a message and gives it up.
-    async fn give_up(&self, uid: u32) {
+    async fn evict_bodies(&self, uid: u32) {
         let (inbox, uid) = (self.account.state().inbox().id(), Uid::new(uid).unwrap());
         let event = Event::Expunged { mailbox: inbox, uids: UidSet::range(uid, uid) };
         self.account.commit(|_| Ok((vec![event.clone()], ()))).await.unwrap();
@@ -109,7 +109,7 @@ async fn messages_that_are_given_up_meanwhile_are_not_in_the_copy_either() {
     let held = w.faulty.hold_listing("/msg", 0);
     let (came, summary) = w
         .copy_while(held, async {
-            w.give_up(2).await;
+            w.evict_bodies(2).await;
             w.append().await;
         })
         .await;

@@ -88,7 +88,7 @@ enum Kept {
 async fn one(store: &Store, account: AccountId, message: &Message) -> sealpost_base::Result<Kept> {
     let reader = MessageReader::new(store, account, message.object, &message.key, message.layout);
     reader.verify().await?;
-    if reader.given_up().await?.is_some() {
+    if reader.evicted().await?.is_some() {
         return thin(&reader, account, message).await;
     }
     let mut scanner = Scanner::new();
@@ -111,7 +111,7 @@ async fn one(store: &Store, account: AccountId, message: &Message) -> sealpost_b
     Ok(Kept::Whole)
 }
 
-/// As [`one`], of a message whose body was given up: what can be said without it.
+/// As [`one`], of a message with an evicted body: what can be said without it.
 async fn thin(reader: &MessageReader, account: AccountId, message: &Message) -> sealpost_base::Result<Kept> {
     let path = || message::thin_path(account, message.object);
     let structure = Structure::decode(&reader.structure().await?).map_err(|e| e.context(path()))?;

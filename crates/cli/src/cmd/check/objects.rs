@@ -122,7 +122,7 @@ pub async fn unclaimed(place: &Place, claimed: &BTreeSet<AccountId>, report: &mu
     Ok(())
 }
 
-/// Whole messages, and those whose bodies were given up.
+/// Whole messages, and those with evicted bodies.
 async fn list(place: &Place, account: AccountId, report: &mut Report) -> Vec<Listed> {
     let mut objects = Vec::new();
     for below in ["msg", "thin"] {

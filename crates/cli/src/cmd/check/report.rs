@@ -124,7 +124,7 @@ pub struct Totals {
     pub sealed_objects: u64,
     /// Index segments.
     pub index_segments: u64,
-    /// Messages whose bodies were given up: all else of them was checked.
+    /// Messages with evicted bodies: all else of them was checked.
     pub evicted: u64,
     /// Message objects that nothing refers to.
     pub orphans: u64,

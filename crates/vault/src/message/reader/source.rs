@@ -33,7 +33,7 @@ pub(in crate::message) struct Source {
     pub(super) index: OnceCell<Vec<u32>>,
     /// What of the object is here already.
     pub(super) piece: Option<Piece>,
-    /// Where to look for a message whose body was given up; those of the spool are not.
+    /// Where to look for a message with an evicted body; those of the spool are not.
     pub(in crate::message) elsewhere: Option<Elsewhere>,
     /// What its thin object says, read once.
     pub(in crate::message) thin: OnceCell<Known>,

@@ -1,4 +1,4 @@
-//! What stays of a message whose body was given up, and that nothing is lost on the way there.
+//! What stays of a message with an evicted body, and that nothing is lost on the way there.
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -69,11 +69,11 @@ async fn headers_text_and_structure_stay_and_the_body_comes_from_elsewhere() {
     for size in [0, 100, 3 * CHUNK_BYTES] {
         let (store, raw) = (Store::memory(), message(size));
         let reader = written(&store, &raw).await.unwrap();
-        assert_eq!(reader.given_up().await.unwrap(), None);
+        assert_eq!(reader.evicted().await.unwrap(), None);
         give_up(&reader, &store).await.unwrap();
         let reader = anew(&store, &reader);
         assert_eq!(store.read(&message::path(ACCOUNT, OBJECT)).await.unwrap_err().kind(), Kind::NotFound);
-        assert_eq!(reader.given_up().await.unwrap(), Some(crate::cipher::sha256(&[&raw])));
+        assert_eq!(reader.evicted().await.unwrap(), Some(crate::cipher::sha256(&[&raw])));
         assert_eq!(reader.structure().await.unwrap(), b"the structure");
         assert_eq!(reader.text().await.unwrap(), b"the text");
         let both = reader.structure_and_text().await.unwrap();
@@ -110,7 +110,7 @@ async fn what_is_gone_altogether_is_not_found() {
     assert_eq!(octets(&reader, 0..9).await.unwrap_err().kind(), Kind::NotFound);
     assert_eq!(reader.structure().await.unwrap_err().kind(), Kind::NotFound);
     assert_eq!(reader.structure_and_text().await.unwrap_err().kind(), Kind::NotFound);
-    assert_eq!(reader.given_up().await.unwrap_err().kind(), Kind::NotFound);
+    assert_eq!(reader.evicted().await.unwrap_err().kind(), Kind::NotFound);
     assert_eq!(reader.verify().await.unwrap_err().kind(), Kind::NotFound);
     let mut texts = Vec::new();
     MessageReader::texts(&[reader], |_, text| texts.push(text.unwrap_err().kind())).await;
@@ -199,7 +199,7 @@ async fn the_message_is_there_whole_or_thin_however_the_store_fails() {
             reader.verify().await.unwrap();
             assert!(octets(&reader, 0..u64::MAX).await.unwrap() == raw);
             assert_eq!(reader.structure().await.unwrap(), b"the structure");
-            assert_eq!(reader.given_up().await.unwrap().is_none(), whole);
+            assert_eq!(reader.evicted().await.unwrap().is_none(), whole);
             failed += u32::from(gone.is_err());
             // An error does not say that nothing was done.
             if !whole {

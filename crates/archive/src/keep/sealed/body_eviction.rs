@@ -15,7 +15,7 @@ use tokio::runtime::Handle;
 use super::records::{records, uid};
 use super::uids::Uids;
 use crate::keep::bodies::{Candidate, WORTH_OCTETS, choose};
-use crate::keep::{BodyCounts, GiveUp};
+use crate::keep::{BodyCounts, EvictBodies};
 
 /// While a pull goes on, bodies are given up when there are so many octets of them too many, or this part of what may stay:
 /// looking through all messages has to be worth it.
@@ -24,7 +24,7 @@ const SLACK_PART: u64 = 8;
 
 /// How many bodies are to be kept.
 #[derive(Clone)]
-pub struct KeepBodies {
+pub struct BodyLimit {
     /// Octets on disk.
     pub octets: u64,
     /// The time, for the age of messages.
@@ -33,16 +33,16 @@ pub struct KeepBodies {
     pub slack: u64,
 }
 
-impl KeepBodies {
+impl BodyLimit {
     /// No more than so many octets on disk.
     pub fn new(octets: u64, clock: Arc<dyn Clock>) -> Self {
-        KeepBodies { octets, clock, slack: SLACK_OCTETS.max(octets / SLACK_PART) }
+        BodyLimit { octets, clock, slack: SLACK_OCTETS.max(octets / SLACK_PART) }
     }
 }
 
 /// What is known of the bodies of a copy; shared by its folders.
-pub(super) struct Keeping {
-    keep: Option<KeepBodies>,
+pub(super) struct BodyEviction {
+    keep: Option<BodyLimit>,
     known: Mutex<Option<Known>>,
     /// Mailboxes that are in step with the server.
     in_step: Mutex<HashSet<MailboxId>>,
@@ -52,14 +52,14 @@ pub(super) struct Keeping {
 
 struct Known {
     /// Messages whose bodies are not here.
-    given_up: HashSet<ObjectId>,
+    evicted: HashSet<ObjectId>,
     /// Octets on disk of those that are.
     kept: u64,
 }
 
-impl Keeping {
-    pub(super) fn new(keep: Option<KeepBodies>) -> Self {
-        Keeping { keep, known: Mutex::default(), in_step: Mutex::default(), giving: Mutex::default() }
+impl BodyEviction {
+    pub(super) fn new(keep: Option<BodyLimit>) -> Self {
+        BodyEviction { keep, known: Mutex::default(), in_step: Mutex::default(), giving: Mutex::default() }
     }
 
     /// What the server has of the mailbox is known from now on.
@@ -69,7 +69,7 @@ impl Keeping {
 
     /// Whether the body of the message is not here.
     pub(super) fn is_given_up(&self, runtime: &Handle, account: &Account, object: ObjectId) -> Result<bool> {
-        self.with(runtime, account, |known| known.given_up.contains(&object))
+        self.with(runtime, account, |known| known.evicted.contains(&object))
     }
 
     /// What is kept and what is not, of messages that are in a mailbox; octets on disk include those of others, which stay for a
@@ -88,7 +88,7 @@ impl Keeping {
         };
         self.with(runtime, account, |known| {
             for (object, octets) in &all {
-                if known.given_up.contains(object) {
+                if known.evicted.contains(object) {
                     counts.without += 1;
                     counts.without_octets += octets;
                 } else {
@@ -105,7 +105,7 @@ impl Keeping {
 
     /// Messages were committed whose bodies take so many octets: gives up some if they are far too many by now.
     pub(super) fn committed(&self, runtime: &Handle, account: &Account, octets: u64) -> Result<()> {
-        let Some(KeepBodies { octets: limit, slack, .. }) = self.keep else { return Ok(()) };
+        let Some(BodyLimit { octets: limit, slack, .. }) = self.keep else { return Ok(()) };
         // Whoever looks for the first time counts them too.
         let more = if lock(&self.known).is_some() { octets } else { 0 };
         let kept = self.with(runtime, account, |known| {
@@ -117,17 +117,17 @@ impl Keeping {
         }
         // Another folder's thread is at it: it is enough that one is.
         let Ok(mut untold) = self.giving.try_lock() else { return Ok(()) };
-        let done = self.reduce(runtime, account, limit, &GiveUp::default())?;
+        let done = self.reduce(runtime, account, limit, &EvictBodies::default())?;
         *untold = (untold.0 + done.now, untold.1 + done.now_octets);
         Ok(())
     }
 
     /// Gives up bodies until what is kept fits.
-    pub(super) fn give_up(
+    pub(super) fn evict_bodies(
         &self,
         runtime: &Handle,
         account: &Account,
-        request: &GiveUp<'_>,
+        request: &EvictBodies<'_>,
     ) -> Result<Option<BodyCounts>> {
         let Some(limit) = self.limit() else { return Ok(None) };
         let mut untold = lock(&self.giving);
@@ -145,7 +145,7 @@ impl Keeping {
         runtime: &Handle,
         account: &Account,
         limit: u64,
-        request: &GiveUp<'_>,
+        request: &EvictBodies<'_>,
     ) -> Result<BodyCounts> {
         let kept = self.with(runtime, account, |known| known.kept)?;
         let over = kept.saturating_sub(limit);
@@ -166,20 +166,20 @@ impl Keeping {
             (request.progress)(messages as u64, octets);
             !(request.stop)()
         };
-        let given_up = runtime.block_on(account.give_up(messages, progress));
-        if given_up.is_err() {
+        let evicted = runtime.block_on(account.evict_bodies(messages, progress));
+        if evicted.is_err() {
             // Some may have gone.
             *lock(&self.known) = None;
         }
-        let given_up = given_up?;
+        let evicted = evicted?;
         self.with(runtime, account, |known| {
-            known.kept = known.kept.saturating_sub(given_up.octets);
-            known.given_up.extend(given_up.objects.iter().copied());
+            known.kept = known.kept.saturating_sub(evicted.octets);
+            known.evicted.extend(evicted.objects.iter().copied());
         })?;
-        done.now = given_up.objects.len() as u64;
-        done.now_octets = given_up.octets;
+        done.now = evicted.objects.len() as u64;
+        done.now_octets = evicted.octets;
         done.damaged =
-            given_up.damaged.into_iter().map(|(object, e)| format!("message {object}: {e}")).collect();
+            evicted.damaged.into_iter().map(|(object, e)| format!("message {object}: {e}")).collect();
         Ok(done)
     }
 
@@ -210,7 +210,7 @@ impl Keeping {
         all.sort_unstable_by_key(|(_, candidate)| candidate.message);
         all.dedup_by_key(|(_, candidate)| candidate.message);
         self.with(runtime, account, |known| {
-            all.retain(|(object, _)| !known.given_up.contains(object));
+            all.retain(|(object, _)| !known.evicted.contains(object));
         })?;
         Ok(all.into_iter().map(|(_, candidate)| candidate).collect())
     }
@@ -219,13 +219,13 @@ impl Keeping {
     fn with<T>(&self, runtime: &Handle, account: &Account, look: impl FnOnce(&mut Known) -> T) -> Result<T> {
         let mut known = lock(&self.known);
         if known.is_none() {
-            let given_up: HashSet<ObjectId> = runtime.block_on(account.given_up())?.into_iter().collect();
+            let evicted: HashSet<ObjectId> = runtime.block_on(account.evicted())?.into_iter().collect();
             let state = account.state();
-            let here = state.messages().filter(|(_, message)| !given_up.contains(&message.object));
+            let here = state.messages().filter(|(_, message)| !evicted.contains(&message.object));
             let kept = here.map(|(_, message)| body_octets(&message)).sum();
-            *known = Some(Known { given_up, kept });
+            *known = Some(Known { evicted, kept });
         }
-        let fresh = || Known { given_up: HashSet::new(), kept: 0 };
+        let fresh = || Known { evicted: HashSet::new(), kept: 0 };
         Ok(look(known.get_or_insert_with(fresh)))
     }
 }
