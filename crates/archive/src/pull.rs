@@ -9,13 +9,13 @@
 //! connection is made again and the work goes on where it was ([`worker`]).
 
 mod batches;
-mod crew;
+mod worker_scaling;
 mod env;
 mod fetch;
 pub(crate) mod gmail;
 mod ids;
 mod incoming;
-mod job;
+mod folder_task;
 mod plan;
 mod report;
 mod returning;

@@ -7,7 +7,7 @@ use tokio::sync::watch;
 
 use super::env::stopped;
 use super::incoming::{Came, Ended, Incoming};
-use super::job::Job;
+use super::folder_task::FolderTask;
 use crate::client::{Connection, Done, is_later, lowest};
 
 /// Commands at the server at once.
@@ -16,7 +16,7 @@ const AHEAD: usize = 3;
 /// A folder's messages being fetched over one connection.
 pub(super) struct Fetching<'a> {
     pub(super) connection: &'a mut Connection,
-    pub(super) job: &'a Job,
+    pub(super) job: &'a FolderTask,
     pub(super) incoming: &'a mut Incoming,
     pub(super) stop: &'a mut watch::Receiver<bool>,
 }

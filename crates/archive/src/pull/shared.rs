@@ -9,7 +9,7 @@ use tokio::sync::{Notify, watch};
 
 use super::env::{Options, Tools};
 use super::ids::Ids;
-use super::job::Job;
+use super::folder_task::FolderTask;
 use super::plan::Plan;
 use super::report::{FolderReport, Report};
 use super::reunite::Reuniting;
@@ -24,7 +24,7 @@ pub(super) const LOOK: Duration = Duration::from_millis(100);
 /// What a connection is to do next.
 pub(super) enum Next {
     /// This folder.
-    Folder(Arc<Job>),
+    Folder(Arc<FolderTask>),
     /// Be there first.
     Connect,
     /// There is nothing left to do.
@@ -50,7 +50,7 @@ pub(super) struct Shared {
 #[derive(Default)]
 struct State {
     plans: VecDeque<Plan>,
-    running: Vec<Arc<Job>>,
+    running: Vec<Arc<FolderTask>>,
     done: Vec<FolderReport>,
     broken: Option<Error>,
     received: u64,
@@ -127,7 +127,7 @@ impl Shared {
                     return Next::Connect;
                 }
                 if let Some(plan) = state.plans.pop_front() {
-                    let job = Arc::new(Job::new(plan));
+                    let job = Arc::new(FolderTask::new(plan));
                     job.join();
                     state.running.push(job.clone());
                     return Next::Folder(job);
@@ -146,7 +146,7 @@ impl Shared {
     }
 
     /// A folder that nothing was done in is for whoever can.
-    pub(super) fn give_back(&self, job: &Arc<Job>) {
+    pub(super) fn give_back(&self, job: &Arc<FolderTask>) {
         let mut state = self.state();
         state.running.retain(|running| !Arc::ptr_eq(running, job));
         state.plans.push_front(job.plan.clone());
@@ -166,7 +166,7 @@ impl Shared {
     }
 
     /// Nothing more will be done in this folder.
-    pub(super) fn done(&self, job: &Arc<Job>, mut report: FolderReport, written: Result<(), Error>) {
+    pub(super) fn done(&self, job: &Arc<FolderTask>, mut report: FolderReport, written: Result<(), Error>) {
         match written {
             Ok(()) => self.tools.observer.ended(&report),
             // It is told once, with what ended the pull.

@@ -9,7 +9,7 @@ use sealpost_imap::types::{Response, SearchData, SequenceSet, Status};
 
 use super::env::stopped;
 use super::incoming::{Came, Incoming};
-use super::job::{Before, Todo, range};
+use super::folder_task::{Before, Todo, range};
 use super::writer::Work;
 use crate::client::{Connection, Done, Selected, commands, lowest};
 use crate::keep::Resume;

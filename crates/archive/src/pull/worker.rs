@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 use super::env::{Tools, connect, stopped};
 use super::fetch::{Fetching, still_there};
 use super::incoming::Incoming;
-use super::job::Job;
+use super::folder_task::FolderTask;
 use super::report::Failure;
 use super::shared::{LOOK, Next, Shared};
 use super::sync::{Sync, all_missing};
@@ -162,7 +162,7 @@ impl Worker {
     }
 
     /// The next folder. All connections but the first come about before they take one; if the server does not want them, others do it.
-    async fn next(&mut self) -> Option<Arc<Job>> {
+    async fn next(&mut self) -> Option<Arc<FolderTask>> {
         let shared = self.shared.clone();
         loop {
             let next = match self.next.take() {
@@ -203,7 +203,7 @@ impl Worker {
     }
 
     /// Works on a folder until there is nothing left to fetch, with as many connections one after the other as it takes.
-    async fn work(&mut self, job: &Job) -> End {
+    async fn work(&mut self, job: &FolderTask) -> End {
         loop {
             if *self.stop.borrow() {
                 return End::Stop(stopped());
@@ -248,7 +248,7 @@ impl Worker {
         }
     }
 
-    async fn attempt(&mut self, job: &Job) -> Result<(), Attempt> {
+    async fn attempt(&mut self, job: &FolderTask) -> Result<(), Attempt> {
         if let Some(empty) = job.plan.empty()
             && self.is_done(job, &empty).await?
         {
@@ -304,7 +304,7 @@ impl Worker {
 
     /// Whether that is all, if the mailbox is empty: it is when the copy has nothing of it either. No connection is needed to
     /// know.
-    async fn is_done(&self, job: &Job, empty: &Selected) -> Result<bool, Attempt> {
+    async fn is_done(&self, job: &FolderTask, empty: &Selected) -> Result<bool, Attempt> {
         open(job, &self.shared, empty, None).await?;
         if !job.had_nothing() {
             return Ok(false);
@@ -319,7 +319,7 @@ impl Worker {
     }
 
     /// Messages that were asked for and did not come, and that the server still has.
-    async fn doubtful(&mut self, job: &Job) -> Vec<Failure> {
+    async fn doubtful(&mut self, job: &FolderTask) -> Vec<Failure> {
         let mut doubtful = job.doubtful();
         if doubtful.is_empty() {
             return doubtful;
@@ -342,7 +342,7 @@ impl Worker {
 }
 
 /// Waits until other connections have done everything in the folder.
-async fn until_done(job: &Job) {
+async fn until_done(job: &FolderTask) {
     while !job.is_done() {
         tokio::time::sleep(LOOK).await;
     }
@@ -350,7 +350,7 @@ async fn until_done(job: &Job) {
 
 /// Opens the folder of the copy; what was put back is what the server has that `connection` asks, if there is anything in the mailbox.
 async fn open(
-    job: &Job,
+    job: &FolderTask,
     shared: &Shared,
     selected: &Selected,
     connection: Option<&mut Connection>,

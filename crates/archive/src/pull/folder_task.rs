@@ -1,4 +1,4 @@
-//! [`Job`]: one folder that is being pulled, by one connection or several.
+//! [`FolderTask`]: one folder that is being pulled, by one connection or several.
 
 use std::collections::HashSet;
 use std::sync::{Mutex, MutexGuard};
@@ -8,7 +8,7 @@ use sealpost_base::{Error, Result, Uid, UidSet, limits};
 use tokio::task::JoinHandle;
 
 use super::batches::Batches;
-use super::crew::{Crew, Progress};
+use super::worker_scaling::{WorkerScaling, Progress};
 use super::plan::Plan;
 use super::report::{Failure, FolderReport};
 use super::reunite::Recorded;
@@ -19,7 +19,7 @@ use crate::client::Selected;
 use crate::keep::{Folder, Identity, Resume};
 
 /// A folder that is being pulled.
-pub(super) struct Job {
+pub(super) struct FolderTask {
     pub(super) plan: Plan,
     state: Mutex<State>,
 }
@@ -65,7 +65,7 @@ struct State {
     resume: Resume,
     /// Something was left out that the next pull has to look at.
     unfinished: bool,
-    crew: Crew,
+    worker_scaling: WorkerScaling,
     planned: u64,
     error: Option<String>,
     /// Why a connection left early. That kept something from being done if something is left when the last one leaves.
@@ -92,9 +92,9 @@ pub(super) struct Todo {
     pub(super) unlisted: Option<String>,
 }
 
-impl Job {
+impl FolderTask {
     pub(super) fn new(plan: Plan) -> Self {
-        Job { plan, state: Mutex::default() }
+        FolderTask { plan, state: Mutex::default() }
     }
 
     pub(super) fn name(&self) -> &str {
@@ -200,7 +200,7 @@ impl Job {
         state.synced = true;
         state.before = None;
         let progress = state.progress(now);
-        state.crew.begin(progress);
+        state.worker_scaling.begin(progress);
         state.planned
     }
 
@@ -223,14 +223,14 @@ impl Job {
 
     /// A connection works on it.
     pub(super) fn join(&self) {
-        self.state().crew.join();
+        self.state().worker_scaling.join();
     }
 
     /// A connection begins to fetch at `now`.
     pub(super) fn works(&self, now: Duration) {
         let mut state = self.state();
         let progress = state.progress(now);
-        state.crew.works(progress);
+        state.worker_scaling.works(progress);
     }
 
     /// Whether nothing was done in it.
@@ -251,14 +251,14 @@ impl Job {
 
     /// A connection has nothing more to do here; whether it was the last one.
     pub(super) fn leave(&self) -> bool {
-        self.state().crew.leave()
+        self.state().worker_scaling.leave()
     }
 
     /// Another connection works on it, if it would be of use.
     pub(super) fn help(&self, now: Duration) -> bool {
         let mut state = self.state();
         let (progress, left) = (state.progress(now), state.batches.octets_left());
-        state.crew.help(progress, left)
+        state.worker_scaling.help(progress, left)
     }
 
     /// Something kept the folder from being complete.

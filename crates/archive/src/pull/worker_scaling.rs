@@ -1,4 +1,4 @@
-//! [`Crew`]: how many connections work on a folder, and whether one more would make it come faster.
+//! [`WorkerScaling`]: how many connections work on a folder, and whether one more would make it come faster.
 //!
 //! Each costs the server a login and both sides processor time, which is lost where one connection is already as fast as
 //! the server, the network, or what writes the copy. So they come one at a time: while what is left would take long, as
@@ -18,7 +18,7 @@ const NOT_BEFORE: Duration = Duration::from_secs(30);
 
 /// The connections of a folder.
 #[derive(Debug, Default)]
-pub(super) struct Crew {
+pub(super) struct WorkerScaling {
     /// How many there are.
     connections: usize,
     /// The last one left.
@@ -47,7 +47,7 @@ struct Measured {
     wait: Duration,
 }
 
-impl Crew {
+impl WorkerScaling {
     /// Another connection works on it, whatever is left.
     pub(super) fn join(&mut self) {
         self.connections += 1;
@@ -119,22 +119,22 @@ mod tests {
     /// How many connections there are after so many seconds of a folder of so many MiB, if `rate` says how many MiB a second
     /// come over so many connections, and each of them begins to fetch so many tenths of a second after it was asked.
     fn after_with(seconds: u64, folder: u64, login: u64, rate: impl Fn(usize) -> u64) -> usize {
-        let mut crew = Crew::default();
-        crew.join();
-        crew.begin(progress(Duration::ZERO, 0));
+        let mut worker_scaling = WorkerScaling::default();
+        worker_scaling.join();
+        worker_scaling.begin(progress(Duration::ZERO, 0));
         let (mut came, mut working, mut works_at) = (0, 1, None);
         for tenth in 1..=seconds * 10 {
             let now = Duration::from_millis(tenth * 100);
             came = (came + rate(working) * MIB / 10).min(folder * MIB);
             if works_at == Some(tenth) {
                 working += 1;
-                crew.works(progress(now, came));
+                worker_scaling.works(progress(now, came));
             }
-            if crew.help(progress(now, came), folder * MIB - came) {
+            if worker_scaling.help(progress(now, came), folder * MIB - came) {
                 works_at = Some(tenth + login);
             }
         }
-        crew.connections
+        worker_scaling.connections
     }
 
     fn after(seconds: u64, folder: u64, rate: impl Fn(usize) -> u64) -> usize {
@@ -177,15 +177,15 @@ mod tests {
 
     #[test]
     fn what_becomes_slow_later_is_helped_with() {
-        let mut crew = Crew::default();
-        crew.join();
-        crew.begin(progress(Duration::ZERO, 0));
+        let mut worker_scaling = WorkerScaling::default();
+        worker_scaling.join();
+        worker_scaling.begin(progress(Duration::ZERO, 0));
         let (folder, mut came) = (2000 * MIB, 0);
         for second in 1..=60 {
             came = (came + if second <= 19 { 100 * MIB } else { MIB }).min(folder);
             // Three seconds of a hundred are left when only one more comes each second.
             let now = progress(Duration::from_secs(second), came);
-            let helped = crew.help(now, folder.saturating_sub(came) / 10);
+            let helped = worker_scaling.help(now, folder.saturating_sub(came) / 10);
             if helped {
                 assert!((20..25).contains(&second), "{second}");
                 return;
@@ -196,14 +196,14 @@ mod tests {
 
     #[test]
     fn nobody_is_to_help_to_wait_for_what_writes_the_copy() {
-        let mut crew = Crew::default();
-        crew.join();
-        crew.begin(progress(Duration::ZERO, 0));
+        let mut worker_scaling = WorkerScaling::default();
+        worker_scaling.join();
+        worker_scaling.begin(progress(Duration::ZERO, 0));
         for second in 1..=60 {
             let at = Duration::from_secs(second);
             // Six tenths of the time, for the first half minute.
             let waited = at.min(Duration::from_secs(30)) * 6 / 10;
-            let helped = crew.help(Progress { at, octets: second * MIB, waited }, 1000 * MIB);
+            let helped = worker_scaling.help(Progress { at, octets: second * MIB, waited }, 1000 * MIB);
             assert_eq!(helped, second == 31, "{second}");
             if helped {
                 return;
@@ -214,12 +214,12 @@ mod tests {
     #[test]
     fn nobody_joins_before_it_is_known_what_to_fetch_or_when_it_is_done() {
         let later = Duration::from_secs(60);
-        let mut crew = Crew::default();
-        crew.join();
-        assert!(!crew.help(progress(later, 0), MIB));
-        crew.begin(progress(Duration::ZERO, 0));
-        assert!(!crew.help(progress(later, MIB), 0));
-        assert!(crew.leave());
-        assert!(!crew.help(progress(later, 0), MIB));
+        let mut worker_scaling = WorkerScaling::default();
+        worker_scaling.join();
+        assert!(!worker_scaling.help(progress(later, 0), MIB));
+        worker_scaling.begin(progress(Duration::ZERO, 0));
+        assert!(!worker_scaling.help(progress(later, MIB), 0));
+        assert!(worker_scaling.leave());
+        assert!(!worker_scaling.help(progress(later, 0), MIB));
     }
 }
