@@ -33,7 +33,7 @@ pub(super) struct Opened {
 
 /// What the copy had before.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Before {
+pub(super) struct PriorState {
     pub(super) resume: Resume,
     /// Messages that the server had too.
     pub(super) present: UidSet,
@@ -51,7 +51,7 @@ struct State {
     work: Option<ToWriter>,
     writer: Option<JoinHandle<(Written, Result<()>)>>,
     /// What the copy had before; nothing once what to fetch is known.
-    before: Option<Before>,
+    before: Option<PriorState>,
     /// What to fetch is known.
     synced: bool,
     batches: Batches,
@@ -81,7 +81,7 @@ impl State {
 
 /// What to do with a folder, once it is known.
 #[derive(Debug, Default)]
-pub(super) struct Todo {
+pub(super) struct SyncPlan {
     /// Messages to fetch.
     pub(super) missing: UidSet,
     /// How many of them there are; `None`: the server said that it has each of them.
@@ -140,7 +140,7 @@ impl FolderTask {
             folder.replace(&again);
             let (resume, known) = (folder.resume(), folder.known());
             let (present, undated) = (known.present_uids(), folder.undated());
-            let before = Before { resume, undated, all: known.uids(), present, again };
+            let before = PriorState { resume, undated, all: known.uids(), present, again };
             Ok((folder, before, reunited))
         })
         .await?;
@@ -178,7 +178,7 @@ impl FolderTask {
 
     /// What the copy had before, if what to fetch is not known yet. Dates are asked for by the first attempt alone: a message whose
     /// date ends the connection must not keep new ones away.
-    pub(super) fn before_sync(&self) -> Option<Before> {
+    pub(super) fn before_sync(&self) -> Option<PriorState> {
         let mut state = self.state();
         let before = state.before.clone().filter(|_| !state.synced)?;
         if let Some(left) = &mut state.before {
@@ -188,7 +188,7 @@ impl FolderTask {
     }
 
     /// From `now` on there is something to fetch.
-    pub(super) fn set_todo(&self, todo: Todo, now: Duration) -> u64 {
+    pub(super) fn set_todo(&self, todo: SyncPlan, now: Duration) -> u64 {
         let mut state = self.state();
         state.planned = todo.missing.len() as u64;
         let again = state.before.as_ref().map(|before| before.again.clone()).unwrap_or_default();

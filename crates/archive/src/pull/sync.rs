@@ -9,7 +9,7 @@ use sealpost_imap::types::{Response, SearchData, SequenceSet, Status};
 
 use super::env::stopped;
 use super::incoming::{Came, Incoming};
-use super::folder_task::{Before, Todo, range};
+use super::folder_task::{PriorState, SyncPlan, range};
 use super::writer::Work;
 use crate::client::{Connection, Done, Selected, commands, lowest};
 use crate::keep::Resume;
@@ -27,7 +27,7 @@ const SEARCH_LINE: u32 = 500_000;
 pub(super) struct Sync<'a> {
     pub(super) connection: &'a mut Connection,
     pub(super) selected: &'a Selected,
-    pub(super) before: &'a Before,
+    pub(super) before: &'a PriorState,
     pub(super) incoming: &'a mut Incoming,
     pub(super) stop: &'a mut tokio::sync::watch::Receiver<bool>,
     /// Messages that are gone from the server are not to stay in the copy, those that went long ago included.
@@ -42,7 +42,7 @@ impl Sync<'_> {
     /// # Errors
     /// `Retry` if the connection is lost: then it can be done again. `Limit` beyond
     /// [`limits::ARCHIVE_FOLDER_MESSAGES`].
-    pub(super) async fn run(mut self) -> Result<Todo> {
+    pub(super) async fn run(mut self) -> Result<SyncPlan> {
         let before = self.before;
         let mut todo = self.compare().await?;
         self.dates().await?;
@@ -56,7 +56,7 @@ impl Sync<'_> {
         Ok(todo)
     }
 
-    async fn compare(&mut self) -> Result<Todo> {
+    async fn compare(&mut self) -> Result<SyncPlan> {
         let (selected, before) = (self.selected, self.before);
         let (messages, most) = (selected.messages, limits::ARCHIVE_FOLDER_MESSAGES);
         if messages > most {
@@ -64,7 +64,7 @@ impl Sync<'_> {
             return Err(Error::limit(why));
         }
         let resume = resume(selected);
-        let todo = |missing, unlisted| Todo { missing, expected: None, resume, unlisted };
+        let todo = |missing, unlisted| SyncPlan { missing, expected: None, resume, unlisted };
         if before.all.is_empty() {
             let (all, unlisted) = match self.contiguous() {
                 Some(all) => (all, None),
@@ -75,7 +75,7 @@ impl Sync<'_> {
                 }
             };
             let todo = all_missing(all, selected, self.incoming).await?;
-            return Ok(Todo { unlisted, ..todo });
+            return Ok(SyncPlan { unlisted, ..todo });
         }
         let marked = selected.highestmodseq > 0 && before.resume.highestmodseq > 0;
         let mut vanished = UidSet::new();
@@ -98,7 +98,7 @@ impl Sync<'_> {
                 self.incoming.then(Work::InStep).await?;
                 self.incoming.then(Work::Resume(resume)).await?;
                 let missing = news.difference(&before.all);
-                return Ok(Todo { missing, expected: Some(new), resume, unlisted: None });
+                return Ok(SyncPlan { missing, expected: Some(new), resume, unlisted: None });
             }
         }
         let (all, complete) = match listed {
@@ -332,11 +332,11 @@ impl Sync<'_> {
 ///
 /// # Errors
 /// `Internal` if the writer has ended.
-pub(super) async fn all_missing(all: UidSet, selected: &Selected, incoming: &mut Incoming) -> Result<Todo> {
+pub(super) async fn all_missing(all: UidSet, selected: &Selected, incoming: &mut Incoming) -> Result<SyncPlan> {
     let resume = resume(selected);
     incoming.then(Work::InStep).await?;
     incoming.then(Work::Resume(resume)).await?;
-    Ok(Todo { missing: all, expected: None, resume, unlisted: None })
+    Ok(SyncPlan { missing: all, expected: None, resume, unlisted: None })
 }
 
 fn resume(selected: &Selected) -> Resume {
