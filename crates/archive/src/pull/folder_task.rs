@@ -13,7 +13,7 @@ use super::plan::Plan;
 use super::report::{Failure, FolderReport};
 use super::reunite::Recorded;
 use super::shared::Shared;
-use super::writer::{self, ToWriter, Work, Writer, Written};
+use super::writer::{self, ToWriter, Work, Writer, CommitStats};
 use crate::blocking::blocking;
 use crate::client::Selected;
 use crate::keep::{Folder, Identity, Resume};
@@ -49,7 +49,7 @@ pub(super) struct PriorState {
 struct State {
     identity: Option<Identity>,
     work: Option<ToWriter>,
-    writer: Option<JoinHandle<(Written, Result<()>)>>,
+    writer: Option<JoinHandle<(CommitStats, Result<()>)>>,
     /// What the copy had before; nothing once what to fetch is known.
     before: Option<PriorState>,
     /// What to fetch is known.

@@ -161,7 +161,7 @@ fn ended() -> Error {
 
 /// What was written.
 #[derive(Debug, Default)]
-pub(super) struct Written {
+pub(super) struct CommitStats {
     /// Messages that are committed now and were not there before.
     pub(super) new: u64,
     /// Their octets.
@@ -197,15 +197,15 @@ pub(super) struct Writer {
     reunited: Reunited,
     /// What may come back under other UIDs, once what is gone is known.
     returning: Option<Returning>,
-    written: Written,
-    open: Open,
+    written: CommitStats,
+    open: PendingBatch,
     /// Messages of which it is not known yet whether they are, and their octets.
     unsure: HashMap<u32, u64>,
 }
 
 /// What was given to the folder since the last commit.
 #[derive(Debug, Default)]
-struct Open {
+struct PendingBatch {
     messages: u64,
     recognized: u64,
     octets: u64,
@@ -225,7 +225,7 @@ impl Writer {
     ) -> Self {
         let resume = Resume { whole: false, ..folder.resume() };
         let recognized = reunited.recognized;
-        let written = Written { lost: folder.lost(), recognized, ..Written::default() };
+        let written = CommitStats { lost: folder.lost(), recognized, ..CommitStats::default() };
         Writer {
             folder,
             name: name.to_owned(),
@@ -236,14 +236,14 @@ impl Writer {
             reunited,
             returning: None,
             written,
-            open: Open::default(),
+            open: PendingBatch::default(),
             unsure: HashMap::new(),
         }
     }
 
     /// Writes until nobody has work for it any more, commits, and closes the folder. What was committed, and what the copy says if it
     /// cannot be written.
-    pub(super) fn run(mut self, work: FromConnections) -> (Written, Result<()>) {
+    pub(super) fn run(mut self, work: FromConnections) -> (CommitStats, Result<()>) {
         let done = self.write(work);
         let done = done.and_then(|()| self.folder.close());
         (self.written, done)
