@@ -3,20 +3,20 @@
 //! [`Connection`] is one connection, logged in. It holds a bounded number of bytes however much a server sends: a message
 //! of any size comes in pieces ([`sealpost_imap::client`]), a response that is too long ends the connection. What a
 //! server does wrong is an error of kind `Retry` as long as a new connection may do better: whoever uses a connection
-//! makes a new one then, after a while ([`Backoff`]), and goes on where it was; unless there never was a server ([`Reached`]).
+//! makes a new one then, after a while ([`Backoff`]), and goes on where it was; unless there never was a server ([`ServerSeen`]).
 
 mod answers;
 mod backoff;
 mod capabilities;
-mod conduct;
+mod peer_fault;
 mod connection;
 mod deflate;
 mod io;
 mod listing;
 mod login;
-mod pace;
+mod min_throughput;
 mod pinned;
-mod reached;
+mod server_seen;
 mod refusal;
 mod select;
 mod server;
@@ -28,7 +28,7 @@ pub use backoff::Backoff;
 pub use capabilities::Capabilities;
 pub use connection::{Connection, Done};
 pub use listing::{Found, Listing, Numbers};
-pub use reached::Reached;
+pub use server_seen::ServerSeen;
 pub use refusal::{is_later, lowest, suggested_wait};
 pub use select::Selected;
 pub use server::{Compress, Credential, Credentials, Timeouts, Security, Server};

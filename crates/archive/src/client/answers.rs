@@ -5,7 +5,7 @@ use sealpost_imap::client::Event;
 use sealpost_imap::types::Response;
 
 use super::Connection;
-use super::conduct::unruly;
+use super::peer_fault::protocol_violation;
 
 /// Counts what comes between one completed command and the next.
 #[derive(Debug, Default)]
@@ -44,7 +44,7 @@ fn too_much(what: &str, count: usize, limit: usize) -> Result<()> {
     if count <= limit {
         return Ok(());
     }
-    Err(unruly(format!("the server sends more than {limit} {what} without completing a command")))
+    Err(protocol_violation(format!("the server sends more than {limit} {what} without completing a command")))
 }
 
 #[cfg(test)]

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use sealpost_base::{Error, Random};
 
-use super::conduct::{Conduct, conduct};
-use super::reached::is_unreached;
+use super::peer_fault::{PeerFault, peer_fault};
+use super::server_seen::is_unreached;
 use super::suggested_wait;
 
 /// Doubles with every attempt that did not help, up to 256 times the first wait, and begins anew after progress. What a
@@ -36,12 +36,12 @@ impl Backoff {
 
     /// How long to wait after `error`; `None`: it has failed too often, or there never was a server.
     pub fn next(&mut self, error: &Error, random: &dyn Random) -> Option<Duration> {
-        let conduct = conduct(error);
-        self.attempts += if conduct == Some(Conduct::Silent) { 2 } else { 1 };
+        let peer_fault = peer_fault(error);
+        self.attempts += if peer_fault == Some(PeerFault::Silent) { 2 } else { 1 };
         if self.attempts >= Self::ATTEMPTS || is_unreached(error) {
             return None;
         }
-        let doublings = if conduct == Some(Conduct::Unruly) { 0 } else { (self.attempts - 1).min(20) };
+        let doublings = if peer_fault == Some(PeerFault::ProtocolViolation) { 0 } else { (self.attempts - 1).min(20) };
         let doubled = self.first.saturating_mul((1 << doublings).min(Self::LONGEST));
         let jitter = doubled.as_millis() as u64 / 4;
         let random = if jitter == 0 { 0 } else { random.next_u64() % jitter };
@@ -55,7 +55,7 @@ mod tests {
     use sealpost_base::SeededRandom;
 
     use super::*;
-    use crate::client::conduct::{silent, unruly};
+    use crate::client::peer_fault::{silent, protocol_violation};
 
     #[test]
     fn who_talks_nonsense_is_soon_and_who_is_silent_is_seldom_asked_again() {
@@ -64,9 +64,9 @@ mod tests {
             let mut backoff = Backoff::new(Duration::from_secs(1));
             std::iter::from_fn(move || backoff.next(&error, &random)).collect::<Vec<_>>()
         };
-        let unruly = waits(unruly("x"));
-        assert_eq!(unruly.len() as u32, Backoff::ATTEMPTS - 1);
-        assert!(unruly.iter().all(|wait| *wait <= Duration::from_secs(1)));
+        let protocol_violation = waits(protocol_violation("x"));
+        assert_eq!(protocol_violation.len() as u32, Backoff::ATTEMPTS - 1);
+        assert!(protocol_violation.iter().all(|wait| *wait <= Duration::from_secs(1)));
         let random = SeededRandom::new(1);
         let mut backoff = Backoff::new(Duration::from_secs(1));
         // As often as one message may be what a connection ends with.

@@ -11,12 +11,12 @@ use sealpost_imap::write::{Literals, Writer};
 use tokio::time::{Instant, timeout};
 
 use super::answers::Answers;
-use super::conduct::unruly;
+use super::peer_fault::protocol_violation;
 use super::io::Io;
-use super::pace::Pace;
-use super::reached::unreached;
+use super::min_throughput::MinThroughput;
+use super::server_seen::unreached;
 use super::refusal;
-use super::{Capabilities, Compress, Reached, Security, Server, login};
+use super::{Capabilities, Compress, ServerSeen, Security, Server, login};
 
 /// Bytes that are gathered before they are sent.
 const TOGETHER: usize = 32 * 1024;
@@ -32,7 +32,7 @@ pub struct Connection {
     tag: u32,
     capabilities: Capabilities,
     qresync: bool,
-    pace: Pace,
+    pace: MinThroughput,
     within: Duration,
 }
 
@@ -64,7 +64,7 @@ impl Connection {
     /// Connects, secures the connection as `server` says, logs in, and compresses where it helps.
     ///
     /// # Errors
-    /// `Retry` if a later attempt may do better, and if there never was a server ([`Reached`]); `Denied` if the login is refused; `Invalid` if the server cannot what
+    /// `Retry` if a later attempt may do better, and if there never was a server ([`ServerSeen`]); `Denied` if the login is refused; `Invalid` if the server cannot what
     /// was asked for, or its certificate is not trusted.
     pub async fn open(server: &Server) -> Result<Self> {
         let (mut connection, authenticated) = Self::secured(server).await?;
@@ -135,7 +135,7 @@ impl Connection {
             tag: 0,
             capabilities: Capabilities::default(),
             qresync: false,
-            pace: Pace::new(timeouts.within),
+            pace: MinThroughput::new(timeouts.within),
             within: timeouts.within,
         };
         if server.security == Security::Implicit {
@@ -275,10 +275,10 @@ impl Connection {
         }
         self.answers.take(&event, self.tag)?;
         match event {
-            Event::Broken(reason) => Err(unruly(format!("invalid data from the server: {reason}"))),
+            Event::Broken(reason) => Err(protocol_violation(format!("invalid data from the server: {reason}"))),
             Event::LiteralBegin(_, size) if size > limits::ARCHIVE_MESSAGE_BYTES => {
                 let most = limits::ARCHIVE_MESSAGE_BYTES;
-                Err(unruly(format!("the server announces a message of {size} bytes; the limit is {most}")))
+                Err(protocol_violation(format!("the server announces a message of {size} bytes; the limit is {most}")))
             }
             Event::Response(Response::Status { tag: None, status: Status::Bye, code, text }) => {
                 Err(refusal::error("the connection was ended", Status::Bye, code.as_ref(), &text))
@@ -354,7 +354,7 @@ impl Connection {
     }
 
     /// Whether the session is authenticated already.
-    async fn greeting(&mut self, reached: &Reached) -> Result<bool> {
+    async fn greeting(&mut self, reached: &ServerSeen) -> Result<bool> {
         match self.next().await? {
             Event::Response(Response::Status { tag: None, status, code, text }) => {
                 // Also if it has no time.
@@ -368,7 +368,7 @@ impl Connection {
                     status => Err(refusal::error("the greeting", status, None, &text)),
                 }
             }
-            _ => Err(unruly("the server sends no IMAP greeting")),
+            _ => Err(protocol_violation("the server sends no IMAP greeting")),
         }
     }
 

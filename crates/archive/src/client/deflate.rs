@@ -9,7 +9,7 @@ use miniz_oxide::inflate::stream::{InflateState, inflate};
 use miniz_oxide::{DataFormat, MZError, MZFlush};
 use sealpost_base::Result;
 
-use super::conduct::unruly;
+use super::peer_fault::protocol_violation;
 
 /// Bytes that are expanded at a time.
 const PIECE_BYTES: usize = 32 * 1024;
@@ -53,7 +53,7 @@ impl Deflate {
                 out.extend_from_slice(&self.piece[..result.bytes_written]);
                 Ok(result.bytes_written)
             }
-            Err(_) => Err(unruly("the server sent invalid compressed data")),
+            Err(_) => Err(protocol_violation("the server sent invalid compressed data")),
         }
     }
 

@@ -14,7 +14,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use super::conduct::silent;
+use super::peer_fault::silent;
 use super::deflate::Deflate;
 
 /// Bytes that are received at a time.

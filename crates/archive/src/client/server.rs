@@ -8,7 +8,7 @@ use rustls::ClientConfig;
 use sealpost_base::Result;
 use sealpost_imap::types::Secret;
 
-use super::Reached;
+use super::ServerSeen;
 use crate::keep::Source;
 
 /// When TLS begins.
@@ -110,7 +110,7 @@ pub struct Server {
     /// How long to wait for a server, and before a retry.
     pub timeouts: Timeouts,
     /// Whether it has greeted in this run.
-    pub reached: Reached,
+    pub reached: ServerSeen,
 }
 
 impl Server {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 
 use self::session::Session;
-use crate::client::{Compress, Credential, Timeouts, Reached, Security, Server, Trust};
+use crate::client::{Compress, Credential, Timeouts, ServerSeen, Security, Server, Trust};
 
 /// A mailbox of the script.
 #[derive(Debug, Clone, Default)]
@@ -219,7 +219,7 @@ impl Script {
                 b"secret".to_vec(),
             ))),
             compress: Compress::Never,
-            reached: Reached::default(),
+            reached: ServerSeen::default(),
             timeouts: Timeouts {
                 first: Duration::from_secs(60),
                 connect: Duration::from_secs(60),

@@ -12,7 +12,7 @@ use super::super::pull;
 use super::memory::Memory;
 use super::pulled::{options, tools};
 use super::server::{Box_, Script};
-use crate::client::{Backoff, Connection, Timeouts, Reached, Security, Server};
+use crate::client::{Backoff, Connection, Timeouts, ServerSeen, Security, Server};
 use crate::push::tests::{Nobody, options as put};
 use crate::push::{migrate, mirror, restore};
 use crate::verify::{self, verify};
@@ -20,7 +20,7 @@ use crate::verify::{self, verify};
 /// Timeouts with which eight attempts would take 12 seconds at least.
 fn patient(server: Server) -> Server {
     let timeouts = Timeouts { retry: Duration::from_millis(100), ..server.timeouts };
-    Server { timeouts, reached: Reached::default(), ..server }
+    Server { timeouts, reached: ServerSeen::default(), ..server }
 }
 
 /// Where nobody listens.

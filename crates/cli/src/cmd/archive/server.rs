@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use clap::ValueEnum;
 use sealpost_archive::client::{
-    Compress, Credential, Credentials, Timeouts, Reached, Security, Server, Trust,
+    Compress, Credential, Credentials, Timeouts, ServerSeen, Security, Server, Trust,
 };
 use sealpost_imap::types::Secret;
 use serde::{Deserialize, Serialize};
@@ -203,7 +203,7 @@ impl Place {
             credentials,
             compress: Compress::Auto,
             timeouts: Timeouts::default(),
-            reached: Reached::default(),
+            reached: ServerSeen::default(),
         })
     }
 }

@@ -1,4 +1,4 @@
-//! [`Pace`]: whether an answer that has begun also comes.
+//! [`MinThroughput`]: whether an answer that has begun also comes.
 //!
 //! Who sends a byte of it now and then is not silent, and would have us wait for ever.
 
@@ -6,20 +6,20 @@ use std::time::Duration;
 
 use sealpost_base::{Error, limits};
 
-use super::conduct::silent;
+use super::peer_fault::silent;
 
 /// How much came of an answer, and how long that was waited for.
 #[derive(Debug)]
-pub(super) struct Pace {
+pub(super) struct MinThroughput {
     within: Duration,
     waited: Duration,
     bytes: u64,
 }
 
-impl Pace {
+impl MinThroughput {
     /// [`limits::ARCHIVE_PACE_BYTES`] have to come in `within`.
     pub(super) fn new(within: Duration) -> Self {
-        Pace { within, waited: Duration::ZERO, bytes: 0 }
+        MinThroughput { within, waited: Duration::ZERO, bytes: 0 }
     }
 
     /// An answer is complete, or another piece of it that counts.
@@ -52,7 +52,7 @@ mod tests {
     #[test]
     fn what_is_slow_is_waited_for_and_what_drips_is_not() {
         let second = Duration::from_secs(1);
-        let mut pace = Pace::new(Duration::from_secs(100));
+        let mut pace = MinThroughput::new(Duration::from_secs(100));
         let slow = limits::ARCHIVE_PACE_BYTES / 99 + 1;
         assert!((0..10_000).all(|_| pace.came(slow, second).is_ok()));
         pace.begin();

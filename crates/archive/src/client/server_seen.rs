@@ -1,4 +1,4 @@
-//! [`Reached`]: whether a server was there at all.
+//! [`ServerSeen`]: whether a server was there at all.
 //!
 //! A server that greeted once and is gone comes back, and is worth minutes of waiting. Where nobody ever greeted, the name, the
 //! port or the kind of TLS is probably wrong, and whoever typed it waits for the answer: a few quick tries, and an error that says
@@ -11,13 +11,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use sealpost_base::{Error, Kind};
 
-use super::conduct::{Conduct, conduct};
+use super::peer_fault::{PeerFault, peer_fault};
 
 /// Whether a server has greeted since the run began; the same for all clones.
 #[derive(Debug, Clone, Default)]
-pub struct Reached(Arc<AtomicBool>);
+pub struct ServerSeen(Arc<AtomicBool>);
 
-impl Reached {
+impl ServerSeen {
     /// It has greeted.
     pub(super) fn set(&self) {
         self.0.store(true, Ordering::Relaxed);
@@ -50,7 +50,7 @@ pub(super) fn unreached(host: &str, port: u16, error: Error) -> Error {
     if error.kind() != Kind::Retry {
         return error;
     }
-    let why = if conduct(&error) == Some(Conduct::Unruly) {
+    let why = if peer_fault(&error) == Some(PeerFault::ProtocolViolation) {
         format!("the server at {host} port {port} does not speak IMAP: check the port and --tls")
     } else {
         format!(
