@@ -5,8 +5,8 @@
 
 mod account_memory;
 mod loaded;
-mod poll;
 mod log_watcher;
+mod poll;
 mod turns;
 mod watch;
 
@@ -42,8 +42,8 @@ use crate::summary::Entry;
 use account_memory::AccountMemory;
 pub use account_memory::Reservation;
 use loaded::LoadedAccounts;
-use poll::Polls;
 pub use log_watcher::{LogWatcher, Ticket};
+use poll::Polls;
 use turns::{QUICK_BYTES, Turn, Turns};
 
 /// Accounts whose end of the log is remembered between deliveries.

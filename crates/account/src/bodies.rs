@@ -11,7 +11,9 @@ use futures::stream::{self, StreamExt, TryStreamExt};
 use sealpost_base::limits::{BODIES_TOGETHER, BODIES_TOGETHER_BYTES};
 use sealpost_base::{Error, Kind, ObjectId, Result};
 use sealpost_mime::Structure;
-use sealpost_vault::message::{self, EvictedBody, HEAD_BYTES, MessageReader, READER_BYTES, MessageStub, Wanted};
+use sealpost_vault::message::{
+    self, EvictedBody, HEAD_BYTES, MessageReader, MessageStub, READER_BYTES, Wanted,
+};
 use sealpost_vault::spool::Spooled;
 
 use crate::account::Account;

@@ -33,7 +33,7 @@ pub mod summary;
 pub mod usage;
 
 pub use account::{Account, Committed, NewMessage, StateGuard, Unplaced};
-pub use accounts::{Accounts, LogWatcher, Delivery, Offer, Options, Reservation, Ticket};
+pub use accounts::{Accounts, Delivery, LogWatcher, Offer, Options, Reservation, Ticket};
 pub use cache::Cache;
 pub use cpu_gate::CpuGate;
 pub use event::{Event, FlagAction, Flags, Message, SpecialUse, SystemFlags};

@@ -9,13 +9,12 @@
 //! connection is made again and the work goes on where it was ([`worker`]).
 
 mod batches;
-mod worker_scaling;
 mod env;
 mod fetch;
+mod folder_task;
 pub(crate) mod gmail;
 mod ids;
 mod incoming;
-mod folder_task;
 mod plan;
 mod report;
 mod returning;
@@ -23,6 +22,7 @@ mod reunite;
 mod shared;
 mod sync;
 mod worker;
+mod worker_scaling;
 mod writer;
 
 #[cfg(test)]
@@ -35,7 +35,7 @@ use sealpost_base::Result;
 
 use crate::blocking::blocking;
 use crate::client::{Found, Server};
-use crate::keep::{BodyCounts, Copy, FolderName, EvictBodies, ownership};
+use crate::keep::{BodyCounts, Copy, EvictBodies, FolderName, ownership};
 use ids::Ids;
 use shared::Shared;
 

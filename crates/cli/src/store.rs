@@ -225,7 +225,8 @@ impl StoreConfig {
     }
 
     async fn connected(&self, url: &str, purpose: Purpose) -> Result<Store> {
-        let retry_policy = RetryPolicy { requests: self.requests, timeout: self.timeout, ..RetryPolicy::default() };
+        let retry_policy =
+            RetryPolicy { requests: self.requests, timeout: self.timeout, ..RetryPolicy::default() };
         let random = Arc::new(SystemRandom);
         let store = match Location::parse(url).map_err(Usage)? {
             Location::Directory(directory) => local(&directory, purpose).await,

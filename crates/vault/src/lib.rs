@@ -44,6 +44,6 @@ pub fn wipe_scratch() {
 pub use keys::{AccountKeys, EarlierKeys, Epoch, Keyring, PublicKey, RootKey, RootKeyWatch};
 pub use local::local_store_owner;
 pub use metrics::StoreMetrics;
-pub use remote::{Addressing, Azure, Credentials, Gcs, RetryPolicy, Refusal, S3};
+pub use remote::{Addressing, Azure, Credentials, Gcs, Refusal, RetryPolicy, S3};
 pub use sealed::{Hash, Sealed};
 pub use store::{Appends, Backend, Batch, Listed, Put, Store, StoreStats};

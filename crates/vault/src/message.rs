@@ -11,8 +11,8 @@ mod footer;
 mod key;
 mod layout;
 mod reader;
-pub(crate) mod stub;
 mod sealed_message;
+pub(crate) mod stub;
 mod writer;
 
 pub use evicted::{Bodies, EvictedBody, Wanted, thin_path};
@@ -22,8 +22,8 @@ pub use key::{MessageKey, path};
 use layout::{FOOTER_BYTES, HEAD, INDEX, INDEX_ENTRY_BYTES, RAW, STRUCTURE, TEXT};
 pub use layout::{Layout, SECTION_BYTES};
 pub use reader::{MessageReader, READER_BYTES};
-pub use stub::{HEAD_BYTES, MessageStub};
 pub use sealed_message::SealedMessage;
+pub use stub::{HEAD_BYTES, MessageStub};
 pub use writer::{Finished, MessageWriter, WRITER_BYTES};
 
 #[cfg(test)]

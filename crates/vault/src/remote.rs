@@ -8,12 +8,12 @@
 //! Whole answers are held while they are received (the callers bound what they ask for), so that a body that breaks off
 //! is asked for again like everything else.
 
-mod retrier;
 mod azure;
 mod client;
 mod gcs;
 mod http;
 mod refusal;
+mod retrier;
 mod s3;
 mod upload;
 
@@ -34,11 +34,11 @@ use sealpost_base::Random;
 
 use crate::StoreMetrics;
 use crate::store::ETags;
-pub use retrier::RetryPolicy;
-use retrier::{Retrier, conflicts};
 pub use azure::Azure;
 pub use gcs::Gcs;
 pub use refusal::Refusal;
+pub use retrier::RetryPolicy;
+use retrier::{Retrier, conflicts};
 pub use s3::{Addressing, Credentials, S3};
 use upload::RemoteUpload;
 

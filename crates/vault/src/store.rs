@@ -8,10 +8,10 @@ mod append_mode;
 mod batch;
 mod e_tags;
 mod open;
-mod verified_read;
 mod transfer;
 mod types;
 mod upload;
+mod verified_read;
 
 use std::error::Error as StdError;
 use std::ops::Range;

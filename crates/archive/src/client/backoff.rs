@@ -41,7 +41,8 @@ impl Backoff {
         if self.attempts >= Self::ATTEMPTS || is_unreached(error) {
             return None;
         }
-        let doublings = if peer_fault == Some(PeerFault::ProtocolViolation) { 0 } else { (self.attempts - 1).min(20) };
+        let doublings =
+            if peer_fault == Some(PeerFault::ProtocolViolation) { 0 } else { (self.attempts - 1).min(20) };
         let doubled = self.first.saturating_mul((1 << doublings).min(Self::LONGEST));
         let jitter = doubled.as_millis() as u64 / 4;
         let random = if jitter == 0 { 0 } else { random.next_u64() % jitter };
@@ -55,7 +56,7 @@ mod tests {
     use sealpost_base::SeededRandom;
 
     use super::*;
-    use crate::client::peer_fault::{silent, protocol_violation};
+    use crate::client::peer_fault::{protocol_violation, silent};
 
     #[test]
     fn who_talks_nonsense_is_soon_and_who_is_silent_is_seldom_asked_again() {

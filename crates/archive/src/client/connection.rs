@@ -11,12 +11,12 @@ use sealpost_imap::write::{Literals, Writer};
 use tokio::time::{Instant, timeout};
 
 use super::answers::Answers;
-use super::peer_fault::protocol_violation;
 use super::io::Io;
 use super::min_throughput::MinThroughput;
-use super::server_seen::unreached;
+use super::peer_fault::protocol_violation;
 use super::refusal;
-use super::{Capabilities, Compress, ServerSeen, Security, Server, login};
+use super::server_seen::unreached;
+use super::{Capabilities, Compress, Security, Server, ServerSeen, login};
 
 /// Bytes that are gathered before they are sent.
 const TOGETHER: usize = 32 * 1024;
@@ -275,10 +275,14 @@ impl Connection {
         }
         self.answers.take(&event, self.tag)?;
         match event {
-            Event::Broken(reason) => Err(protocol_violation(format!("invalid data from the server: {reason}"))),
+            Event::Broken(reason) => {
+                Err(protocol_violation(format!("invalid data from the server: {reason}")))
+            }
             Event::LiteralBegin(_, size) if size > limits::ARCHIVE_MESSAGE_BYTES => {
                 let most = limits::ARCHIVE_MESSAGE_BYTES;
-                Err(protocol_violation(format!("the server announces a message of {size} bytes; the limit is {most}")))
+                Err(protocol_violation(format!(
+                    "the server announces a message of {size} bytes; the limit is {most}"
+                )))
             }
             Event::Response(Response::Status { tag: None, status: Status::Bye, code, text }) => {
                 Err(refusal::error("the connection was ended", Status::Bye, code.as_ref(), &text))

@@ -14,8 +14,8 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use super::peer_fault::silent;
 use super::deflate::Deflate;
+use super::peer_fault::silent;
 
 /// Bytes that are received at a time.
 const READ_BYTES: usize = 64 * 1024;

@@ -21,20 +21,20 @@ use tokio::runtime::Handle;
 use self::folder::SealedFolder;
 use super::claim::{Claim, Claims};
 use super::{
-    BodyCounts, Copy, Folder, FolderName, EvictBodies, Identity, Kept, Source, can_be_kept, is_another,
+    BodyCounts, Copy, EvictBodies, Folder, FolderName, Identity, Kept, Source, can_be_kept, is_another,
     put_aside_notice,
 };
 use crate::refetch::Refetch;
 pub(crate) use at_server::{AtServer, at_server};
-pub use body_eviction::BodyLimit;
 use body_eviction::BodyEviction;
+pub use body_eviction::BodyLimit;
 pub use records::ENTRY_MESSAGES;
 use records::{ASIDE, FolderRecord, aside_name, asides, record_name, records, records_below};
 
 mod at_server;
+mod body_eviction;
 mod flags;
 mod folder;
-mod body_eviction;
 mod read;
 mod records;
 #[cfg(test)]

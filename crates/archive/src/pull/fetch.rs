@@ -6,8 +6,8 @@ use sealpost_imap::types::{Response, Status};
 use tokio::sync::watch;
 
 use super::env::stopped;
-use super::incoming::{Came, Ended, Incoming};
 use super::folder_task::FolderTask;
+use super::incoming::{Came, Ended, Incoming};
 use crate::client::{Connection, Done, is_later, lowest};
 
 /// Commands at the server at once.

@@ -8,12 +8,12 @@ use sealpost_base::{Error, Result, Uid, UidSet, limits};
 use tokio::task::JoinHandle;
 
 use super::batches::Batches;
-use super::worker_scaling::{WorkerScaling, Progress};
 use super::plan::Plan;
 use super::report::{Failure, FolderReport};
 use super::reunite::Recorded;
 use super::shared::Shared;
-use super::writer::{self, ToWriter, Work, Writer, CommitStats};
+use super::worker_scaling::{Progress, WorkerScaling};
+use super::writer::{self, CommitStats, ToWriter, Work, Writer};
 use crate::blocking::blocking;
 use crate::client::Selected;
 use crate::keep::{Folder, Identity, Resume};

@@ -8,8 +8,8 @@ use sealpost_base::Error;
 use tokio::sync::{Notify, watch};
 
 use super::env::{Options, Tools};
-use super::ids::Ids;
 use super::folder_task::FolderTask;
+use super::ids::Ids;
 use super::plan::Plan;
 use super::report::{FolderReport, Report};
 use super::reunite::Reuniting;

@@ -8,8 +8,8 @@ use sealpost_imap::client::{Event, FetchData};
 use sealpost_imap::types::{Response, SearchData, SequenceSet, Status};
 
 use super::env::stopped;
-use super::incoming::{Came, Incoming};
 use super::folder_task::{PriorState, SyncPlan, range};
+use super::incoming::{Came, Incoming};
 use super::writer::Work;
 use crate::client::{Connection, Done, Selected, commands, lowest};
 use crate::keep::Resume;
@@ -332,7 +332,11 @@ impl Sync<'_> {
 ///
 /// # Errors
 /// `Internal` if the writer has ended.
-pub(super) async fn all_missing(all: UidSet, selected: &Selected, incoming: &mut Incoming) -> Result<SyncPlan> {
+pub(super) async fn all_missing(
+    all: UidSet,
+    selected: &Selected,
+    incoming: &mut Incoming,
+) -> Result<SyncPlan> {
     let resume = resume(selected);
     incoming.then(Work::InStep).await?;
     incoming.then(Work::Resume(resume)).await?;

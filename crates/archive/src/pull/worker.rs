@@ -11,8 +11,8 @@ use tokio::task::JoinSet;
 
 use super::env::{Tools, connect, stopped};
 use super::fetch::{Fetching, still_there};
-use super::incoming::Incoming;
 use super::folder_task::FolderTask;
+use super::incoming::Incoming;
 use super::report::Failure;
 use super::shared::{LOOK, Next, Shared};
 use super::sync::{Sync, all_missing};

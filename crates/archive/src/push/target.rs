@@ -8,7 +8,7 @@ use sealpost_imap::types::Response;
 use sealpost_imap::utf7;
 
 use super::contents::Contents;
-use crate::client::{Connection, Listing, Timeouts, Server};
+use crate::client::{Connection, Listing, Server, Timeouts};
 use crate::keep::{FolderName, Source};
 
 /// Characters that one server or another refuses in names of folders.

@@ -16,7 +16,7 @@ use tokio::task::spawn_blocking;
 use super::*;
 use crate::keep::format_tests::{folder_name, give, identity, mail_of, resume};
 use crate::keep::sealed::{Bodies as Kept, BodyLimit, open_with};
-use crate::keep::{BodyCounts, Copy, Flags, EvictBodies};
+use crate::keep::{BodyCounts, Copy, EvictBodies, Flags};
 use crate::pull::Report;
 use crate::pull::tests::pulled::{options, pulled_into};
 use crate::pull::tests::server::{Box_, Fault, Script};
@@ -333,9 +333,14 @@ async fn giving_up_can_be_stopped_and_goes_on_the_next_time() {
         let copy = opened.copy.clone();
         let inbox = [folder_name("INBOX")];
         spawn_blocking(move || {
-            copy.evict_bodies(&EvictBodies { in_step: &inbox, dry_run, stop: &|| stop, ..EvictBodies::default() })
-                .unwrap()
-                .unwrap()
+            copy.evict_bodies(&EvictBodies {
+                in_step: &inbox,
+                dry_run,
+                stop: &|| stop,
+                ..EvictBodies::default()
+            })
+            .unwrap()
+            .unwrap()
         })
     };
     let would = evict_bodies(true, false).await.unwrap();

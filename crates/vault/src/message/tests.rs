@@ -385,19 +385,22 @@ fn what_was_acknowledged_is_there_however_the_store_fails() {
 
 #[test]
 fn a_message_that_is_there_whole_becomes_what_a_writer_makes_of_it() {
-    let sizes = [0, 1, 52, 200, 30_000, 65_536, 65_537, 131_072, 131_073, 200_000, SealedMessage::MESSAGE_BYTES];
+    let sizes =
+        [0, 1, 52, 200, 30_000, 65_536, 65_537, 131_072, 131_073, 200_000, SealedMessage::MESSAGE_BYTES];
     for (size, noise) in sizes.into_iter().flat_map(|size| [(size, true), (size, false)]) {
         let (raw, text, structure) = (sample(size, noise), sample(size / 3, false), sample(100, noise));
         block_on(async {
             let written = Written::new(&raw, 1000, &text, &structure).await;
             assert!(written.layout.is_compact() || size > 60_000);
             let whole =
-                SealedMessage::seal(written.account, written.object, &written.key, &raw, &text, &structure).unwrap();
+                SealedMessage::seal(written.account, written.object, &written.key, &raw, &text, &structure)
+                    .unwrap();
             assert_eq!(whole.layout(), written.layout);
             // The very same object: what is there already is one's own.
             SealedMessage::store(vec![whole], &written.store).await.unwrap();
             let store = Store::memory();
-            let again = SealedMessage::seal(written.account, written.object, &written.key, &raw, &text, &structure);
+            let again =
+                SealedMessage::seal(written.account, written.object, &written.key, &raw, &text, &structure);
             SealedMessage::store(again.into_iter().collect(), &store).await.unwrap();
             let path = written.path();
             assert_eq!(store.read(&path).await.unwrap(), written.store.read(&path).await.unwrap());
@@ -424,7 +427,8 @@ fn what_is_too_large_to_be_stored_with_others_is_not_sealed_whole() {
 fn another_object_of_that_name_is_a_conflict() {
     block_on(async {
         let written = Written::new(b"one", 9, b"", b"").await;
-        let other = SealedMessage::seal(written.account, written.object, &written.key, b"two", b"", b"").unwrap();
+        let other =
+            SealedMessage::seal(written.account, written.object, &written.key, b"two", b"", b"").unwrap();
         let error = SealedMessage::store(vec![other], &written.store).await.unwrap_err();
         assert_eq!(error.kind(), Kind::Conflict);
     });

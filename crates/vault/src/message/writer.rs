@@ -11,7 +11,9 @@ use tokio::task::{JoinHandle, spawn_blocking};
 
 use crate::cipher::{ObjectCipher, Place};
 use crate::compress::Effort;
-use crate::message::{self, INDEX, Layout, MessageKey, RAW, SECTION_BYTES, STRUCTURE, TEXT, SealedMessage, footer};
+use crate::message::{
+    self, INDEX, Layout, MessageKey, RAW, SECTION_BYTES, STRUCTURE, SealedMessage, TEXT, footer,
+};
 use crate::store::Upload;
 use crate::{Put, Sealed, Store, chunk};
 

@@ -8,7 +8,7 @@ use sealpost_base::{Error, Random, Result};
 use zeroize::Zeroizing;
 
 use super::http::Bounded;
-use super::{Conflict, RetryPolicy, Remote, client};
+use super::{Conflict, Remote, RetryPolicy, client};
 
 /// Where a container is, and who asks for it.
 #[derive(Clone)]

@@ -8,7 +8,7 @@ use futures::future::{join_all, try_join_all};
 use sealpost_base::{AccountId, Budget, Kind, ObjectId, Random, SeededRandom, SystemClock};
 use sealpost_testkit::fake_s3::{ConditionalPut, FakeS3, Fault, Request};
 
-use super::{RetryPolicy, Refusal, S3};
+use super::{Refusal, RetryPolicy, S3};
 use crate::message::{MessageKey, MessageWriter};
 use crate::probe::{Conditions, probe};
 use crate::remote::fake::s3;

@@ -25,8 +25,7 @@ pub(super) struct RemoteUpload {
 
 impl RemoteUpload {
     pub async fn begin(shared: Arc<Shared>, path: Path) -> Result<Self> {
-        let id =
-            shared.retrier.run("beginning an upload", |_| shared.bucket.create_multipart(&path)).await?;
+        let id = shared.retrier.run("beginning an upload", |_| shared.bucket.create_multipart(&path)).await?;
         Ok(RemoteUpload { shared, path, id, parts: Arc::default(), size: 0 })
     }
 

@@ -14,7 +14,7 @@ use super::{Appends, Backend, Room, Shared, Store};
 use crate::cache::Cache;
 use crate::local::LocalStore;
 use crate::probe::{self, Conditions};
-use crate::remote::{Azure, Gcs, RetryPolicy, Remote, S3};
+use crate::remote::{Azure, Gcs, Remote, RetryPolicy, S3};
 
 /// S3 and its kin want parts of at least 5 MiB, all of one size.
 const REMOTE_PART_BYTES: usize = 5 * 1024 * 1024;

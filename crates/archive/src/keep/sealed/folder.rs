@@ -16,8 +16,8 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
 use super::at_server::AtServer;
-use super::flags::{from_account, to_account};
 use super::body_eviction::BodyEviction;
+use super::flags::{from_account, to_account};
 use super::read::Blocking;
 use super::records::{ENTRY_MESSAGES, FolderRecord, aside_name, record_name, uid};
 use super::uids::{Uids, check_room};

@@ -12,7 +12,7 @@ use super::memory::Memory;
 use super::pulled::{options, tools};
 use super::server::{Box_, Fault, Script};
 use super::whole::{QRESYNC, texts};
-use crate::client::{Timeouts, Server};
+use crate::client::{Server, Timeouts};
 
 /// A pull of `script` over two connections, and what ends it; it has gone on for so long that the second one has come to help.
 async fn helped(

@@ -10,7 +10,7 @@ use super::memory::Memory;
 use super::pulled::{options, pulled, pulled_with, tools};
 use super::server::{Box_, Fault, Script};
 use super::whole::{QRESYNC, texts};
-use crate::client::{Timeouts, Server};
+use crate::client::{Server, Timeouts};
 
 #[tokio::test]
 async fn a_server_that_talks_instead_of_answering_is_given_up() {

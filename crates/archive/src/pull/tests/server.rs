@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 
 use self::session::Session;
-use crate::client::{Compress, Credential, Timeouts, ServerSeen, Security, Server, Trust};
+use crate::client::{Compress, Credential, Security, Server, ServerSeen, Timeouts, Trust};
 
 /// A mailbox of the script.
 #[derive(Debug, Clone, Default)]

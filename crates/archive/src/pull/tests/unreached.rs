@@ -12,7 +12,7 @@ use super::super::pull;
 use super::memory::Memory;
 use super::pulled::{options, tools};
 use super::server::{Box_, Script};
-use crate::client::{Backoff, Connection, Timeouts, ServerSeen, Security, Server};
+use crate::client::{Backoff, Connection, Security, Server, ServerSeen, Timeouts};
 use crate::push::tests::{Nobody, options as put};
 use crate::push::{migrate, mirror, restore};
 use crate::verify::{self, verify};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use clap::ValueEnum;
 use sealpost_archive::client::{
-    Compress, Credential, Credentials, Timeouts, ServerSeen, Security, Server, Trust,
+    Compress, Credential, Credentials, Security, Server, ServerSeen, Timeouts, Trust,
 };
 use sealpost_imap::types::Secret;
 use serde::{Deserialize, Serialize};

@@ -81,7 +81,7 @@ pub fn report_missing(
 enum Kept {
     Whole,
     /// All but its body, which was given up.
-        Stub,
+    Stub,
 }
 
 /// What is wrong with one message.
