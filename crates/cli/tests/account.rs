@@ -233,7 +233,7 @@ fn names_are_looked_at_before_they_are_completed() {
         (added.status.code().unwrap(), String::from_utf8_lossy(&added.stderr).into_owned())
     };
     let (status, said) = add("not an address", &[]);
-    assert!(status == 2 && said.contains("a space before the @"), "{said}");
+    assert!(status == 2 && said.contains("a space is not allowed before the @"), "{said}");
     let (status, said) = add("joe", &[]);
     assert!(status == 2 && said.contains("joe@example.org, or set `domain`"), "{said}");
     home.file("s.toml", "hostname = \"mail.example.org\"\ndomain = \"example.org\"\n");

@@ -308,7 +308,7 @@ fn checkpoints_are_held_against_the_log() {
     rename(&entry, "acct/away");
     let (report, status) = home.check();
     assert_eq!(status, 1);
-    assert!(report["problems"].to_string().contains("is missing, and a checkpoint has what"), "{report}");
+    assert!(report["problems"].to_string().contains("is missing, but a checkpoint covers"), "{report}");
     rename("acct/away", &entry);
     let chunk = object(&home, "acct/%/snap/%/messages-%");
     flip(&home, &chunk);

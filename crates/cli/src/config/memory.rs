@@ -22,7 +22,7 @@ pub fn check(division: &MemoryDivision) -> Option<String> {
     let least = MemoryDivision::LEAST_BOUND;
     (division.bound < least).then(|| {
         format!(
-            "at least \"{}MiB\" are needed: the process itself, and room for one password check",
+            "at least \"{}MiB\" are required: for the process itself and one password check",
             mib(least)
         )
     })
@@ -60,7 +60,7 @@ mod tests {
         assert!(read("48MiB").is_ok());
         assert_eq!(
             read("47MiB").unwrap_err(),
-            "at least \"48MiB\" are needed: the process itself, and room for one password check"
+            "at least \"48MiB\" are required: for the process itself and one password check"
         );
         assert!(read("64").is_err());
     }

@@ -81,7 +81,7 @@ key = "/secret/key.pem"
 smtp = "90s"
 [login]
 plaintext = "never"
-remember = "0"
+cache_ttl = "0"
 free_failures = 0
 [log]
 level = "info"
@@ -132,7 +132,7 @@ fn everything_that_is_wrong_is_said_with_its_line() {
         (
             "memory = \"1MiB\"",
             &[
-                "1: memory: at least \"48MiB\" are needed: the process itself, and room for one password check",
+                "1: memory: at least \"48MiB\" are required: for the process itself and one password check",
             ],
         ),
         (
@@ -140,7 +140,7 @@ fn everything_that_is_wrong_is_said_with_its_line() {
             &["3: connections.total is a number, at least 1: it is negative or too large"],
         ),
         (
-            "[timeouts]\nstop = \"0s\"",
+            "[timeouts]\nshutdown_grace = \"0s\"",
             &["2: timeouts.shutdown_grace is a time such as \"30s\" (ms, s, m, h, d): it cannot be zero"],
         ),
         (

@@ -36,7 +36,7 @@ fn what_is_no_address() {
         ("", "form name@domain"),
         ("me", "form name@domain"),
         ("not an address", "form name@domain"),
-        ("not an address@x", "a space before the @"),
+        ("not an address@x", "a space is not allowed before the @"),
         ("ja\u{a0}ne@x", "U+00A0"),
         ("m\0e@x", "U+0000"),
         ("a@b@x", "\"b@x\" cannot be"),
@@ -95,7 +95,7 @@ fn a_name_is_looked_at_before_it_is_completed() {
     assert!(unset.contains("jane@example.org") && unset.contains("`domain`"), "{unset}");
     for domain in [None, Some("x.org")] {
         let wrong = parse("not an address", domain).unwrap_err();
-        assert_eq!(wrong, "\"not an address\" is not an address: there cannot be a space before the @");
+        assert_eq!(wrong, "\"not an address\" is not an address: a space is not allowed before the @");
     }
 }
 
