@@ -152,7 +152,7 @@ pub(crate) async fn judged(judge: &Judge, names: &[Name], known: Position) -> Re
 
 /// What is said of a store that lists something of this folder and does not give it out.
 pub(crate) fn not_given_out(folder: &str) -> Error {
-    Error::retry(format!("the store lists an object in {folder}, and does not give it out"))
+    Error::retry(format!("an object in {folder} is listed but GET returns 404"))
 }
 
 /// How often a listing is begun anew.

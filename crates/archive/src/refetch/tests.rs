@@ -223,7 +223,7 @@ async fn what_the_server_has_no_more_is_said_and_what_it_lost_is_not_given_up() 
     assert!(opened.read(whole).await.unwrap() == octets(whole));
     // What is known to be gone is not asked for.
     let asked = world.script.asked("UID FETCH");
-    assert!(opened.read(thin[0]).await.unwrap_err().contains("no more"));
+    assert!(opened.read(thin[0]).await.unwrap_err().contains("no longer has the message"));
     assert_eq!(world.script.asked("UID FETCH"), asked);
     let options = Options::all();
     let found =

@@ -21,10 +21,7 @@ fn read(text: &str) -> Result<MemoryDivision, String> {
 pub fn check(division: &MemoryDivision) -> Option<String> {
     let least = MemoryDivision::LEAST_BOUND;
     (division.bound < least).then(|| {
-        format!(
-            "at least \"{}MiB\" are required: for the process itself and one password check",
-            mib(least)
-        )
+        format!("at least \"{}MiB\" are required: for the process itself and one password check", mib(least))
     })
 }
 

@@ -131,9 +131,7 @@ fn everything_that_is_wrong_is_said_with_its_line() {
         ),
         (
             "memory = \"1MiB\"",
-            &[
-                "1: memory: at least \"48MiB\" are required: for the process itself and one password check",
-            ],
+            &["1: memory: at least \"48MiB\" are required: for the process itself and one password check"],
         ),
         (
             "\n[connections]\ntotal = -1",

@@ -159,7 +159,7 @@ fn compressed_files_are_read_and_damaged_ones_are_not_whole() {
         (gzip(b"Subject: x\n"), "compressed twice; decompress it first"),
         (
             b"PK\x03\x04".to_vec(),
-            "unpacked: a zip archive (or a document that is one); unpack it first and import what is in it",
+            "unpacked: a zip archive (or a document that is one); unpack it and import the files in it",
         ),
         (Vec::new(), "unpacked: there is nothing in it"),
     ] {

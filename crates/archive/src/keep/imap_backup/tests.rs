@@ -164,7 +164,7 @@ fn another_uidvalidity_puts_aside_and_a_mailboxid_renames() {
     let mut folder = copy.open(&folder_name(INBOX), &server("F1")).unwrap();
     assert!(folder.known().uids().is_empty());
     assert!(
-        folder.notices().iter().any(|notice| notice.contains("7 became 8") && notice.contains(" INBOX-7,"))
+        folder.notices().iter().any(|notice| notice.contains("7 became 8") && notice.contains(" INBOX-7;"))
     );
     assert!(root.join("INBOX.mbox").exists());
     let aside = (fs::read(root.join("INBOX-7.mbox")).unwrap(), fs::read(root.join("INBOX-7.imap")).unwrap());

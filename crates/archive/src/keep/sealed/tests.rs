@@ -171,7 +171,7 @@ fn another_uidvalidity_puts_aside_and_a_mailboxid_renames() {
     let mut folder = copy.open(&folder_name(INBOX), &server(8, "F3")).unwrap();
     assert!(folder.known().uids().is_empty());
     assert!(
-        folder.notices().iter().any(|notice| notice.contains("7 became 8") && notice.contains(" INBOX-7,"))
+        folder.notices().iter().any(|notice| notice.contains("7 became 8") && notice.contains(" INBOX-7;"))
     );
     drop(folder);
     assert_eq!(account.state().mailbox_named("INBOX-7").unwrap().len(), 1);

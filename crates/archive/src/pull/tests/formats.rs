@@ -99,7 +99,7 @@ async fn what_was_away_and_is_put_back_is_there_again() {
                 |uid| folder.read(uid).is_ok_and(|mut octets| octets.read_to_end(&mut Vec::new()).is_ok());
             assert!((1..=4).all(|uid| !reads(uid)), "{format}");
             drop(folder);
-            assert!(copy.untold().iter().any(|told| told.contains("put back")), "{format}");
+            assert!(copy.untold().iter().any(|told| told.contains("restore the missing files")), "{format}");
             drop(copy);
             restore(&away, &data);
             assert_eq!(texts(&*open(&root).unwrap()), all, "{format}");

@@ -94,7 +94,7 @@ async fn a_folder_of_more_messages_than_there_can_be_is_left_alone() {
         assert_eq!(report.of.len(), 2);
         for folder in &report.of {
             let error = folder.error.as_deref().unwrap();
-            assert!(error.contains(&format!("{claim} messages; an archive takes")), "{error}");
+            assert!(error.contains(&format!("{claim} messages; the limit")), "{error}");
         }
         assert_eq!(script.asked("UID"), 0);
     }

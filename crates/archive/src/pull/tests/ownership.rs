@@ -58,7 +58,7 @@ async fn another_account_is_refused_before_anything_is_touched() {
         let before = files(root);
         let refused = pulled(&bob, root, open, false).await.unwrap_err();
         assert_eq!(refused.kind(), Kind::Conflict);
-        assert!(refused.to_string().contains("the mail of me at 127.0.0.1, and not of bob at"), "{refused}");
+        assert!(refused.to_string().contains("the mail of me at 127.0.0.1, not of bob at"), "{refused}");
         assert_eq!(files(root), before);
         // Its owner says so.
         let renamed = Server { user: "jane".into(), ..jane.clone() };

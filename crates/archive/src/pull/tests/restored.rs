@@ -342,7 +342,10 @@ async fn a_folder_with_another_name_is_the_one_that_was_put_there() {
         let of = |name: &str| report.folders.iter().find(|folder| folder.name == name).unwrap();
         assert_eq!((of("book.club").to.as_deref(), of("book.club").put), (Some("book_club"), 8));
         assert_eq!((of("a_b").put, of("a.b").put), (8, 0));
-        assert!(of("a.b").error.as_deref().unwrap().contains("a_b has the same name there"), "{report:?}");
+        assert!(
+            of("a.b").error.as_deref().unwrap().contains("a_b has the same name at the destination"),
+            "{report:?}"
+        );
         both.script = other;
         let report = both.pull().await;
         let moved = report.of.iter().find(|folder| folder.name == "book_club").unwrap();

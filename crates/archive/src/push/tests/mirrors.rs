@@ -211,7 +211,10 @@ async fn folders_that_are_one_at_the_destination_lose_nothing_to_each_other() {
         for (folder, other) in [(&folders[1], "Work"), (&folders[2], "WORK")] {
             assert_eq!((folder.removed, folder.flags), (0, 0), "{round} {folder:?}");
             let why = folder.error.as_deref().unwrap_or_default();
-            assert!(why.contains(&format!("{other} has the same name there")), "{round} {folder:?}");
+            assert!(
+                why.contains(&format!("{other} has the same name at the destination")),
+                "{round} {folder:?}"
+            );
         }
         assert_eq!((octets(&pair.to, "WORK").len(), octets(&pair.to, "Work").len()), (5, 0));
     }

@@ -92,7 +92,7 @@ async fn two_folders_do_not_become_one() {
         let options = options(&watched);
         let report = restore(copy.clone(), &to.server(), &options, Arc::new(Nobody)).await.unwrap();
         let error = |name: &str| report.folders.iter().find(|f| f.name == name).unwrap().error.clone();
-        assert!(error("a.b").unwrap().contains("a_b has the same name there"), "{report:?}");
+        assert!(error("a.b").unwrap().contains("a_b has the same name at the destination"), "{report:?}");
         assert_eq!(error("a_b"), None);
         let there: Vec<_> = octets(&to, "a_b").into_iter().map(|(_, octets)| Some(octets)).collect();
         assert_eq!(there, [message("a_b")]);
@@ -133,7 +133,10 @@ async fn a_folder_whose_name_fits_has_it_and_other_names_are_told() {
             (3, 0, 4, 5),
             "{report:?}"
         );
-        assert!(of("a.b").error.as_deref().unwrap().contains("a_b has the same name there"), "{report:?}");
+        assert!(
+            of("a.b").error.as_deref().unwrap().contains("a_b has the same name at the destination"),
+            "{report:?}"
+        );
         assert_eq!(
             (of("book.club").to.as_deref(), of("x/y").to.as_deref()),
             (Some("book_club"), Some("x.y"))

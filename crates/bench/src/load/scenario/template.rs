@@ -312,7 +312,7 @@ mod tests {
         for (text, why) in [
             ("FETCH {uidd}", "there is no {uidd}; is it {uid}?"),
             ("FETCH {n", "a { without its }"),
-            ("FETCH {n:0}", "{n:0}: what follows the colon is how many messages, from 1"),
+            ("FETCH {n:0}", "{n:0}: write the number of messages after the colon, 1 or more"),
             ("X {user:3}", "{user} takes no number"),
             ("SELECT {INBOX}", "write INBOX without braces; braces are for values that the bench fills in"),
             ("SELECT {Bench/*}", "{Bench/*} is no name for a mailbox"),
