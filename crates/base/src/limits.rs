@@ -228,6 +228,16 @@ pub const FLAG_SET_KEYWORDS: usize = 256;
 pub const GARBAGE_IDS: usize = 262_144;
 /// Ranges of expunged UIDs that a mailbox remembers for clients that resynchronise.
 pub const VANISHED_RANGES: usize = 20_000;
+/// Messages that are gone, and as many mailboxes, which an account remembers for clients that ask what changed since a position.
+pub const TOMBSTONES: usize = 65_536;
+/// Identifiers of one message by which its thread is found: its own, its oldest reference, and its latest ones.
+pub const THREAD_LINKS: usize = 8;
+/// Identifiers whose threads an account knows, the latest ones.
+pub const THREAD_LINKS_KNOWN: usize = 8192;
+/// Messages of one thread that count when those of a mailbox are counted, the oldest ones: each change of one looks at all of them.
+pub const THREAD_COUNTED: usize = 2048;
+/// Placements of one message that count then.
+pub const PLACEMENTS_COUNTED: usize = 256;
 /// Small per-account objects (Sieve scripts, identities, import ledgers).
 pub const ACCOUNT_OBJECTS: usize = 10_000;
 /// Bytes of one small per-account object.

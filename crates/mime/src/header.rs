@@ -9,6 +9,7 @@ pub mod filter;
 pub mod message_id;
 pub mod params;
 pub mod subject;
+pub mod thread;
 pub mod word;
 
 pub use filter::HeaderFilter;
