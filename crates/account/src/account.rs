@@ -43,7 +43,7 @@ use crate::event::{Batch, Event, Message};
 use crate::ingest::{Ingest, IngestBatch, Later};
 use crate::log_end::LogEnd;
 use crate::packs::Packs;
-use crate::state::{AccountState, Applied, Mailbox};
+use crate::state::{AccountState, Applied, MAP_BYTES, Mailbox};
 use crate::summary::{Entry, Indexes};
 
 /// A decoded structure takes about this many times its encoded size.
@@ -88,6 +88,8 @@ pub struct Account {
     reading_much: Budget,
 }
 
+/// How often the maps are made before the account is said to change too much.
+const MAP_ATTEMPTS: usize = 8;
 /// More events than there can be.
 const NOT_COLLECTED: usize = usize::MAX;
 
@@ -209,6 +211,31 @@ impl Account {
         // Whoever serves other accounts too must not wait for long.
         let much = self.bulk_update.load(Ordering::Relaxed);
         StateGuard(if much { cpu_gate::block_in_place(wait) } else { wait() })
+    }
+
+    /// The state with its maps ([`AccountState::maps`]), which are made if they are not there: that goes through all messages once, or
+    /// counts them after a change of many. They stay while the account is loaded, at about ten bytes a message. Never hold the guard
+    /// while waiting for anything.
+    ///
+    /// # Errors
+    /// `Limit` if the account would be too large with them; `Retry` if much of it changes all the time.
+    pub async fn with_maps(&self) -> Result<StateGuard<'_>> {
+        for _ in 0..MAP_ATTEMPTS {
+            self.wait_for_bulk_update().await;
+            let (messages, growth) = {
+                let state = self.state();
+                if state.has_maps() {
+                    return Ok(state);
+                }
+                let messages = state.message_count();
+                (messages, if state.maps().is_some() { 0 } else { messages * MAP_BYTES })
+            };
+            self.accounts.may_grow(self.weight(), growth)?;
+            self.change_state(messages, AccountState::make_maps).await;
+            // They are made: too large or not, they are there until the account goes.
+            let _ = self.accounts.weigh(self.id, &self.charge, self.state().memory());
+        }
+        Err(Error::retry("the account changes faster than its messages are counted"))
     }
 
     /// Waits for the end of a bulk update: a task that asks for the state meanwhile would block a thread.

@@ -33,7 +33,7 @@ use crate::bodies::Bodies;
 use crate::cache::Cache;
 use crate::cpu_gate::CpuGate;
 use crate::decoded::DecodedCache;
-use crate::event::{Event, Message};
+use crate::event::{Event, Flags, Message, Target};
 use crate::ingest::{Ingest, Resealed, Stored};
 use crate::log_end::LogEnd;
 use crate::metrics::AccountMetrics;
@@ -128,8 +128,24 @@ struct Slot(tokio::sync::Mutex<Weak<Account>>);
 pub struct Delivery {
     /// INTERNALDATE.
     pub received: Timestamp,
-    /// The mailbox's name; the inbox if there is none of that name.
-    pub mailbox: Option<String>,
+    /// Where to; the inbox if that is no mailbox of the account, or a shared one.
+    pub target: Option<Target>,
+    /// Its first flags. Those that the account has no room for, or that are no flags, are left out.
+    pub flags: Flags,
+    /// Whether a mailbox of the target's name is made, and subscribed to, if there is none.
+    pub create: bool,
+}
+
+impl Delivery {
+    /// A delivery to the inbox.
+    pub fn to_inbox(received: Timestamp) -> Self {
+        Delivery { received, ..Delivery::default() }
+    }
+
+    /// A delivery to the mailbox of that name, if there is one.
+    pub fn to(received: Timestamp, mailbox: Option<String>) -> Self {
+        Delivery { target: mailbox.map(Target::Named), ..Delivery::to_inbox(received) }
+    }
 }
 
 /// A share for somebody.
@@ -420,8 +436,9 @@ impl Accounts {
         message: Stored,
         delivery: Delivery,
     ) -> Result<()> {
-        let (mailbox, structure) = (delivery.mailbox, message.sealed_structure());
-        let event = Event::Delivered { mailbox, message: message.message(delivery.received), structure };
+        let Delivery { received, target, flags, create } = delivery;
+        let (structure, stored) = (message.sealed_structure(), message.message(received));
+        let event = Event::Delivered { target, message: stored, structure, flags, create };
         message.check_age()?;
         self.head(id).deliver(*to, event, self.0.clock.now()).await?;
         message.check_age()

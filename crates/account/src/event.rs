@@ -12,6 +12,7 @@ use sealpost_vault::message::{Layout, MessageKey};
 
 use crate::share::Link;
 pub use crate::special_use::SpecialUse;
+use crate::thread::ThreadId;
 
 /// What one log entry carries: events that happened together, at one time.
 #[derive(Debug, Clone, Encode, Decode)]
@@ -82,9 +83,9 @@ pub enum Event {
     /// Mail arrived. With [`Event::Offered`] the only event that may be sealed to the public key.
     #[n(4)]
     Delivered {
-        /// The mailbox's name; the inbox if there is none of that name.
+        /// Where to; the inbox if there is no such mailbox, or it is a link.
         #[n(0)]
-        mailbox: Option<String>,
+        target: Option<Target>,
         /// The message.
         #[n(1)]
         message: Message,
@@ -92,6 +93,12 @@ pub enum Event {
         /// state.
         #[n(2)]
         structure: Option<ByteVec>,
+        /// Its first flags; those that are not allowed are left out.
+        #[n(3)]
+        flags: Flags,
+        /// A mailbox of the target's name is made if there is none, and it may be.
+        #[n(4)]
+        create: bool,
     },
     /// A client stored a message.
     #[n(5)]
@@ -291,6 +298,17 @@ pub enum Event {
     },
 }
 
+/// Which mailbox a delivery is for.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub enum Target {
+    /// The one of that name, in any form of Unicode.
+    #[n(0)]
+    Named(#[n(0)] String),
+    /// The one with that id.
+    #[n(1)]
+    Mailbox(#[n(0)] MailboxId),
+}
+
 /// A stored message: where its object is and how to open it. Immutable; placements point to it.
 #[derive(Clone, Encode, Decode)]
 pub struct Message {
@@ -310,6 +328,14 @@ pub struct Message {
     /// (RFC 8474 §5.1).
     #[n(4)]
     pub origin: Option<Box<ObjectId>>,
+    /// In an event, the thread that the message founds or its oldest reference does; in the state, its thread
+    /// ([`crate::thread`]).
+    #[n(5)]
+    pub thread: ThreadId,
+    /// What may join it to another thread: its own link, then those of its references, the latest first. None in the state, nor in
+    /// an event whose message has its thread from another log.
+    #[n(6)]
+    pub links: Vec<ThreadId>,
 }
 
 impl Message {
@@ -332,6 +358,12 @@ impl fmt::Debug for Message {
 }
 
 impl Event {
+    /// A delivery to the inbox, without flags.
+    pub fn delivered(message: Message) -> Self {
+        let (target, structure, flags, create) = (None, None, Flags::default(), false);
+        Event::Delivered { target, message, structure, flags, create }
+    }
+
     /// Whether it is one that mail goes away by, now or when its owner goes on: on a full disk those may use what is kept for that.
     pub fn frees_room(&self) -> bool {
         match self {

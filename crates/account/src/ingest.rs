@@ -15,6 +15,7 @@ use sealpost_vault::message::{Layout, MessageKey, MessageWriter};
 
 use crate::accounts::Accounts;
 use crate::event::Message;
+use crate::thread::{ThreadId, Threading};
 use age::Age;
 pub(crate) use age::UNDER_WAY;
 pub use later::Later;
@@ -43,6 +44,7 @@ pub(crate) struct Resealed {
     origin: ObjectId,
     object: ObjectId,
     key: MessageKey,
+    thread: ThreadId,
     writer: MessageWriter,
     age: Age,
 }
@@ -57,6 +59,7 @@ pub struct Stored {
     origin: Option<Box<ObjectId>>,
     /// Its sealed structure, for whoever reads of its delivery.
     structure: Option<Bytes>,
+    threading: Threading,
     age: Age,
 }
 
@@ -100,9 +103,9 @@ impl Ingest {
     /// # Errors
     /// What the store says; nothing is left behind then.
     pub async fn finish(self) -> Result<Stored> {
-        let (text, structure) = scanned(self.scanner);
+        let Scanned { text, structure, threading } = scanned(self.scanner, self.object);
         let layout = self.writer.finish(&text, &structure).await?;
-        Ok(Stored::new(self.object, self.key, layout, self.age))
+        Ok(Stored::new(self.object, self.key, layout, threading, self.age))
     }
 
     /// As [`Ingest::finish`], for a message that will be [delivered](Accounts::deliver): its structure goes with the event, if it is
@@ -111,18 +114,26 @@ impl Ingest {
     /// # Errors
     /// As [`Ingest::finish`].
     pub async fn finish_to_deliver(self) -> Result<Stored> {
-        let (text, structure) = scanned(self.scanner);
+        let Scanned { text, structure, threading } = scanned(self.scanner, self.object);
         let (layout, sealed) = self.writer.finish_telling(&text, &structure).await?;
         let structure =
             (self.goes_along && sealed.len() <= limits::DELIVERED_STRUCTURE_BYTES).then_some(sealed);
-        Ok(Stored { structure, ..Stored::new(self.object, self.key, layout, self.age) })
+        Ok(Stored { structure, ..Stored::new(self.object, self.key, layout, threading, self.age) })
     }
 }
 
-/// The text and the structure of a message that is all there, as they are stored.
-fn scanned(scanner: Scanner<CappedText>) -> (Vec<u8>, Vec<u8>) {
+/// What was found in a message that is all there.
+struct Scanned {
+    /// Its text and its structure, as they are stored.
+    text: Vec<u8>,
+    structure: Vec<u8>,
+    threading: Threading,
+}
+
+fn scanned(scanner: Scanner<CappedText>, object: ObjectId) -> Scanned {
     let (structure, text) = scanner.finish();
-    (text.into_text().encode(), structure.encode())
+    let threading = Threading::of(&structure.envelope, object);
+    Scanned { text: text.into_text().encode(), structure: structure.encode(), threading }
 }
 
 impl Resealed {
@@ -132,7 +143,7 @@ impl Resealed {
         let (object, key) = (ObjectId::random(random), MessageKey::generate(random));
         let age = Age::begin(accounts.shared_clock());
         let writer = MessageWriter::new(accounts.store(), account, object, &key, accounts.storing()).await?;
-        Ok(Resealed { origin: message.first_object(), object, key, writer, age })
+        Ok(Resealed { origin: message.first_object(), object, key, thread: message.thread, writer, age })
     }
 
     pub(crate) async fn write(&mut self, bytes: &[u8]) -> Result<()> {
@@ -142,13 +153,15 @@ impl Resealed {
     pub(crate) async fn finish(self, text: &[u8], structure: &[u8]) -> Result<Stored> {
         let layout = self.writer.finish(text, structure).await?;
         let origin = Some(Box::new(self.origin));
-        Ok(Stored { origin, ..Stored::new(self.object, self.key, layout, self.age) })
+        // It is in the thread that it was in.
+        let threading = Threading::decided(self.thread);
+        Ok(Stored { origin, ..Stored::new(self.object, self.key, layout, threading, self.age) })
     }
 }
 
 impl Stored {
-    fn new(object: ObjectId, key: MessageKey, layout: Layout, age: Age) -> Self {
-        Stored { object, key, layout, origin: None, structure: None, age }
+    fn new(object: ObjectId, key: MessageKey, layout: Layout, threading: Threading, age: Age) -> Self {
+        Stored { object, key, layout, origin: None, structure: None, threading, age }
     }
 
     /// RFC822.SIZE of the message.
@@ -182,6 +195,7 @@ impl Stored {
     /// The message as events carry it.
     pub fn message(&self, received: Timestamp) -> Message {
         let (key, origin) = (self.key.clone(), self.origin.clone());
-        Message { object: self.object, key, layout: self.layout, received, origin }
+        let Threading { thread, links } = self.threading.clone();
+        Message { object: self.object, key, layout: self.layout, received, origin, thread, links }
     }
 }

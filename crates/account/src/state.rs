@@ -1,15 +1,20 @@
 //! The state of an account: a view of its log, made by [`AccountState::apply`] and by nothing else.
 //!
-//! Packed columns, about sixty bytes a message, shared by all sessions of the account. Replaying the same entries
+//! Packed columns, about seventy bytes a message, shared by all sessions of the account. Replaying the same entries
 //! gives the same state on every node and after every restart, byte for byte (`state/chunks.rs` has the bytes).
 
 mod apply;
+mod bounded;
+mod changes;
 mod chunks;
+mod deliver;
 mod flag_room;
 mod flags;
 mod graveyard;
+mod hierarchy;
 mod links;
 mod mailbox;
+mod maps;
 mod messages;
 mod objects;
 mod packed;
@@ -17,18 +22,24 @@ mod placements;
 mod table;
 #[cfg(test)]
 mod tests;
+mod thread_links;
+mod visible;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
 use std::ops::Bound;
 
 pub use apply::Applied;
+pub use changes::{Changed, Changes, How, MailboxChanged};
 pub(crate) use chunks::expected_bytes;
 pub use chunks::{ChunkNames, Restore};
 pub use flag_room::FlagRoom;
 pub use flags::{FlagSet, FlagSetId, KeywordId};
 pub use graveyard::Buried;
+pub use hierarchy::Parent;
 pub use mailbox::{Mailbox, Row};
+pub(crate) use maps::MAP_BYTES;
+pub use maps::{MailboxCounts, MapsView};
 pub use messages::MessageNumber;
 use sealpost_base::{AccountId, MailboxId, ObjectId, Position, Timestamp, UidValidity};
 use sealpost_vault::entry::Generation;
@@ -39,8 +50,11 @@ use crate::name;
 pub use crate::name::INBOX;
 use flags::FlagTable;
 use graveyard::Graveyard;
+use maps::Maps;
 use messages::MessageTable;
 use objects::Objects;
+use thread_links::ThreadLinks;
+use visible::Departed;
 
 /// Mailboxes that exist from the start, after the inbox.
 const FIRST_MAILBOXES: [(&str, SpecialUse); 5] = [
@@ -53,9 +67,12 @@ const FIRST_MAILBOXES: [(&str, SpecialUse); 5] = [
 
 /// About the most that a message takes, a placement, and an expunged placement, in bytes. How well they can be packed shows
 /// when they are.
-const MESSAGE_BYTES: usize = 64;
+const MESSAGE_BYTES: usize = 72;
 const ROW_BYTES: usize = 12;
 const BURIED_BYTES: usize = 8;
+/// About the most that a tombstone takes, and a link whose thread is known.
+const GONE_BYTES: usize = 32;
+const LINK_BYTES: usize = 24;
 
 /// About what a set of some flags takes, in bytes.
 const FLAG_SET_BYTES: usize = 256;
@@ -86,6 +103,12 @@ pub struct AccountState {
     flags: FlagTable,
     graveyard: Graveyard,
     objects: Objects,
+    thread_links: ThreadLinks,
+    departed: Departed,
+    /// When a nonexistent parent came or went last.
+    parents_changed: Position,
+    /// Made of the rest when somebody needs it, and no part of a checkpoint.
+    maps: Option<Box<Maps>>,
 }
 
 impl AccountState {
@@ -107,6 +130,10 @@ impl AccountState {
             flags: FlagTable::new(),
             graveyard: Graveyard::default(),
             objects: Objects::default(),
+            thread_links: ThreadLinks::default(),
+            departed: Departed::default(),
+            parents_changed: Position::ZERO,
+            maps: None,
         };
         state.add_mailbox(INBOX.to_owned(), None);
         for (name, special_use) in FIRST_MAILBOXES {
@@ -355,6 +382,7 @@ impl AccountState {
         let rows: usize = self.mailboxes.values().map(Mailbox::memory).sum();
         let subscriptions: usize = self.subscriptions.iter().map(|name| NAME_BYTES + name.len()).sum();
         let packed = self.messages.heap_bytes() + self.graveyard.heap_bytes();
+        let packed = packed + self.departed.heap_bytes() + self.thread_links.heap_bytes() + self.maps_bytes();
         rows + subscriptions + packed + self.flags.heap_bytes() + self.objects_bytes() + 4096
     }
 
@@ -419,6 +447,9 @@ impl AccountState {
         let id = MailboxId(self.next_mailbox);
         self.next_mailbox += 1;
         let uid_validity = self.next_uid_validity();
+        if self.changes_parents(&name) {
+            self.parents_changed = self.position;
+        }
         self.by_name.insert(name.clone(), id);
         self.mailboxes.insert(id, Mailbox::new(id, name, uid_validity, special_use, self.position));
         id

@@ -155,7 +155,7 @@ async fn a_mailbox_becomes_a_share_with_everything_in_it() {
     }
     let mut ingest = accounts.ingest(OWNER).await.unwrap();
     ingest.write(b"Subject: late\r\n\r\nbody of late\r\n").await.unwrap();
-    let delivery = Delivery { received: Timestamp(0), mailbox: Some("Archive".to_owned()) };
+    let delivery = Delivery::to(Timestamp(0), Some("Archive".to_owned()));
     let stored = ingest.finish().await.unwrap();
     accounts.deliver(OWNER, &world.public(OWNER), stored, delivery).await.unwrap();
     account.catch_up().await.unwrap();

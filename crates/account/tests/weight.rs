@@ -6,14 +6,18 @@
 
 use sealpost_account::event::{Batch, Event};
 use sealpost_account::state::{AccountState, Restore};
-use sealpost_account::{FlagAction, Flags, Message, SystemFlags};
+use sealpost_account::{FlagAction, Flags, Message, SystemFlags, ThreadId};
 use sealpost_base::{AccountId, MailboxId, ObjectId, Position, Random, SeededRandom, Timestamp, limits};
 use sealpost_vault::entry::Origin;
 use sealpost_vault::message::{Layout, MessageKey};
 
 const MESSAGES: u64 = 150_000;
 /// What a message may take, all included.
-const BYTES_EACH: usize = 64;
+const BYTES_EACH: usize = 72;
+/// What it may take with the maps that JMAP needs.
+const BYTES_EACH_WITH_MAPS: usize = 88;
+/// What the maps may take while they are made besides what they take in the end.
+const BESIDES_MAPS: usize = 8 * 1024 * 1024;
 /// What a change may take besides what it leaves, however many messages it is of.
 const BESIDES: usize = 4 * 1024 * 1024;
 const ACCOUNT: AccountId = AccountId([3; 16]);
@@ -45,6 +49,9 @@ fn message(random: &SeededRandom, n: u64) -> Message {
         _ => 1_500 + random.below(12_000),
     };
     let large = raw_bytes > 65_536;
+    // Every third is a reply.
+    let [own, before] = [n + 1, n].map(|n| ThreadId::of_object(ObjectId(u128::from(n).to_be_bytes())));
+    let reply = n % 3 == 1;
     Message {
         object: ObjectId(object),
         key: MessageKey::from_bytes(key),
@@ -57,6 +64,8 @@ fn message(random: &SeededRandom, n: u64) -> Message {
         },
         received: Timestamp(1_600_000_000_000 + n as i64 * 300_000 + random.below(600_000) as i64),
         origin: None,
+        thread: if reply { before } else { own },
+        links: if reply { vec![own, before] } else { vec![own] },
     }
 }
 
@@ -98,7 +107,7 @@ fn sets_of_flags(random: &SeededRandom) -> Log {
     let mut log = Log { state: AccountState::new(ACCOUNT), at: 0 };
     let bits = limits::FLAG_SETS.ilog2();
     let (grown, ()) = most(|| {
-        log.apply(Event::Delivered { mailbox: None, message: message(random, 0), structure: None });
+        log.apply(Event::delivered(message(random, 0)));
         let mailbox = log.state.inbox().id();
         for _ in 0..bits {
             let uids = log.state.inbox().uids();
@@ -118,6 +127,25 @@ fn sets_of_flags(random: &SeededRandom) -> Log {
     log
 }
 
+/// The same with the maps that JMAP needs.
+fn with_maps(state: AccountState) {
+    let mut log = Log { state, at: 0 };
+    let before = log.state.memory();
+    let (besides, ()) = most(|| log.state.make_maps());
+    let memory = log.state.memory();
+    println!("{besides} to make maps of {}, {} a message with them", memory - before, log.bytes_each());
+    assert!(log.bytes_each() <= BYTES_EACH_WITH_MAPS, "{} bytes a message", log.bytes_each());
+    assert!(besides < memory - before + BESIDES_MAPS, "{besides} besides");
+    let inbox = log.state.inbox().id();
+    let event = log.store(SystemFlags::SEEN);
+    log.besides("store with maps", event);
+    let (uids, to) = (log.state.inbox().uids(), MailboxId(inbox.0 + 1));
+    log.besides("copy with maps", Event::Copied { from: inbox, uids: uids.clone(), to });
+    log.besides("move with maps", Event::Moved { from: to, uids, to: MailboxId(to.0 + 1) });
+    log.state.make_maps();
+    assert_eq!(log.state.maps().unwrap().counts(inbox).unwrap().total_emails, MESSAGES as u32);
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn many_messages_take_little_and_so_does_what_is_done_to_all_of_them() {
@@ -127,7 +155,7 @@ fn many_messages_take_little_and_so_does_what_is_done_to_all_of_them() {
     let mut log = Log { state: AccountState::new(ACCOUNT), at: 0 };
     let (grown, ()) = most(|| {
         for n in 0..MESSAGES {
-            log.apply(Event::Delivered { mailbox: None, message: message(&random, n), structure: None });
+            log.apply(Event::delivered(message(&random, n)));
         }
     });
     let memory = log.state.memory();
@@ -135,6 +163,7 @@ fn many_messages_take_little_and_so_does_what_is_done_to_all_of_them() {
     assert!(log.bytes_each() <= BYTES_EACH, "{} bytes a message", log.bytes_each());
     assert!(grown < memory + memory / 8, "{memory} counted, {grown} taken");
 
+    with_maps(log.state.clone());
     let inbox = log.state.inbox().id();
     let event = log.store(SystemFlags::SEEN);
     log.besides("store", event);

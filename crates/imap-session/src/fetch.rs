@@ -18,7 +18,7 @@ mod structure;
 use std::sync::Arc;
 
 use sealpost_account::event::{Event, FlagAction, Flags, Message, SystemFlags};
-use sealpost_account::object_id::{ThreadId, email_id};
+use sealpost_account::object_id::email_id;
 use sealpost_account::rights::Rights;
 use sealpost_account::{MessageNumber, PackReads, Packed};
 use sealpost_base::{Error, Kind, ModSeq, Timestamp, Uid, UidSet};
@@ -378,12 +378,10 @@ async fn write_message(
     for item in plan.items() {
         let mut response = Response { out: responses.out(), row, plan, begun };
         match item {
-            Item::Envelope | Item::Structure { .. } | Item::ThreadId | Item::Preview => {
-                match &prepared.structure {
-                    Some(Ok(found)) => response.structure(item, found, &row.message),
-                    _ => continue,
-                }
-            }
+            Item::Envelope | Item::Structure { .. } | Item::Preview => match &prepared.structure {
+                Some(Ok(found)) => response.structure(item, found),
+                _ => continue,
+            },
             Item::Octets(wanted) => {
                 let opened = match prepared.opened.first.take() {
                     Some(first) => first,
@@ -608,12 +606,16 @@ impl Response<'_> {
                 self.begin();
                 self.out.raw(b"SAVEDATE ").date_time(DateTime::utc(row.saved));
             }
-            Item::Envelope | Item::Structure { .. } | Item::ThreadId | Item::Preview => {}
+            Item::ThreadId => {
+                self.begin();
+                self.out.raw(b"THREADID (").raw(row.message.thread.to_string()).close();
+            }
+            Item::Envelope | Item::Structure { .. } | Item::Preview => {}
             Item::Octets(_) | Item::BinarySize(_) => {}
         }
     }
 
-    fn structure(&mut self, item: &Item, found: &sealpost_mime::Structure, message: &Message) {
+    fn structure(&mut self, item: &Item, found: &sealpost_mime::Structure) {
         self.begin();
         match item {
             Item::Envelope => {
@@ -624,10 +626,6 @@ impl Response<'_> {
                 self.out.raw(if *extended { &b"BODYSTRUCTURE "[..] } else { b"BODY " });
                 let form = Form { extended: *extended, parameters: self.plan.parameter_form() };
                 structure::body(self.out, &found.root, form);
-            }
-            Item::ThreadId => {
-                let thread = ThreadId::of(&found.envelope, message);
-                self.out.raw(b"THREADID (").raw(thread.to_string()).close();
             }
             // RFC 8970 §3.2: NIL would mean that it comes later, and there is nothing to wait for.
             Item::Preview => {

@@ -1,7 +1,7 @@
 //! What a search asks for, in words of no protocol. Each protocol translates its own search into these.
 
 use sealpost_account::SystemFlags;
-use sealpost_account::object_id::ThreadId;
+use sealpost_account::ThreadId;
 use sealpost_base::{ObjectId, UidSet};
 
 use crate::scope::MailboxIndex;

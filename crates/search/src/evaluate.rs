@@ -2,10 +2,9 @@
 
 use std::cell::RefCell;
 
-use sealpost_account::Message;
-use sealpost_account::object_id::ThreadId;
 use sealpost_account::state::{FlagSet, Row};
 use sealpost_account::summary::{ShortText, Summary};
+use sealpost_account::{Message, ThreadId};
 use sealpost_base::{ObjectId, Timestamp, Uid};
 use sealpost_mime::{Envelope, Text};
 
@@ -23,6 +22,7 @@ pub(crate) struct RowFields {
     saved_day: i64,
     object: ObjectId,
     size: u64,
+    thread: ThreadId,
 }
 
 /// Whether a message matches: 0 if not, else how well, from 1 to 100. It is 100 unless FUZZY was asked for.
@@ -33,8 +33,6 @@ pub(crate) struct Relevance(pub(super) u8);
 pub(crate) struct KnownFields {
     /// The day in the Date field, if the structure is known.
     sent_day: Option<Option<i64>>,
-    /// The thread, if the structure is known.
-    thread: Option<ThreadId>,
     /// The stored text.
     text: Option<Text>,
     /// The stored text as a segment has it, and whether with its headers.
@@ -60,6 +58,7 @@ impl RowFields {
             received: message.received,
             saved_day: day(row.saved),
             object: message.first_object(),
+            thread: message.thread,
             size: message.size(),
         }
     }
@@ -79,7 +78,6 @@ impl KnownFields {
     pub(crate) fn none() -> Self {
         KnownFields {
             sent_day: None,
-            thread: None,
             text: None,
             short_text: None,
             summary: None,
@@ -129,9 +127,8 @@ impl KnownFields {
     }
 
     /// The envelope of the message is known.
-    pub(crate) fn learn_envelope(&mut self, envelope: &Envelope, message: &Message) {
+    pub(crate) fn learn_envelope(&mut self, envelope: &Envelope) {
         self.sent_day = Some(envelope.sent_day());
-        self.thread = Some(ThreadId::of(envelope, message));
     }
 
     /// The stored text is known.
@@ -204,7 +201,7 @@ impl Bound {
             Key::Marked => Some(row.marked),
             Key::Saved(days) => Some(days.contain(row.saved_day)),
             Key::Email(object) => Some(row.object == *object),
-            Key::Thread(thread) => known.thread.map(|found| found == *thread),
+            Key::Thread(thread) => Some(row.thread == *thread),
             Key::Received(days) => Some(days.contain(row.received_day())),
             Key::Older(age) => Some(row.received.seconds() <= self.now - age),
             Key::Younger(age) => Some(row.received.seconds() >= self.now - age),

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use memchr::memmem::Finder;
-use sealpost_account::object_id::ThreadId;
+use sealpost_account::ThreadId;
 use sealpost_account::state::KeywordId;
 use sealpost_account::summary::Summary;
 use sealpost_account::{AccountState, SystemFlags};
@@ -156,9 +156,7 @@ impl Query {
 
     /// Whether something of the structure is asked for.
     pub(crate) fn asks_for_structure(&self) -> bool {
-        self.asks_for_dates()
-            || any(&self.root, &|key| matches!(key, Key::Thread(_)))
-            || !self.fuzzy.is_empty()
+        self.asks_for_dates() || !self.fuzzy.is_empty()
     }
 }
 
@@ -284,7 +282,7 @@ impl Compiler {
 
 fn cost(key: &Key) -> u8 {
     match key {
-        Key::Sent(_) | Key::Thread(_) => 1,
+        Key::Sent(_) => 1,
         Key::Pattern(_) | Key::Fuzzy(_) => 2,
         Key::Not(key) => cost(key),
         Key::All(keys) | Key::Any(keys) => keys.iter().map(cost).max().unwrap_or(0),

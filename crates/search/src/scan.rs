@@ -82,7 +82,7 @@ async fn learn_envelope(
     if query.asks_for_structure()
         && let Some(structure) = readable(account.structure(&candidate.message).await)?
     {
-        known.learn_envelope(&structure.envelope, &candidate.message);
+        known.learn_envelope(&structure.envelope);
     }
     Ok(())
 }
@@ -128,7 +128,7 @@ async fn scan(
         tokio::task::yield_now().await;
     }
     let (structure, matcher) = scanner.finish();
-    known.learn_envelope(&structure.envelope, message);
+    known.learn_envelope(&structure.envelope);
     known.learn_patterns(matcher.finish());
     Ok(())
 }

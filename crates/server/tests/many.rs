@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 
 use futures::TryStreamExt;
 use sealpost_account::event::Event;
-use sealpost_account::{Flags, Message};
+use sealpost_account::{Flags, Message, ThreadId};
 use sealpost_base::{MemoryDivision, ObjectId, Random, SeededRandom, Timestamp};
 use sealpost_session::Settings;
 use sealpost_vault::Store;
@@ -52,7 +52,9 @@ fn message(random: &SeededRandom, n: usize) -> Message {
         sealed_index: 0,
     };
     let received = Timestamp(1_600_000_000_000 + n as i64 * 300_000);
-    Message { object: ObjectId(object), key: MessageKey::from_bytes(key), layout, received, origin: None }
+    let (object, key, thread) =
+        (ObjectId(object), MessageKey::from_bytes(key), ThreadId::of_object(ObjectId(object)));
+    Message { object, key, layout, received, origin: None, thread, links: Vec::new() }
 }
 
 #[cfg(target_os = "linux")]

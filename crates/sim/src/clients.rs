@@ -37,7 +37,7 @@ async fn deliver(world: &World, node: &Node) -> Result<()> {
     let object = stored.object();
     let public = AccountKeys::derive(&world.root, ID).public();
     let mailbox = (world.below(3) == 0).then(|| NAMES[world.below(6) as usize].to_owned());
-    let delivery = Delivery { mailbox, received: Timestamp(0) };
+    let delivery = Delivery::to(Timestamp(0), mailbox);
     node.accounts.deliver(ID, &public, stored, delivery).await?;
     world.notes.lock().delivered.push(object);
     Ok(())

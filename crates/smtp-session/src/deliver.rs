@@ -79,7 +79,7 @@ async fn store(ctx: Arc<Context>, message: Arc<Copies>, account: Account) -> Res
 }
 
 async fn append(ctx: Arc<Context>, to: Account, stored: Stored) -> Result<()> {
-    let (octets, delivery) = (stored.size(), Delivery { received: ctx.clock.now(), mailbox: None });
+    let (octets, delivery) = (stored.size(), Delivery::to_inbox(ctx.clock.now()));
     ctx.accounts.deliver(to.id, &to.public, stored, delivery).await?;
     room::delivered(&ctx, to, octets).await;
     Ok(())

@@ -5,7 +5,7 @@ use sealpost_base::Result;
 use sealpost_vault::Store;
 use sealpost_vault::message::{Finished, SealedMessage};
 
-use super::{Ingest, Stored, scanned};
+use super::{Ingest, Scanned, Stored, scanned};
 
 /// Small messages of an account that are all there, and not stored yet. Dropped before [`Later::store`], nothing of them is left.
 pub struct Later {
@@ -53,7 +53,7 @@ impl Ingest {
     /// # Errors
     /// What the store says; nothing is left behind then, and `later` is of no more use.
     pub async fn finish_later(self, later: &mut Later) -> Result<Stored> {
-        let (text, structure) = scanned(self.scanner);
+        let Scanned { text, structure, threading } = scanned(self.scanner, self.object);
         let layout = match self.writer.seal(&text, &structure).await? {
             Finished::Durable(layout, _) => layout,
             Finished::Sealed(whole, _drawn) => {
@@ -62,6 +62,6 @@ impl Ingest {
                 layout
             }
         };
-        Ok(Stored::new(self.object, self.key, layout, self.age))
+        Ok(Stored::new(self.object, self.key, layout, threading, self.age))
     }
 }

@@ -10,7 +10,7 @@ use sealpost_vault::Batch;
 use sealpost_vault::message::{MessageKey, SealedMessage};
 use tokio::task::spawn_blocking;
 
-use super::{Age, Ingest, SCANNED_BYTES, Stored, scanned};
+use super::{Age, Ingest, SCANNED_BYTES, Scanned, Stored, scanned};
 use crate::accounts::Accounts;
 
 /// A message's text and structure, and its object, take at most this many times what the message does, give or take
@@ -79,18 +79,22 @@ fn seal(accounts: &Accounts, account: AccountId, messages: Vec<Vec<u8>>) -> (Sea
     let age = Age::begin(accounts.shared_clock());
     for ((nth, message), object) in messages.into_iter().enumerate().zip(objects) {
         let key = MessageKey::generate(accounts.random());
-        let whole = if message.len() <= SealedMessage::MESSAGE_BYTES {
+        let sealed = if message.len() <= SealedMessage::MESSAGE_BYTES {
             let mut scanner = Scanner::new();
             scanner.push(&message);
-            let (text, structure) = scanned(scanner);
-            SealedMessage::seal(account, object, &key, &message, &text, &structure)
+            let Scanned { text, structure, threading } = scanned(scanner, object);
+            let whole = SealedMessage::seal(account, object, &key, &message, &text, &structure);
+            whole.map(|whole| (whole, threading))
         } else {
             None
         };
-        stored.push(whole.as_ref().map(|whole| {
-            let (layout, age) = (whole.layout(), age.clone());
-            Stored::new(object, key, layout, age)
-        }));
+        let (whole, threading) = sealed.unzip();
+        stored.push(
+            whole
+                .as_ref()
+                .zip(threading)
+                .map(|(whole, threading)| Stored::new(object, key, whole.layout(), threading, age.clone())),
+        );
         match whole {
             Some(whole) => wholes.push(whole),
             None => large.push((nth, message)),

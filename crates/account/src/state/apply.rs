@@ -8,13 +8,16 @@ use std::collections::BTreeSet;
 use sealpost_base::{MailboxId, Position, Timestamp, Uid, UidSet, UidValidity, limits};
 use sealpost_vault::entry::{Generation, Origin};
 
-use super::flags::{FlagSet, FlagTable};
+use super::flags::{FlagSet, FlagSetId, FlagTable};
 use super::graveyard::Graveyard;
 use super::links::NOWHERE;
 use super::mailbox::{Mailbox, Row};
+use super::maps::{Edit, Recount};
+use super::messages::MessageNumber;
 use super::placements::Placements;
-use super::{AccountState, Buried, INBOX};
-use crate::event::{Batch, Event, FlagAction, Flags, Message, SystemFlags};
+use super::visible::{Visibility, shows};
+use super::{AccountState, Buried, INBOX, deliver};
+use crate::event::{Batch, Event, FlagAction, Flags, Message, SpecialUse, SystemFlags};
 use crate::metadata::{Change, Holder, SPECIAL_USE};
 use crate::name;
 use crate::special_use::SpecialUses;
@@ -160,6 +163,13 @@ impl AccountState {
                 mailbox.highest_modseq = position;
             }
         }
+        self.forget_departed();
+    }
+
+    /// Mailboxes have other ids: what clients know of before is too long ago.
+    fn forget_departed(&mut self) {
+        self.departed.forget_all(self.position);
+        self.parents_changed = self.position;
     }
 
     fn apply_event(&mut self, at: Timestamp, event: &Event) -> Applied {
@@ -176,12 +186,9 @@ impl AccountState {
             Event::MailboxRenamed { mailbox, name } => self.rename(*mailbox, name),
             Event::MailboxDeleted { mailbox } => self.delete(*mailbox, at),
             Event::Subscribed { name, on } => self.subscribe(name, *on),
-            Event::Delivered { mailbox, message, .. } => {
-                let named = mailbox.as_deref().and_then(|name| self.mailbox_named(name));
-                // Mail is sealed for this account alone, so it does not go into a share.
-                let named = named.filter(|m| m.link.is_none());
-                let id = named.unwrap_or_else(|| self.inbox()).id();
-                self.place_new(id, message, &Flags::default(), at)
+            Event::Delivered { target, message, flags, create, .. } => {
+                let to = self.destination(target.as_ref(), *create);
+                self.place_new(to, message, &deliver::allowed(flags), at)
             }
             Event::Appended { mailbox, message, flags } => self.place_new(*mailbox, message, flags, at),
             Event::Copied { from, uids, to } => self.copy(*from, uids, *to, at),
@@ -267,13 +274,18 @@ impl AccountState {
         if names.is_empty() || names.iter().any(|(_, new)| taken(new) || name::check(new).is_err()) {
             return Applied::Nothing;
         }
+        let parents = self.parents_now();
         let ids: Vec<_> = names.iter().map(|(old, _)| self.by_name.remove(old)).collect();
         for (id, (_, new)) in ids.into_iter().zip(names) {
             let Some(id) = id else { continue };
             self.by_name.insert(new.clone(), id);
             if let Some(mailbox) = self.mailboxes.get_mut(&id) {
                 mailbox.name = new;
+                mailbox.properties_changed = self.position;
             }
+        }
+        if self.parents_now() != parents {
+            self.parents_changed = self.position;
         }
         Applied::Done
     }
@@ -287,11 +299,14 @@ impl AccountState {
             if now != mailbox.special_uses {
                 mailbox.special_uses = now;
                 mailbox.highest_modseq = self.position;
+                mailbox.properties_changed = self.position;
                 let holder = Holder::Mailbox(mailbox.id);
                 let entry = SPECIAL_USE.to_owned();
                 self.objects.note_change(Change { at: self.position, holder, entry });
             }
         }
+        // What is in the trash counts in another way.
+        self.forget_counts();
         Applied::Done
     }
 
@@ -311,15 +326,39 @@ impl AccountState {
             Some(m) if m.name == INBOX => return Applied::Nothing,
             Some(_) => {}
         }
+        let recount = self.recount_all_of(id);
         let Some(mailbox) = self.mailboxes.remove(&id) else { return Applied::Nothing };
         self.by_name.remove(&mailbox.name);
+        if self.changes_parents(&mailbox.name) {
+            self.parents_changed = self.position;
+        }
+        match mailbox.link {
+            None => {
+                let validity = mailbox.uid_validity.0.get();
+                self.departed.mailboxes.push([self.position.0, mailbox.created.0, validity.into()]);
+            }
+            // What clients call it is in the other log.
+            Some(_) => self.departed.mailboxes.forget_up_to(self.position),
+        }
+        if mailbox.special_uses.contains(SpecialUse::Trash) {
+            self.forget_counts();
+        }
         // RFC 5464 §4.1: a mailbox that is made later under the same name does not inherit them.
         self.objects.remove_of(Holder::Mailbox(id));
         self.graveyard.extend(mailbox.all_rows().map(|row| buried(id, &row, at)));
+        let mut edit = Edit::removing();
+        for row in mailbox.all_rows() {
+            edit.push(&mut self.maps, row.message, id, row.uid);
+            if shows(self.flags.set(row.flags).system) {
+                self.visibility().lose(row.message);
+            }
+        }
+        edit.finish(&mut self.maps);
+        self.recounted(recount);
         Applied::Done
     }
 
-    fn subscribe(&mut self, name: &str, on: bool) -> Applied {
+    pub(super) fn subscribe(&mut self, name: &str, on: bool) -> Applied {
         let changed = if !on {
             self.subscriptions.remove(name)
         } else if self.subscriptions.len() < limits::MAILBOXES && name.len() <= limits::MAILBOX_NAME_BYTES {
@@ -327,6 +366,10 @@ impl AccountState {
         } else {
             false
         };
+        let (position, id) = (self.position, self.by_name.get(name));
+        if let (true, Some(mailbox)) = (changed, id.and_then(|id| self.mailboxes.get_mut(id))) {
+            mailbox.properties_changed = position;
+        }
         if changed { Applied::Done } else { Applied::Nothing }
     }
 
@@ -334,11 +377,26 @@ impl AccountState {
         if self.mailbox(to).is_none() {
             return Applied::Nothing;
         }
-        let Some(number) = self.messages.add(message) else { return Applied::Nothing };
-        let set = self.flags.intern_names(flags);
-        let flags = self.flags.intern(&set).unwrap_or_else(|| self.flags.retain(FlagTable::EMPTY));
+        let Some(number) = self.add_message(message) else { return Applied::Nothing };
+        let flags = self.first_flags(flags);
         let placed = self.place(to, &Placements::one(number, flags), at);
         self.placed(to, UidSet::new(), placed)
+    }
+
+    /// A message that one placement will point to, in the thread that its links join it to.
+    fn add_message(&mut self, message: &Message) -> Option<MessageNumber> {
+        let thread = self.thread_links.join(message);
+        let number = self.messages.add(&Message { thread, ..message.clone() }, self.position)?;
+        self.map_message(number);
+        Some(number)
+    }
+
+    /// The set of a new placement; without keywords, or empty, when there are too many sets.
+    fn first_flags(&mut self, flags: &Flags) -> FlagSetId {
+        let set = self.flags.intern_names(flags);
+        let system = FlagSet { system: set.system, keywords: Vec::new() };
+        let interned = self.flags.intern(&set).or_else(|| self.flags.intern(&system));
+        interned.unwrap_or_else(|| self.flags.retain(FlagTable::EMPTY))
     }
 
     fn replace(
@@ -353,12 +411,11 @@ impl AccountState {
         if !there || self.mailbox(to).is_none() {
             return Applied::Nothing;
         }
-        let Some(number) = self.messages.add(message) else { return Applied::Nothing };
+        let Some(number) = self.add_message(message) else { return Applied::Nothing };
         // First, while the UID means what it meant: the new message may be what renumbers the mailbox.
         let uids = UidSet::range(uid, uid);
         self.expunge(from, &uids, at);
-        let set = self.flags.intern_names(flags);
-        let flags = self.flags.intern(&set).unwrap_or_else(|| self.flags.retain(FlagTable::EMPTY));
+        let flags = self.first_flags(flags);
         let placed = self.place(to, &Placements::one(number, flags), at);
         self.placed(to, uids, placed)
     }
@@ -392,11 +449,22 @@ impl AccountState {
             return Applied::Nothing;
         }
         let placed = self.place(to, &placements, at);
+        // Only now: those that were placed never were without a visible placement.
+        for (message, flags) in placements.iter() {
+            if shows(self.flags.set(flags).system) {
+                self.visibility().moved(message);
+            }
+        }
         self.placed(to, moved, placed)
     }
 
     pub(super) fn expunge(&mut self, from: MailboxId, uids: &UidSet, at: Timestamp) -> Applied {
-        let gone = self.take_rows(from, uids, |graveyard, row| graveyard.push(&buried(from, &row, at)));
+        let gone = self.take_rows(from, uids, |gone, row| {
+            gone.graveyard.push(&buried(from, row, at));
+            if gone.visible {
+                gone.visibility.lose(row.message);
+            }
+        });
         if gone.is_empty() { Applied::Nothing } else { Applied::Removed(gone) }
     }
 
@@ -430,16 +498,21 @@ impl AccountState {
         flags: &Flags,
         unchanged_since: Option<Position>,
     ) -> Applied {
-        let Some(mailbox) = self.mailboxes.get_mut(&id).filter(|m| m.link.is_none()) else {
+        if self.mailbox(id).is_none() {
             return Applied::Nothing;
-        };
+        }
+        let recount = self.recount_of(id, uids);
+        let Some(mailbox) = self.mailboxes.get_mut(&id) else { return Applied::Nothing };
         let set = self.flags.intern_names(flags);
         if action != FlagAction::Remove {
             mailbox.keywords.extend(set.keywords.iter().copied());
         }
         let (mut changed, mut modified) = (UidSet::new(), UidSet::new());
         let (position, table) = (self.position, &mut self.flags);
+        let (messages, departed) = (&mut self.messages, &mut self.departed);
+        let mut visibility = Visibility { messages, departed, at: position };
         let (mut unseen, mut deleted) = (Counts::default(), Counts::default());
+        let mut counted = SystemFlags::NONE;
         // What the row before had, and what it has now: neighbours mostly have the same.
         let mut before = None;
         for range in uids.ranges() {
@@ -456,6 +529,12 @@ impl AccountState {
                 let [old, new] = [row.flags, after].map(|id| table.set(id).system);
                 unseen.change(!old.contains(SystemFlags::SEEN), !new.contains(SystemFlags::SEEN));
                 deleted.change(old.contains(SystemFlags::DELETED), new.contains(SystemFlags::DELETED));
+                counted = counted.with(old.without(new)).with(new.without(old));
+                match (shows(old), shows(new)) {
+                    (false, true) => visibility.gain(row.message),
+                    (true, false) => visibility.lose(row.message),
+                    _ => {}
+                }
                 table.release(row.flags);
                 changed.push(row.uid);
                 Some(after)
@@ -464,8 +543,13 @@ impl AccountState {
         mailbox.unseen = unseen.of(mailbox.unseen);
         mailbox.deleted = deleted.of(mailbox.deleted);
         if !changed.is_empty() {
-            mailbox.highest_modseq = self.position;
+            mailbox.highest_modseq = position;
         }
+        let counting = [SystemFlags::SEEN, SystemFlags::DRAFT, SystemFlags::DELETED];
+        if counting.iter().any(|flag| counted.contains(*flag)) {
+            mailbox.counts_changed = position;
+        }
+        self.recounted(recount);
         if changed.is_empty() && modified.is_empty() {
             return Applied::Nothing;
         }
@@ -483,7 +567,11 @@ impl AccountState {
             }
             keep
         });
+        let before = self.messages.len();
         self.messages.sweep();
+        if self.messages.len() < before {
+            self.unmap_forgotten();
+        }
     }
 
     /// Takes messages out of a mailbox, shows each to `gone`; which there were.
@@ -491,25 +579,57 @@ impl AccountState {
         &mut self,
         from: MailboxId,
         uids: &UidSet,
-        mut gone: impl FnMut(&mut Graveyard, Row),
+        mut gone: impl FnMut(&mut Gone<'_>, &Row),
     ) -> UidSet {
+        let recount = self.recount_of(from, uids);
         let Some(mailbox) = self.mailboxes.get_mut(&from) else { return UidSet::new() };
         let (mut unseen, mut deleted, mut bytes) = (0, 0, 0u64);
-        let (flags, messages, graveyard) = (&self.flags, &self.messages, &mut self.graveyard);
-        let removed = mailbox.remove(uids, self.position, |row| {
+        let (flags, maps, at) = (&self.flags, &mut self.maps, self.position);
+        let visibility = Visibility { messages: &mut self.messages, departed: &mut self.departed, at };
+        let mut parts = Gone { graveyard: &mut self.graveyard, visibility, visible: false };
+        let mut edit = Edit::removing();
+        let removed = mailbox.remove(uids, at, |row| {
             let system = flags.set(row.flags).system;
             unseen += usize::from(!system.contains(SystemFlags::SEEN));
             deleted += usize::from(system.contains(SystemFlags::DELETED));
-            bytes = bytes.saturating_add(messages.size(row.message));
-            gone(graveyard, row);
+            bytes = bytes.saturating_add(parts.visibility.messages.size(row.message));
+            edit.push(maps, row.message, from, row.uid);
+            parts.visible = shows(system);
+            gone(&mut parts, &row);
         });
+        edit.finish(maps);
         mailbox.unseen = mailbox.unseen.saturating_sub(unseen);
         mailbox.deleted = mailbox.deleted.saturating_sub(deleted);
         mailbox.bytes = mailbox.bytes.saturating_sub(bytes);
         if !removed.is_empty() {
-            mailbox.highest_modseq = self.position;
+            mailbox.highest_modseq = at;
+            mailbox.counts_changed = at;
         }
+        self.recounted(recount);
         removed
+    }
+
+    /// Before placements of a mailbox change.
+    fn recount_of(&mut self, mailbox: MailboxId, uids: &UidSet) -> Recount {
+        let many = self.mailboxes.get(&mailbox).map_or(0, |m| m.len().min(uids.len()));
+        self.recount(many, |state| {
+            let mailbox = state.mailboxes.get(&mailbox).into_iter();
+            let rows = mailbox.flat_map(|m| uids.ranges().flat_map(|(first, last)| m.rows(first..=last)));
+            rows.map(|row| row.message).collect()
+        })
+    }
+
+    /// Before all placements of a mailbox go.
+    fn recount_all_of(&mut self, mailbox: MailboxId) -> Recount {
+        self.recount(self.mailboxes.get(&mailbox).map_or(0, Mailbox::len), |state| {
+            let mailbox = state.mailboxes.get(&mailbox).into_iter();
+            mailbox.flat_map(Mailbox::all_rows).map(|row| row.message).collect()
+        })
+    }
+
+    /// What changes when visible placements come and go now.
+    fn visibility(&mut self) -> Visibility<'_> {
+        Visibility { messages: &mut self.messages, departed: &mut self.departed, at: self.position }
     }
 
     /// Gives the placements the next UIDs of a mailbox that exists.
@@ -520,6 +640,8 @@ impl AccountState {
         if exhausted {
             self.renumber(to);
         }
+        let recount =
+            self.recount(placements.len(), |_| placements.iter().map(|(message, _)| message).collect());
         let Some(mailbox) = self.mailboxes.get_mut(&to) else { return UidSet::new() };
         let first = mailbox.uid_next;
         // As many as there are UIDs for.
@@ -529,18 +651,28 @@ impl AccountState {
         mailbox.extend(rows());
         let mut last = None;
         let mut before = None;
+        let mut edit = Edit::adding();
+        let (messages, departed) = (&mut self.messages, &mut self.departed);
+        let mut visibility = Visibility { messages, departed, at: self.position };
         for row in rows() {
             let set = self.flags.set(row.flags);
             mailbox.count(set, 1);
             if before.replace(row.flags) != Some(row.flags) {
                 mailbox.keywords.extend(set.keywords.iter().copied());
             }
-            mailbox.bytes = mailbox.bytes.saturating_add(self.messages.size(row.message));
+            mailbox.bytes = mailbox.bytes.saturating_add(visibility.messages.size(row.message));
             last = Some(row.uid);
+            edit.push(&mut self.maps, row.message, to, row.uid);
+            if shows(set.system) {
+                visibility.gain(row.message);
+            }
         }
+        edit.finish(&mut self.maps);
         mailbox.highest_modseq = self.position;
+        mailbox.counts_changed = self.position;
         let Some(last) = last else { return UidSet::new() };
         mailbox.uid_next = Uid::new(last.get() + 1).unwrap_or(last);
+        self.recounted(recount);
         UidSet::range(first, last)
     }
 
@@ -562,6 +694,8 @@ impl AccountState {
         mailbox.recent_from = mailbox.uid_next;
         mailbox.vanished.clear();
         mailbox.vanished_floor = self.position;
+        self.forget_departed();
+        self.drop_maps();
     }
 }
 
@@ -571,6 +705,14 @@ fn done(changed: bool) -> Applied {
 
 fn buried(mailbox: MailboxId, row: &Row, at: Timestamp) -> Buried {
     Buried { message: row.message, mailbox, uid: row.uid, flags: row.flags, at }
+}
+
+/// What a placement that is taken out of a mailbox changes besides it.
+struct Gone<'a> {
+    graveyard: &'a mut Graveyard,
+    visibility: Visibility<'a>,
+    /// Whether it was visible.
+    visible: bool,
 }
 
 /// How many more have something than before, and how many fewer.

@@ -12,14 +12,18 @@ use sealpost_base::{
 };
 use sealpost_vault::entry::Generation;
 
+use super::bounded::Bounded;
 use super::flags::{FlagSet, FlagTable, KeywordId};
 use super::mailbox::{Mailbox, Row, Vanished};
 use super::messages::{MessageNumber, MessageTable, NUMBERS as MESSAGES_PER_CHUNK};
 use super::objects::Objects;
-use super::{AccountState, BURIED_BYTES, Buried, MESSAGE_BYTES, ROW_BYTES};
+use super::thread_links::ThreadLinks;
+use super::visible::{Departed, shows};
+use super::{AccountState, BURIED_BYTES, Buried, GONE_BYTES, LINK_BYTES, MESSAGE_BYTES, ROW_BYTES};
 use crate::event::{Message, SpecialUse};
 use crate::share::Link;
 use crate::special_use::SpecialUses;
+use crate::thread::ThreadId;
 
 /// UIDs in one chunk of rows.
 const UIDS_PER_CHUNK: u32 = 2048;
@@ -28,7 +32,12 @@ const LEAST_BYTES: usize = 8 * 1024;
 /// Expunged placements in one chunk.
 const BURIED_PER_CHUNK: usize = 4096;
 
-const VERSION: u32 = 1;
+/// Tombstones of one kind in one chunk.
+const GONE_PER_CHUNK: usize = 4096;
+/// Links with known threads in one chunk.
+const LINKS_PER_CHUNK: u64 = 4096;
+
+const VERSION: u32 = 2;
 
 #[derive(Encode, Decode)]
 struct Head {
@@ -52,6 +61,14 @@ struct Head {
     flag_sets: Vec<Option<FlagSet>>,
     #[n(9)]
     generation: Option<Generation>,
+    /// Tombstones up to these positions are forgotten: of messages, of placements, of mailboxes.
+    #[n(10)]
+    gone_floors: [Position; 3],
+    #[n(11)]
+    parents_changed: Position,
+    /// How many links with known threads are forgotten.
+    #[n(12)]
+    first_link: u64,
 }
 
 #[derive(Encode, Decode)]
@@ -79,6 +96,10 @@ struct MailboxHead {
     /// Set if there are several; `special_use` is none then.
     #[n(11)]
     special_uses: Option<Vec<SpecialUse>>,
+    #[n(12)]
+    properties_changed: ModSeq,
+    #[n(13)]
+    counts_changed: ModSeq,
     #[n(15)]
     link: Option<Link>,
 }
@@ -117,7 +138,30 @@ enum Content {
     Rows(MailboxId, u32),
     Vanished(MailboxId),
     Buried(usize),
+    Gone(Kind, usize),
+    Links(u64),
     Objects,
+}
+
+/// What tombstones are of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Messages,
+    Placements,
+    Mailboxes,
+}
+
+impl Kind {
+    const ALL: [(Kind, &str); 3] =
+        [(Kind::Messages, "messages"), (Kind::Placements, "placements"), (Kind::Mailboxes, "mailboxes")];
+
+    fn name(self) -> &'static str {
+        Self::ALL.into_iter().find(|(kind, _)| *kind == self).map_or("", |(_, name)| name)
+    }
+
+    fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|(_, known)| *known == name).map(|(kind, _)| kind)
+    }
 }
 
 impl Content {
@@ -128,6 +172,8 @@ impl Content {
             Content::Rows(mailbox, block) => format!("rows-{:08x}-{block:08x}", mailbox.0),
             Content::Vanished(mailbox) => format!("vanished-{:08x}", mailbox.0),
             Content::Buried(block) => format!("buried-{block:08x}"),
+            Content::Gone(kind, block) => format!("gone-{}-{block:08x}", kind.name()),
+            Content::Links(block) => format!("links-{block:08x}"),
             Content::Objects => "objects".to_owned(),
         }
     }
@@ -141,6 +187,8 @@ impl Content {
             ("messages", Some(block), None) => Content::Messages(hex(block)?),
             ("vanished", Some(mailbox), None) => Content::Vanished(MailboxId(hex(mailbox)?)),
             ("buried", Some(block), None) => Content::Buried(hex(block)? as usize),
+            ("gone", Some(kind), Some(block)) => Content::Gone(Kind::named(kind)?, hex(block)? as usize),
+            ("links", Some(block), None) => Content::Links(hex(block)?.into()),
             ("rows", Some(mailbox), Some(block)) => Content::Rows(MailboxId(hex(mailbox)?), hex(block)?),
             _ => return None,
         };
@@ -160,6 +208,15 @@ impl AccountState {
             }
         }
         contents.extend((0..self.graveyard.len().div_ceil(BURIED_PER_CHUNK)).map(Content::Buried));
+        for (kind, _) in Kind::ALL {
+            let blocks = self.gone_len(kind).div_ceil(GONE_PER_CHUNK);
+            contents.extend((0..blocks).map(|block| Content::Gone(kind, block)));
+        }
+        let links = &self.thread_links;
+        if links.first() < links.end() {
+            let blocks = links.first() / LINKS_PER_CHUNK..=(links.end() - 1) / LINKS_PER_CHUNK;
+            contents.extend(blocks.map(Content::Links));
+        }
         if !self.objects.by_name().is_empty() {
             contents.push(Content::Objects);
         }
@@ -173,8 +230,8 @@ impl AccountState {
             Some(Content::Head) => minicbor::to_vec(self.head()),
             Some(Content::Messages(block)) => {
                 let first = block.saturating_mul(MESSAGES_PER_CHUNK);
-                let messages = self.messages.from(first);
-                let messages = messages.take_while(|(number, _)| number.0 / MESSAGES_PER_CHUNK == block);
+                let messages = self.messages.from_with_appearance(first);
+                let messages = messages.take_while(|(number, ..)| number.0 / MESSAGES_PER_CHUNK == block);
                 minicbor::to_vec(messages.collect::<Vec<_>>())
             }
             Some(Content::Rows(mailbox, block)) => {
@@ -189,6 +246,20 @@ impl AccountState {
                 let buried = self.graveyard.iter_from(block * BURIED_PER_CHUNK).take(BURIED_PER_CHUNK);
                 minicbor::to_vec(buried.collect::<Vec<_>>())
             }
+            Some(Content::Gone(kind, block)) => {
+                let from = block * GONE_PER_CHUNK;
+                let departed = &self.departed;
+                match kind {
+                    Kind::Messages => gone_chunk(departed.messages.iter_from(from)),
+                    Kind::Placements => gone_chunk(departed.parted.iter_from(from)),
+                    Kind::Mailboxes => gone_chunk(departed.mailboxes.iter_from(from)),
+                }
+            }
+            Some(Content::Links(block)) => {
+                let (begin, links) = (block * LINKS_PER_CHUNK, &self.thread_links);
+                let count = (begin + LINKS_PER_CHUNK).saturating_sub(links.first().max(begin));
+                minicbor::to_vec(links.from(begin).take(count as usize).collect::<Vec<_>>())
+            }
             Some(Content::Objects) => {
                 let objects = self
                     .objects
@@ -199,6 +270,14 @@ impl AccountState {
             }
         };
         bytes.unwrap_or_default()
+    }
+
+    fn gone_len(&self, kind: Kind) -> usize {
+        match kind {
+            Kind::Messages => self.departed.messages.len(),
+            Kind::Placements => self.departed.parted.len(),
+            Kind::Mailboxes => self.departed.mailboxes.len(),
+        }
     }
 
     fn head(&self) -> Head {
@@ -214,8 +293,11 @@ impl AccountState {
             recent_from: m.recent_from,
             keywords: m.keywords.iter().collect(),
             vanished_floor: m.vanished_floor,
+            properties_changed: m.properties_changed,
+            counts_changed: m.counts_changed,
             link: m.link.clone(),
         };
+        let departed = &self.departed;
         Head {
             version: VERSION,
             position: self.position,
@@ -227,8 +309,17 @@ impl AccountState {
             keywords: self.flags.keywords().to_vec(),
             flag_sets: self.flags.sets().map(|set| set.cloned()).collect(),
             generation: Some(self.generation).filter(|generation| *generation > Generation::default()),
+            gone_floors: [departed.messages.floor(), departed.parted.floor(), departed.mailboxes.floor()],
+            parents_changed: self.parents_changed,
+            first_link: self.thread_links.first(),
         }
     }
+}
+
+fn gone_chunk<const C: usize>(
+    rows: impl Iterator<Item = [u64; C]>,
+) -> Result<Vec<u8>, minicbor::encode::Error<std::convert::Infallible>> {
+    minicbor::to_vec(rows.take(GONE_PER_CHUNK).collect::<Vec<_>>())
 }
 
 fn single(uses: SpecialUses) -> Option<SpecialUse> {
@@ -259,6 +350,8 @@ pub(crate) fn expected_bytes<'a>(names: impl Iterator<Item = &'a str>, entries: 
         Some(Content::Messages(_)) => MESSAGES_PER_CHUNK as usize * MESSAGE_BYTES,
         Some(Content::Rows(..)) => UIDS_PER_CHUNK as usize * ROW_BYTES,
         Some(Content::Buried(_)) => BURIED_PER_CHUNK * BURIED_BYTES,
+        Some(Content::Gone(..)) => GONE_PER_CHUNK * GONE_BYTES,
+        Some(Content::Links(_)) => LINKS_PER_CHUNK as usize * LINK_BYTES,
         _ => 4096,
     });
     LEAST_BYTES + bytes.sum::<usize>() + entries * (MESSAGE_BYTES + ROW_BYTES)
@@ -299,8 +392,8 @@ impl Restore {
         match content {
             Content::Head => self.head(decode(bytes)?)?,
             Content::Messages(_) => {
-                for (number, message) in decode::<Vec<(MessageNumber, Message)>>(bytes)? {
-                    if !self.state.messages.restore_push(number.0, &message) {
+                for (number, message, at) in decode::<Vec<(MessageNumber, Message, Position)>>(bytes)? {
+                    if !self.state.messages.restore_push(number.0, &message, at) {
                         return Err(bad());
                     }
                 }
@@ -320,6 +413,16 @@ impl Restore {
                     }
                     self.state.flags.retain(buried.flags);
                     self.state.graveyard.push(&buried);
+                }
+            }
+            Content::Gone(Kind::Messages, _) => restore_gone(&mut self.state.departed.messages, bytes)?,
+            Content::Gone(Kind::Placements, _) => restore_gone(&mut self.state.departed.parted, bytes)?,
+            Content::Gone(Kind::Mailboxes, _) => restore_gone(&mut self.state.departed.mailboxes, bytes)?,
+            Content::Links(_) => {
+                for [link, thread] in decode::<Vec<[ThreadId; 2]>>(bytes)? {
+                    if !self.state.thread_links.restore_push(link, thread) {
+                        return Err(bad());
+                    }
                 }
             }
             Content::Objects => {
@@ -373,6 +476,14 @@ impl Restore {
         state.next_mailbox = head.next_mailbox;
         state.messages = MessageTable::restore(head.next_message);
         state.flags = FlagTable::restore(head.keywords, head.flag_sets);
+        state.thread_links = ThreadLinks::restore(head.first_link);
+        let [messages, placements, mailboxes] = head.gone_floors;
+        state.departed = Departed {
+            messages: Bounded::restore(messages),
+            parted: Bounded::restore(placements),
+            mailboxes: Bounded::restore(mailboxes),
+        };
+        state.parents_changed = head.parents_changed;
         state.subscriptions = head.subscriptions;
         state.by_name = head.mailboxes.iter().map(|m| (m.name.clone(), m.id)).collect();
         state.mailboxes = head.mailboxes.into_iter().map(|m| (m.id, m.into())).collect();
@@ -412,12 +523,29 @@ impl Restore {
                 flags,
                 saved: Timestamp(chunk.saved[i]),
             });
-            mailbox.count(state.flags.set(flags), 1);
+            let set = state.flags.set(flags);
+            mailbox.count(set, 1);
+            if shows(set.system) {
+                state.messages.set_visible(number, state.messages.visible(number).saturating_add(1));
+            }
             mailbox.bytes = mailbox.bytes.saturating_add(state.messages.size(number));
         }
         mailbox.extend(rows);
         Some(())
     }
+}
+
+/// Adds tombstones as a checkpoint holds them.
+fn restore_gone<const C: usize>(gone: &mut Bounded<C>, bytes: &[u8]) -> Result<()> {
+    let mut last = gone.floor().0;
+    for row in decode::<Vec<[u64; C]>>(bytes)? {
+        if row[0] < last || row[0] == gone.floor().0 || gone.len() >= limits::TOMBSTONES {
+            return Err(Error::corrupt("a checkpoint with tombstones out of order, or too many"));
+        }
+        last = row[0];
+        gone.push(row);
+    }
+    Ok(())
 }
 
 impl From<MailboxHead> for Mailbox {
@@ -428,6 +556,8 @@ impl From<MailboxHead> for Mailbox {
             highest_modseq: head.highest_modseq,
             keywords: head.keywords.into_iter().collect(),
             vanished_floor: head.vanished_floor,
+            properties_changed: head.properties_changed,
+            counts_changed: head.counts_changed,
             link: head.link,
             special_uses: head.special_uses.into_iter().flatten().chain(head.special_use).collect(),
             ..Mailbox::new(head.id, head.name, head.uid_validity, None, head.created)

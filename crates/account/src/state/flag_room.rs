@@ -158,7 +158,7 @@ mod tests {
     #[test]
     fn what_one_message_would_have_in_the_end_counts() {
         let mut state = AccountState::new(ACCOUNT);
-        apply(&mut state, vec![Event::Delivered { mailbox: None, message: message(1), structure: None }]);
+        apply(&mut state, vec![Event::delivered(message(1))]);
         let inbox = (state.inbox().id(), state.inbox().uids());
         let first = stored(&state, FlagAction::Add, keywords(0..limits::FLAG_SET_KEYWORDS));
         apply(&mut state, vec![first]);

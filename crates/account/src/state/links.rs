@@ -32,10 +32,13 @@ impl AccountState {
         if let Some(mailbox) = self.mailboxes.get_mut(&id) {
             mailbox.link = Some(link.clone());
             mailbox.highest_modseq = position;
+            mailbox.properties_changed = position;
             mailbox.vanished = Vec::new();
             mailbox.vanished_floor = position;
             mailbox.keywords = Default::default();
         }
+        // Clients call it by what the share is called now.
+        self.departed.mailboxes.forget_up_to(position);
         Applied::Done
     }
 

@@ -42,6 +42,8 @@ pub struct Mailbox {
     pub(crate) uid_next: Uid,
     pub(crate) created: ModSeq,
     pub(crate) highest_modseq: ModSeq,
+    pub(crate) properties_changed: ModSeq,
+    pub(crate) counts_changed: ModSeq,
     pub(crate) special_uses: SpecialUses,
     pub(crate) recent_from: Uid,
     pub(crate) keywords: KeywordSet,
@@ -100,6 +102,8 @@ impl Mailbox {
             uid_next: Uid::MIN,
             created: at,
             highest_modseq: at,
+            properties_changed: at,
+            counts_changed: at,
             special_uses: special_use.into_iter().collect(),
             recent_from: Uid::MIN,
             keywords: KeywordSet::default(),
@@ -141,6 +145,16 @@ impl Mailbox {
     /// HIGHESTMODSEQ (RFC 7162 §3.1.2.1).
     pub fn highest_modseq(&self) -> ModSeq {
         self.highest_modseq
+    }
+
+    /// When its name, its special uses, its subscription, its UIDVALIDITY or the log that its messages are in changed last.
+    pub fn properties_changed(&self) -> ModSeq {
+        self.properties_changed
+    }
+
+    /// When a message of it came, went, or became seen, a draft or deleted, or no longer so.
+    pub fn counts_changed(&self) -> ModSeq {
+        self.counts_changed
     }
 
     /// What it is for.

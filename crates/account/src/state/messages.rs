@@ -3,17 +3,18 @@
 //! Numbers are given in log order and never reused, so that replay gives the same ones, and an unchanged block of
 //! them stays an unchanged checkpoint chunk.
 //!
-//! A message takes its id and its key, which are random, and some bytes for the rest, packed in blocks.
+//! A message takes its id, its key and its thread, which are random, and some bytes for the rest, packed in blocks.
 
 mod block;
 
 use std::collections::BTreeMap;
 
 use minicbor::{Decode, Encode};
-use sealpost_base::ObjectId;
+use sealpost_base::{ObjectId, Position};
 
 use super::table::heap_bytes;
 use crate::event::Message;
+use crate::thread::ThreadId;
 use block::Block;
 pub(super) use block::NUMBERS;
 
@@ -44,12 +45,13 @@ impl MessageTable {
         MessageTable { next, ..Self::default() }
     }
 
-    /// Adds a message as a checkpoint holds it; numbers must ascend. Its uses are counted with `retain`.
-    pub(crate) fn restore_push(&mut self, number: u32, message: &Message) -> bool {
+    /// Adds a message as a checkpoint holds it; numbers must ascend. Its uses are counted with `retain`, its visible placements with
+    /// [`MessageTable::set_visible`].
+    pub(crate) fn restore_push(&mut self, number: u32, message: &Message, appeared: Position) -> bool {
         if number >= self.next || self.blocks.last().is_some_and(|last| last.last() >= number) {
             return false;
         }
-        self.push(number, message, 0);
+        self.push(number, message, appeared, 0);
         self.unused += 1;
         true
     }
@@ -70,14 +72,14 @@ impl MessageTable {
     }
 
     /// A new message that one placement points to. `None` when all numbers are used up.
-    pub(crate) fn add(&mut self, message: &Message) -> Option<MessageNumber> {
+    pub(crate) fn add(&mut self, message: &Message, at: Position) -> Option<MessageNumber> {
         let number = self.next;
         self.next = number.checked_add(1)?;
-        self.push(number, message, 1);
+        self.push(number, message, at, 1);
         Some(MessageNumber(number))
     }
 
-    fn push(&mut self, number: u32, message: &Message, uses: u32) {
+    fn push(&mut self, number: u32, message: &Message, appeared: Position, uses: u32) {
         let id = number / NUMBERS;
         if self.blocks.last().is_none_or(|last| last.id() != id) {
             self.edit_last(Block::finish);
@@ -86,7 +88,7 @@ impl MessageTable {
             }
             self.blocks.push(Block::new(id));
         }
-        self.edit_last(|block| block.push(number, message, uses));
+        self.edit_last(|block| block.push(number, message, appeared, uses));
         if let Some(origin) = &message.origin {
             self.origins.insert(number, **origin);
         }
@@ -125,6 +127,48 @@ impl MessageTable {
     /// The object of the message.
     pub(crate) fn object(&self, number: MessageNumber) -> Option<ObjectId> {
         self.find(number).map(|(block, at)| self.blocks[block].object(at))
+    }
+
+    /// The object that first held the message, in whichever log.
+    pub(crate) fn first_object(&self, number: MessageNumber) -> Option<ObjectId> {
+        self.origins.get(&number.0).copied().or_else(|| self.object(number))
+    }
+
+    /// The thread of the message.
+    pub(crate) fn thread(&self, number: MessageNumber) -> Option<ThreadId> {
+        self.find(number).map(|(block, at)| self.blocks[block].thread(at))
+    }
+
+    /// When the message became visible last; meaningless for one that never was.
+    pub(crate) fn appeared(&self, number: MessageNumber) -> Position {
+        self.find(number).map_or(Position::ZERO, |(block, at)| self.blocks[block].appeared(at))
+    }
+
+    pub(crate) fn set_appeared(&mut self, number: MessageNumber, position: Position) {
+        let Some((block, at)) = self.find(number) else { return };
+        if self.blocks[block].appeared(at) != position {
+            self.edit(block, |block| block.set_appeared(at, position));
+        }
+    }
+
+    /// How many visible placements point to the message.
+    pub(crate) fn visible(&self, number: MessageNumber) -> u32 {
+        self.find(number).map_or(0, |(block, at)| self.blocks[block].visible(at))
+    }
+
+    pub(crate) fn set_visible(&mut self, number: MessageNumber, placements: u32) {
+        let Some((block, at)) = self.find(number) else { return };
+        self.edit(block, |block| block.set_visible(at, placements));
+    }
+
+    /// The numbers of all messages, ascending.
+    pub(crate) fn numbers(&self) -> impl Iterator<Item = u32> + '_ {
+        self.blocks.iter().flat_map(|block| (0..block.len()).map(move |at| block.number(at)))
+    }
+
+    /// Whether there is such a message.
+    pub(crate) fn contains(&self, number: MessageNumber) -> bool {
+        self.find(number).is_some()
     }
 
     /// How many placements point to the message, expunged ones in their grace period included.
@@ -167,6 +211,14 @@ impl MessageTable {
         self.len -= self.unused;
         self.unused = 0;
         self.block_bytes = self.blocks.iter().map(Block::heap_bytes).sum();
+    }
+
+    /// As [`MessageTable::from`], with when each became visible last.
+    pub(crate) fn from_with_appearance(
+        &self,
+        first: u32,
+    ) -> impl Iterator<Item = (MessageNumber, Message, Position)> + '_ {
+        self.from(first).map(|(number, message)| (number, message, self.appeared(number)))
     }
 
     /// All messages with their numbers, ascending, from `first` on.

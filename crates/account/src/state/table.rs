@@ -4,6 +4,7 @@
 //! that is packed anew.
 
 mod block;
+pub(super) mod sorted;
 #[cfg(test)]
 mod tests;
 

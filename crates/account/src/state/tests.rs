@@ -1,5 +1,8 @@
 //! The state against a naive model, and against itself: replay twice, checkpoint and tail, through chunks.
 
+mod delivery;
+mod emails;
+
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
@@ -8,9 +11,10 @@ use sealpost_vault::entry::Origin;
 use sealpost_vault::message::{Layout, MessageKey};
 
 use super::*;
-use crate::event::{Batch, Event, FlagAction, Flags, Message, SystemFlags};
+use crate::event::{Batch, Event, FlagAction, Flags, Message, SystemFlags, Target};
 use crate::ops;
 use crate::special_use::SpecialUses;
+use crate::thread::ThreadId;
 
 pub(super) const ACCOUNT: AccountId = AccountId([9; 16]);
 
@@ -27,6 +31,8 @@ pub(super) fn message(n: u8) -> Message {
         },
         received: Timestamp(i64::from(n)),
         origin: None,
+        thread: ThreadId(u64::from(n)),
+        links: Vec::new(),
     }
 }
 
@@ -100,11 +106,19 @@ impl Model {
                     m.name.clone_from(name);
                 }
             }
-            Event::Delivered { mailbox, message, .. } => {
-                let named = self.mailboxes.iter().find(|(_, m)| Some(&m.name) == mailbox.as_ref());
-                let to = named.map_or(1, |(id, _)| *id);
-                let row = ModelRow { message: message.object.0[0], flags: Vec::new(), modseq };
-                self.place(to, modseq, vec![row]);
+            Event::Delivered { target, message, flags, create, .. } => {
+                let to = match target {
+                    None => None,
+                    Some(Target::Mailbox(id)) => Some(id.0).filter(|id| self.mailboxes.contains_key(id)),
+                    Some(Target::Named(name)) => {
+                        if *create {
+                            self.create(name);
+                        }
+                        self.mailboxes.iter().find(|(_, m)| m.name == *name).map(|(id, _)| *id)
+                    }
+                };
+                let row = ModelRow { message: message.object.0[0], flags: names(flags), modseq };
+                self.place(to.unwrap_or(1), modseq, vec![row]);
             }
             Event::Appended { mailbox, message, flags } if self.mailboxes.contains_key(&mailbox.0) => {
                 let row = ModelRow { message: message.object.0[0], flags: names(flags), modseq };
@@ -233,6 +247,12 @@ fn flags() -> impl Strategy<Value = Flags> {
     })
 }
 
+fn targets() -> impl Strategy<Value = Target> {
+    let named = prop::sample::select(vec!["a", "b", "c", "d", "Trash"]);
+    let named = named.prop_map(|name| Target::Named(name.to_owned()));
+    prop_oneof![3 => named, 1 => (1u32..10).prop_map(|id| Target::Mailbox(MailboxId(id)))]
+}
+
 fn events() -> impl Strategy<Value = Event> {
     let mailbox = || (1u32..10).prop_map(MailboxId);
     let name = || prop::sample::select(vec!["a", "b", "c", "Trash"]).prop_map(str::to_owned);
@@ -240,8 +260,11 @@ fn events() -> impl Strategy<Value = Event> {
         1 => name().prop_map(|name| Event::MailboxCreated { name, special_use: None }),
         1 => (mailbox(), name()).prop_map(|(mailbox, name)| Event::MailboxRenamed { mailbox, name }),
         1 => mailbox().prop_map(|mailbox| Event::MailboxDeleted { mailbox }),
-        4 => (any::<u8>(), prop::option::of(name()))
-            .prop_map(|(n, mailbox)| Event::Delivered { mailbox, message: message(n), structure: None }),
+        4 => (any::<u8>(), prop::option::of(targets()), flags(), any::<bool>()).prop_map(
+            |(n, target, flags, create)| {
+                Event::Delivered { target, message: message(n), structure: None, flags, create }
+            }
+        ),
         4 => (any::<u8>(), mailbox(), flags())
             .prop_map(|(n, mailbox, flags)| Event::Appended { mailbox, message: message(n), flags }),
         3 => (mailbox(), uid_sets(), mailbox()).prop_map(|(from, uids, to)| Event::Copied { from, uids, to }),
@@ -298,6 +321,8 @@ proptest! {
             }
             if i == cut {
                 restored = through_chunks(&restored);
+                // Whether they are there makes no difference.
+                state.make_maps();
             }
         }
         prop_assert_eq!(seen_by_model(&state), model.mailboxes);
@@ -357,7 +382,7 @@ fn only_deliveries_and_offers_count_in_an_entry_sealed_to_the_public_key() {
     let root = sealpost_vault::RootKey::generate(&sealpost_base::SeededRandom::new(1));
     let link = crate::share::Link { share: AccountId([7; 16]), root, owner: Some("o@x".to_owned()) };
     let events = vec![
-        Event::Delivered { mailbox: None, message: message(1), structure: None },
+        Event::delivered(message(1)),
         Event::MailboxDeleted { mailbox: MailboxId(2) },
         Event::Linked { mailbox: MailboxId(3), link: link.clone() },
         Event::Offered { link, name: "n".to_owned(), below: None },
@@ -383,7 +408,7 @@ fn renaming_takes_inferiors_along_and_leaves_those_of_the_inbox() {
     assert!(names_of(&state).ends_with(&["n", "n/m", "n/m/b", "n/m/b/c"]));
     assert!(ops::rename_mailbox(&state, "n", "n/m/inside").is_err());
 
-    apply(&mut state, vec![Event::Delivered { mailbox: None, message: message(1), structure: None }]);
+    apply(&mut state, vec![Event::delivered(message(1))]);
     let events = ops::rename_mailbox(&state, "inbox", "old/mail").unwrap();
     apply(&mut state, events);
     assert_eq!(state.mailbox_named("old/mail").unwrap().len(), 1);
@@ -407,11 +432,11 @@ fn a_level_that_is_no_mailbox_can_be_renamed() {
 #[test]
 fn the_last_uid_is_followed_by_a_new_uidvalidity() {
     let mut state = AccountState::new(ACCOUNT);
-    apply(&mut state, vec![Event::Delivered { mailbox: None, message: message(1), structure: None }]);
+    apply(&mut state, vec![Event::delivered(message(1))]);
     let inbox = state.inbox().id();
     let before = state.inbox().uid_validity();
     state.mailboxes.get_mut(&inbox).unwrap().uid_next = Uid::new(u32::MAX).unwrap();
-    apply(&mut state, vec![Event::Delivered { mailbox: None, message: message(2), structure: None }]);
+    apply(&mut state, vec![Event::delivered(message(2))]);
     assert!(state.inbox().uid_validity() > before);
     assert_eq!(state.inbox().uids().to_string(), "1:2");
 }
@@ -420,7 +445,7 @@ fn the_last_uid_is_followed_by_a_new_uidvalidity() {
 fn a_uidvalidity_that_was_raised_is_below_all_that_follow() {
     let mut state = AccountState::new(ACCOUNT);
     let inbox = state.inbox().id();
-    apply(&mut state, vec![Event::Delivered { mailbox: None, message: message(1), structure: None }]);
+    apply(&mut state, vec![Event::delivered(message(1))]);
     let above = state.last_uid_validity() + 1000;
     apply(&mut state, vec![Event::UidValidityRaised { above, mailbox: Some(inbox) }]);
     let raised = state.inbox().uid_validity();
@@ -437,7 +462,7 @@ fn a_uidvalidity_that_was_raised_is_below_all_that_follow() {
 fn what_vanished_too_long_ago_is_forgotten_whole() {
     let mut state = AccountState::new(ACCOUNT);
     let limit = sealpost_base::limits::VANISHED_RANGES as u32;
-    let deliver = |_| Event::Delivered { mailbox: None, message: message(1), structure: None };
+    let deliver = |_| Event::delivered(message(1));
     apply(&mut state, (0..limit * 2 + 4).map(deliver).collect());
     for n in 0..=limit {
         let uid = Uid::new(n * 2 + 1).unwrap();
@@ -457,7 +482,7 @@ fn limits_half(limit: u32) -> usize {
 #[test]
 fn keywords_and_objects_stop_at_their_limits() {
     let mut state = AccountState::new(ACCOUNT);
-    apply(&mut state, vec![Event::Delivered { mailbox: None, message: message(1), structure: None }]);
+    apply(&mut state, vec![Event::delivered(message(1))]);
     let inbox = state.inbox().id();
     let uids = state.inbox().uids();
     let keywords: Vec<_> = (0..5000).map(|n| format!("k{n}")).collect();
@@ -581,7 +606,7 @@ fn subscriptions_are_bounded_in_bytes() {
 #[test]
 fn damaged_chunks_are_refused_not_believed() {
     let mut state = AccountState::new(ACCOUNT);
-    apply(&mut state, vec![Event::Delivered { mailbox: None, message: message(1), structure: None }]);
+    apply(&mut state, vec![Event::delivered(message(1))]);
     let whole = chunks(&state);
     for skip in 0..whole.len() {
         let mut restore = Restore::new(ACCOUNT);

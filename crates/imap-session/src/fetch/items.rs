@@ -103,7 +103,7 @@ impl Plan {
         }
         let octets = items.iter().any(|item| matches!(item, Item::Octets(_) | Item::BinarySize(_)));
         let structure = items.iter().any(|item| match item {
-            Item::Envelope | Item::Structure { .. } | Item::ThreadId | Item::Preview => true,
+            Item::Envelope | Item::Structure { .. } | Item::Preview => true,
             Item::BinarySize(_) => true,
             Item::Octets(octets) => octets.binary || !octets.is_whole(),
             _ => false,

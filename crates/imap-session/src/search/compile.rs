@@ -4,7 +4,8 @@
 //! sets of the selected mailbox.
 
 use sealpost_account::SystemFlags;
-use sealpost_account::object_id::{ThreadId, object_of};
+use sealpost_account::ThreadId;
+use sealpost_account::object_id::object_of;
 use sealpost_imap::types::{AString, Date, Flag, SearchKey};
 use sealpost_mime::fold;
 use sealpost_search::{Criterion, Days, MailboxIndex, TextPart};

@@ -152,7 +152,7 @@ impl TestServer {
         let mut ingest = self.ctx.accounts.ingest(self.record.id).await.unwrap();
         ingest.write(message).await.unwrap();
         let stored = ingest.finish().await.unwrap();
-        let delivery = Delivery { received: NOW, mailbox: mailbox.map(str::to_owned) };
+        let delivery = Delivery::to(NOW, mailbox.map(str::to_owned));
         self.ctx.accounts.deliver(self.record.id, &self.record.public, stored, delivery).await.unwrap();
     }
 

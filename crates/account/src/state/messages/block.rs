@@ -1,6 +1,6 @@
-//! A block of messages: ids and keys as they are, the rest packed.
+//! A block of messages: ids, keys and threads as they are, the rest packed.
 
-use sealpost_base::{ObjectId, Timestamp};
+use sealpost_base::{ObjectId, Position, Timestamp};
 use sealpost_vault::message::{Layout, MessageKey};
 use zeroize::Zeroizing;
 
@@ -8,13 +8,16 @@ use crate::event::Message;
 use crate::state::packed::Packed;
 use crate::state::table::{heap_bytes, lower_bound};
 use crate::state::{from_signed, to_signed};
+use crate::thread::ThreadId;
 
 /// Numbers of a block: as many as in a chunk of a checkpoint.
 pub(in crate::state) const NUMBERS: u32 = 512;
 /// Messages that wait unpacked.
 const WAITING: usize = 32;
-/// An id and a key.
-const SECRET_BYTES: usize = 48;
+/// An id, a key and a thread: random bytes, which cannot be packed.
+const SECRET_BYTES: usize = 56;
+/// Where the thread is in them.
+const THREAD: usize = 48;
 
 const NUMBER: usize = 0;
 const RAW_BYTES: usize = 1;
@@ -24,7 +27,9 @@ const SEALED_STRUCTURE: usize = 4;
 const SEALED_INDEX: usize = 5;
 const RECEIVED: usize = 6;
 const USES: usize = 7;
-const COLUMNS: usize = 8;
+const APPEARED: usize = 8;
+const VISIBLE: usize = 9;
+const COLUMNS: usize = 10;
 
 type Row = [u64; COLUMNS];
 
@@ -35,7 +40,7 @@ pub(super) struct Block {
     columns: [Packed; COLUMNS],
     /// Those behind the packed ones.
     waiting: Vec<Row>,
-    /// The object id and the key of each, packed or not; overwritten when they go.
+    /// The object id, the key and the thread of each, packed or not; overwritten when they go.
     secrets: Zeroizing<Vec<u8>>,
 }
 
@@ -65,8 +70,8 @@ impl Block {
             + heap_bytes(self.secrets.capacity())
     }
 
-    /// Adds a message with a higher number.
-    pub(super) fn push(&mut self, number: u32, message: &Message, uses: u32) {
+    /// Adds a message with a higher number, which nothing visible points to so far.
+    pub(super) fn push(&mut self, number: u32, message: &Message, appeared: Position, uses: u32) {
         let layout = &message.layout;
         if self.waiting.len() == self.waiting.capacity() {
             self.waiting.reserve_exact(self.waiting.len().clamp(2, WAITING));
@@ -80,6 +85,8 @@ impl Block {
             u64::from(layout.sealed_index),
             from_signed(message.received.0),
             u64::from(uses),
+            appeared.0,
+            0,
         ]);
         if self.secrets.capacity() - self.secrets.len() < SECRET_BYTES {
             // Half as many again, and never more than there can be. What the old allocation held is overwritten.
@@ -89,6 +96,7 @@ impl Block {
         }
         self.secrets.extend_from_slice(&message.object.0);
         self.secrets.extend_from_slice(message.key.as_bytes());
+        self.secrets.extend_from_slice(&message.thread.0.to_be_bytes());
         if self.waiting.len() == WAITING {
             self.pack();
         }
@@ -153,10 +161,36 @@ impl Block {
     }
 
     pub(super) fn set_uses(&mut self, at: usize, uses: u32) {
+        self.set(at, USES, u64::from(uses));
+    }
+
+    fn set(&mut self, at: usize, column: usize, value: u64) {
         match at.checked_sub(self.packed()) {
-            None => self.columns[USES].set(at, u64::from(uses)),
-            Some(at) => self.waiting[at][USES] = u64::from(uses),
+            None => self.columns[column].set(at, value),
+            Some(at) => self.waiting[at][column] = value,
         }
+    }
+
+    /// When the message became visible last.
+    pub(super) fn appeared(&self, at: usize) -> Position {
+        Position(self.value(at, APPEARED))
+    }
+
+    pub(super) fn set_appeared(&mut self, at: usize, position: Position) {
+        self.set(at, APPEARED, position.0);
+    }
+
+    /// How many visible placements point to the message.
+    pub(super) fn visible(&self, at: usize) -> u32 {
+        self.value(at, VISIBLE) as u32
+    }
+
+    pub(super) fn set_visible(&mut self, at: usize, placements: u32) {
+        self.set(at, VISIBLE, u64::from(placements));
+    }
+
+    pub(super) fn thread(&self, at: usize) -> ThreadId {
+        ThreadId(u64::from_be_bytes(self.secret(at, THREAD)))
     }
 
     pub(super) fn object(&self, at: usize) -> ObjectId {
@@ -184,6 +218,8 @@ impl Block {
             },
             received: Timestamp(to_signed(self.value(at, RECEIVED))),
             origin,
+            thread: self.thread(at),
+            links: Vec::new(),
         }
     }
 

@@ -1,0 +1,99 @@
+//! What happened lately, oldest first and packed, a bounded number of times: each row begins with a log position.
+//!
+//! When there are too many, the older half is forgotten, whole positions at a time. What is asked about a position before that gets
+//! "too long ago" for an answer, never half of the truth.
+
+use sealpost_base::{Position, limits};
+
+use super::table::Table;
+
+/// Rows of `C` numbers, of which the first is a position.
+#[derive(Clone, Default)]
+pub(super) struct Bounded<const C: usize> {
+    rows: Table<C>,
+    /// Rows up to here have been forgotten.
+    floor: Position,
+}
+
+impl<const C: usize> Bounded<C> {
+    /// Before any row that a checkpoint has.
+    pub(super) fn restore(floor: Position) -> Self {
+        Bounded { rows: Table::default(), floor }
+    }
+
+    /// Adds what happened now. At most [`limits::TOMBSTONES`] are left.
+    pub(super) fn push(&mut self, row: [u64; C]) {
+        if row[0] <= self.floor.0 {
+            // This very position is too long ago: too much happens there.
+            return;
+        }
+        self.rows.push(row);
+        if self.rows.len() > limits::TOMBSTONES {
+            let middle = self.rows.iter_from(self.rows.len() / 2).next();
+            self.forget_up_to(Position(middle.map_or(row[0], |middle| middle[0])));
+        }
+    }
+
+    /// Forgets what happened up to that position.
+    pub(super) fn forget_up_to(&mut self, position: Position) {
+        if position > self.floor {
+            self.floor = position;
+            self.rows.retain(|row| row[0] > position.0);
+        }
+    }
+
+    /// What happened after `since`, in order; `None` if that is too long ago.
+    pub(super) fn since(&self, since: Position) -> Option<impl Iterator<Item = [u64; C]> + '_> {
+        let from = self.rows.lower_bound(since.0.saturating_add(1));
+        (since >= self.floor).then(|| self.rows.range(from, self.rows.end()))
+    }
+
+    pub(super) fn floor(&self) -> Position {
+        self.floor
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Those from the `n`-th on.
+    pub(super) fn iter_from(&self, n: usize) -> impl Iterator<Item = [u64; C]> + '_ {
+        self.rows.iter_from(n)
+    }
+
+    /// Bytes on the heap.
+    pub(super) fn heap_bytes(&self) -> usize {
+        self.rows.heap_bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_forgotten_is_forgotten_whole() {
+        let mut rows = Bounded::<2>::default();
+        for n in 0..=limits::TOMBSTONES as u64 {
+            rows.push([1 + n / 3, n]);
+        }
+        let floor = rows.floor();
+        assert!(rows.len() <= limits::TOMBSTONES / 2 && floor > Position(100));
+        assert!(rows.since(Position(floor.0 - 1)).is_none());
+        let left: Vec<_> = rows.since(floor).unwrap().collect();
+        assert_eq!(left.len(), rows.len());
+        assert_eq!(left[0], [floor.0 + 1, 3 * floor.0]);
+        assert_eq!(rows.since(Position(u64::MAX)).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn too_much_at_one_position_forgets_that_position() {
+        let mut rows = Bounded::<2>::default();
+        rows.push([4, 0]);
+        (0..3 * limits::TOMBSTONES as u64).for_each(|n| rows.push([5, n]));
+        assert_eq!((rows.floor(), rows.len()), (Position(5), 0));
+        rows.push([6, 1]);
+        assert_eq!(rows.since(Position(5)).unwrap().count(), 1);
+        assert!(rows.since(Position(4)).is_none());
+    }
+}

@@ -1,0 +1,379 @@
+//! What JMAP is told, against what a client would find that looked at everything: messages, threads, mailboxes, counts.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proptest::prelude::*;
+use sealpost_base::{UidValidity, limits};
+
+use super::*;
+use crate::thread::ThreadId;
+
+/// Messages of a log so that none is another: by its number, in a thread with some of those before it.
+fn unique(log: &mut [Vec<Event>]) {
+    let mut next = 0u64;
+    for event in log.iter_mut().flatten() {
+        let (Event::Delivered { message, .. }
+        | Event::Appended { message, .. }
+        | Event::Replaced { message, .. }) = event
+        else {
+            continue;
+        };
+        let kind = u64::from(message.object.0[0]);
+        next += 1;
+        message.object = ObjectId(u128::from(next << 8 | kind).to_be_bytes());
+        let own = ThreadId(1000 + next);
+        message.links = match kind % 4 {
+            0 => vec![own],
+            _ => vec![own, ThreadId(1001 + kind % next)],
+        };
+        message.thread = *message.links.last().unwrap();
+    }
+}
+
+fn logs() -> impl Strategy<Value = Vec<Vec<Event>>> {
+    let more = prop_oneof![
+        30 => events(),
+        1 => (1u32..10).prop_map(|to| Event::Restored { to: MailboxId(to), since: Timestamp(0) }),
+        1 => prop::sample::select(vec!["a/b", "a/b/c", "b/x/y"])
+            .prop_map(|name| Event::MailboxCreated { name: name.to_owned(), special_use: None }),
+        1 => (1u32..10, prop::sample::subsequence(vec![SpecialUse::Trash], 0..=1))
+            .prop_map(|(mailbox, uses)| Event::SpecialUsesSet { mailbox: MailboxId(mailbox), uses }),
+    ];
+    prop::collection::vec(prop::collection::vec(more, 1..4), 1..40).prop_map(|mut log| {
+        unique(&mut log);
+        log
+    })
+}
+
+/// A message as clients see it.
+#[derive(Debug, Clone, PartialEq)]
+struct Email {
+    thread: ThreadId,
+    places: BTreeSet<(u32, u32)>,
+    flags: Flags,
+    modseq: u64,
+}
+
+fn emails(state: &AccountState) -> BTreeMap<ObjectId, Email> {
+    let mut emails: BTreeMap<ObjectId, Email> = BTreeMap::new();
+    let mut mailboxes: Vec<_> = state.mailboxes().collect();
+    mailboxes.sort_by_key(|mailbox| mailbox.id());
+    for mailbox in mailboxes {
+        for row in mailbox.all_rows() {
+            let flags = state.flags_by_name(row.flags);
+            if flags.system.contains(SystemFlags::DELETED) {
+                continue;
+            }
+            let message = state.message(row.message).unwrap();
+            let email = emails.entry(message.object).or_insert_with(|| Email {
+                thread: message.thread,
+                places: BTreeSet::new(),
+                flags: flags.clone(),
+                modseq: row.modseq.0,
+            });
+            email.places.insert((mailbox.id().0, row.uid.get()));
+            if row.modseq.0 > email.modseq {
+                (email.modseq, email.flags) = (row.modseq.0, flags);
+            }
+        }
+    }
+    emails
+}
+
+fn threads(state: &AccountState) -> BTreeMap<ThreadId, BTreeSet<ObjectId>> {
+    let mut threads: BTreeMap<ThreadId, BTreeSet<ObjectId>> = BTreeMap::new();
+    for (object, email) in emails(state) {
+        threads.entry(email.thread).or_default().insert(object);
+    }
+    threads
+}
+
+/// By the words of RFC 8621 §2.
+fn counts(state: &AccountState) -> BTreeMap<u32, MailboxCounts> {
+    let emails = emails(state);
+    let trash = state.mailbox_for(SpecialUse::Trash).map(|mailbox| mailbox.id().0);
+    let unread = |email: &Email| {
+        !email.flags.system.contains(SystemFlags::SEEN) && !email.flags.system.contains(SystemFlags::DRAFT)
+    };
+    let inside = |email: &Email, id| email.places.iter().any(|(mailbox, _)| *mailbox == id);
+    let counted = |id: u32| {
+        let there: Vec<_> = emails.values().filter(|email| inside(email, id)).collect();
+        let threads: BTreeSet<ThreadId> = there.iter().map(|email| email.thread).collect();
+        let makes_unread = |email: &&Email| match trash {
+            Some(trash) if trash == id => inside(email, trash),
+            Some(trash) => email.places.iter().any(|(mailbox, _)| *mailbox != trash),
+            None => true,
+        };
+        let is_unread = |thread: &&ThreadId| {
+            emails.values().filter(|email| email.thread == **thread).filter(makes_unread).any(unread)
+        };
+        MailboxCounts {
+            total_emails: there.len() as u32,
+            unread_emails: there.iter().filter(|email| unread(email)).count() as u32,
+            total_threads: threads.len() as u32,
+            unread_threads: threads.iter().filter(is_unread).count() as u32,
+        }
+    };
+    state.mailboxes().map(|mailbox| (mailbox.id().0, counted(mailbox.id().0))).collect()
+}
+
+/// What a client knows of a mailbox.
+#[derive(Debug, Clone, PartialEq)]
+struct Properties {
+    name: String,
+    parent: Option<String>,
+    uses: SpecialUses,
+    subscribed: bool,
+}
+
+fn mailboxes(state: &AccountState) -> BTreeMap<UidValidity, (Properties, MailboxCounts)> {
+    let counts = counts(state);
+    let mailbox = |mailbox: &Mailbox| {
+        let name = mailbox.name().to_owned();
+        let parent = match state.parent(&name) {
+            Parent::None => None,
+            Parent::Mailbox(id) => Some(format!("{id:?}")),
+            Parent::Nonexistent(name) => Some(name.to_owned()),
+        };
+        let subscribed = state.is_subscribed(&name);
+        let properties = Properties { name, parent, uses: mailbox.special_uses(), subscribed };
+        (mailbox.uid_validity(), (properties, counts[&mailbox.id().0]))
+    };
+    state.mailboxes().map(mailbox).collect()
+}
+
+/// A client that goes from one state to the next page by page; what it has at the end.
+fn follow<T: Ord + Copy + std::fmt::Debug, V: Clone>(
+    mut known: BTreeMap<T, V>,
+    now: &BTreeMap<T, V>,
+    since: Position,
+    changes: impl Fn(Position) -> Option<Changes<T>>,
+) -> Result<Option<BTreeMap<T, V>>, TestCaseError> {
+    let (first, mut since) = (since, since);
+    loop {
+        let Some(page) = changes(since) else { return Ok(None) };
+        for changed in &page.changes {
+            let was_known = known.contains_key(&changed.what);
+            // What came and went is passed over, unless a page ends in between.
+            let came_and_went = since > first && changed.how == How::Destroyed;
+            prop_assert!(came_and_went || was_known == (changed.how != How::Created), "{:?}", changed);
+            match now.get(&changed.what) {
+                // It was fetched, or is gone again by now: a later page says so.
+                Some(value) => drop(known.insert(changed.what, value.clone())),
+                None => prop_assert_eq!(changed.how, How::Destroyed),
+            }
+            if changed.how == How::Destroyed {
+                known.remove(&changed.what);
+            }
+        }
+        if !page.more {
+            return Ok(Some(known));
+        }
+        prop_assert!(page.upto > since);
+        since = page.upto;
+    }
+}
+
+fn replayed(log: &[Vec<Event>], then: usize) -> (AccountState, AccountState) {
+    let mut state = AccountState::new(ACCOUNT);
+    state.make_maps();
+    let mut old = state.clone();
+    for (i, events) in log.iter().enumerate() {
+        let position = Position(i as u64 + 1);
+        let batch = Batch { at: Timestamp(position.0 as i64), events: events.clone() };
+        state.apply(position, Origin::Owner, &batch);
+        if i == then {
+            old = state.clone();
+        }
+    }
+    (old, state)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn changes_lead_from_any_old_state_to_the_new_one(log in logs(), then in 0usize..40, most in 1usize..6) {
+        let (old, state) = replayed(&log, then);
+        let since = old.position();
+        let (before, now) = (emails(&old), emails(&state));
+        let all = follow(before.clone(), &now, since, |since| state.email_changes(since, 1000))?;
+        prop_assert_eq!(all.as_ref(), Some(&now));
+        if let Some(paged) = follow(before, &now, since, |since| state.email_changes(since, most))? {
+            prop_assert_eq!(paged, now);
+        }
+        let (before, now) = (threads(&old), threads(&state));
+        let all = follow(before.clone(), &now, since, |since| state.thread_changes(since, 1000))?;
+        prop_assert_eq!(all.as_ref(), Some(&now));
+        if let Some(paged) = follow(before, &now, since, |since| state.thread_changes(since, most))? {
+            prop_assert_eq!(paged, now);
+        }
+    }
+
+    #[test]
+    fn mailbox_changes_lead_from_any_old_state_to_the_new_one(log in logs(), then in 0usize..40) {
+        let (old, state) = replayed(&log, then);
+        let parents = |state: &AccountState| state.nonexistent_parents().map(str::to_owned).collect::<Vec<_>>();
+        let Some(changes) = state.mailbox_changes(old.position()) else { return Ok(()) };
+        prop_assert_eq!(parents(&old), parents(&state), "whenever they change all is asked for");
+        let (mut known, now) = (mailboxes(&old), mailboxes(&state));
+        for change in changes {
+            let now_of = |id: MailboxId| {
+                let validity = state.any_mailbox(id).unwrap().uid_validity();
+                (validity, now[&validity].clone())
+            };
+            match change {
+                MailboxChanged::Created(id) => {
+                    let (validity, value) = now_of(id);
+                    prop_assert!(known.insert(validity, value).is_none());
+                }
+                MailboxChanged::Properties(id) => {
+                    let (validity, value) = now_of(id);
+                    prop_assert!(known.insert(validity, value).is_some());
+                }
+                MailboxChanged::Counts(id) => {
+                    let (validity, value) = now_of(id);
+                    let before = known.insert(validity, value.clone()).unwrap();
+                    prop_assert_eq!(before.0, value.0, "only the counts changed");
+                }
+                MailboxChanged::Destroyed(validity) => prop_assert!(known.remove(&validity).is_some()),
+            }
+        }
+        prop_assert_eq!(known, now);
+    }
+
+    #[test]
+    fn maps_that_were_kept_up_are_those_that_are_made_anew(log in logs(), then in 0usize..40) {
+        let (old, state) = replayed(&log, then);
+        for state in [&old, &state, &through_chunks(&state)] {
+            let mut anew = state.clone();
+            anew.drop_maps();
+            anew.make_maps();
+            for (number, message) in anew.messages() {
+                for state in [state, &anew] {
+                    let Some(maps) = state.maps() else { continue };
+                    let placements: BTreeSet<_> = maps.placements(number).collect();
+                    let rows = state.mailboxes().flat_map(|m| m.all_rows().map(move |row| (m.id(), row)));
+                    let expected: BTreeSet<_> =
+                        rows.filter(|(_, row)| row.message == number).map(|(id, row)| (id, row.uid)).collect();
+                    prop_assert_eq!(placements, expected);
+                    prop_assert_eq!(maps.messages(message.object).collect::<Vec<_>>(), [number]);
+                    let together = state.messages().filter(|(_, other)| other.thread == message.thread);
+                    let together: Vec<_> = together.map(|(number, _)| number).collect();
+                    prop_assert_eq!(maps.thread(message.thread).collect::<Vec<_>>(), together);
+                    let email = emails(state).remove(&message.object);
+                    prop_assert_eq!(state.is_visible(number), email.is_some());
+                    let flags = state.email_flags(number).map(|flags| state.flags_by_name(flags).system);
+                    prop_assert_eq!(flags, email.map(|email| email.flags.system));
+                }
+            }
+            for (id, expected) in counts(state) {
+                prop_assert_eq!(anew.maps().unwrap().counts(MailboxId(id)), Some(expected));
+                if let Some(kept) = state.maps().and_then(|maps| maps.counts(MailboxId(id))) {
+                    prop_assert_eq!(kept, expected);
+                }
+            }
+        }
+    }
+}
+
+fn store(state: &AccountState, action: FlagAction, flags: SystemFlags) -> Event {
+    let (mailbox, uids) = (state.inbox().id(), state.inbox().uids());
+    Event::FlagsStored { mailbox, uids, action, flags: Flags::system(flags), unchanged_since: None }
+}
+
+#[test]
+fn a_deleted_flag_destroys_and_its_removal_creates() {
+    let mut state = AccountState::new(ACCOUNT);
+    apply(&mut state, vec![Event::delivered(message(1))]);
+    let there = state.position();
+    let event = store(&state, FlagAction::Add, SystemFlags::DELETED);
+    apply(&mut state, vec![event]);
+    let without = state.position();
+    let how = |state: &AccountState, since| {
+        let changes = state.email_changes(since, 10).unwrap().changes;
+        changes.into_iter().map(|changed| changed.how).collect::<Vec<_>>()
+    };
+    assert_eq!(how(&state, there), [How::Destroyed]);
+    assert_eq!(how(&state, Position::ZERO), [], "it came and went");
+    let event = store(&state, FlagAction::Remove, SystemFlags::DELETED);
+    apply(&mut state, vec![event]);
+    assert_eq!(how(&state, without), [How::Created]);
+    assert_eq!(how(&state, there), [How::Updated], "it was there");
+    assert_eq!(how(&state, state.position()), []);
+}
+
+#[test]
+fn a_move_destroys_nothing() {
+    let mut state = AccountState::new(ACCOUNT);
+    apply(&mut state, vec![Event::delivered(message(1))]);
+    let (since, inbox) = (state.position(), state.inbox().id());
+    let uids = state.inbox().uids();
+    apply(&mut state, vec![Event::Moved { from: inbox, uids, to: MailboxId(2) }]);
+    let changes = state.email_changes(since, 10).unwrap().changes;
+    assert_eq!(changes.iter().map(|changed| changed.how).collect::<Vec<_>>(), [How::Updated]);
+    assert_eq!(state.visible_since(changes_of(&state)), Some(since));
+}
+
+fn changes_of(state: &AccountState) -> MessageNumber {
+    state.messages().next().unwrap().0
+}
+
+#[test]
+fn more_tombstones_than_there_may_be_are_too_long_ago() {
+    let mut state = AccountState::new(ACCOUNT);
+    let count = limits::TOMBSTONES + 10;
+    for n in 0..count {
+        let object = ObjectId((n as u128).to_be_bytes());
+        apply(&mut state, vec![Event::delivered(Message { object, ..message(1) })]);
+    }
+    let (since, inbox) = (state.position(), state.inbox().id());
+    for n in 0..count {
+        let uid = Uid::new(n as u32 + 1).unwrap();
+        apply(&mut state, vec![Event::Expunged { mailbox: inbox, uids: UidSet::range(uid, uid) }]);
+    }
+    assert!(state.email_changes(since, 10).is_none());
+    let late = Position(state.position().0 - 1000);
+    assert_eq!(state.email_changes(late, 2000).unwrap().changes.len(), 1000);
+    assert!(state.departed.messages.len() <= limits::TOMBSTONES);
+    let page = state.email_changes(late, 100).unwrap();
+    assert_eq!((page.changes.len(), page.more, page.upto), (100, true, Position(late.0 + 100)));
+    assert_eq!(chunks(&through_chunks(&state)), chunks(&state));
+}
+
+#[test]
+fn more_at_one_position_than_a_page_holds_is_too_much() {
+    let mut state = AccountState::new(ACCOUNT);
+    apply(&mut state, (0..20).map(|n| Event::delivered(message(n))).collect());
+    assert!(state.email_changes(Position::ZERO, 19).is_none());
+    assert_eq!(state.email_changes(Position::ZERO, 20).unwrap().changes.len(), 20);
+}
+
+#[test]
+fn a_renumbering_makes_all_before_it_too_long_ago() {
+    let mut state = AccountState::new(ACCOUNT);
+    apply(&mut state, vec![Event::delivered(message(1))]);
+    let since = state.position();
+    state.apply_damage(since.next());
+    assert!(state.email_changes(since, 10).is_none() && state.mailbox_changes(since).is_none());
+    assert!(state.email_changes(since.next(), 10).is_some() && state.mailbox_changes(since.next()).is_some());
+}
+
+#[test]
+fn nonexistent_parents_are_shown_once() {
+    let mut state = AccountState::new(ACCOUNT);
+    let create = |name: &str| Event::MailboxCreated { name: name.to_owned(), special_use: None };
+    apply(&mut state, ["x/y/a", "x/y/b", "x/z", "x-y", "w"].map(create).to_vec());
+    assert_eq!(state.nonexistent_parents().collect::<Vec<_>>(), ["x", "x/y"]);
+    assert_eq!(state.parent("x/y/a"), Parent::Nonexistent("x/y"));
+    assert_eq!((state.parent("x/y"), state.parent("w")), (Parent::Nonexistent("x"), Parent::None));
+    let since = state.position();
+    apply(&mut state, vec![create("x")]);
+    assert_eq!(state.nonexistent_parents().collect::<Vec<_>>(), ["x/y"]);
+    let made = state.mailbox_named("x").unwrap().id();
+    assert_eq!(state.parent("x/z"), Parent::Mailbox(made));
+    assert!(state.mailbox_changes(since).is_none(), "a parent has become a mailbox");
+    let since = state.position();
+    apply(&mut state, vec![create("w/v")]);
+    assert_eq!(state.mailbox_changes(since).unwrap().len(), 1);
+}
