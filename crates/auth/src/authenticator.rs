@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use sealpost_account::directory::{AccountRecord, Directory, Secret};
 use sealpost_base::{AccountId, Budget, Clock, Error, Random, Result, limits};
-use sealpost_vault::slot::{PasswordParams, Slot, SlotId, SlotKind, for_login};
+use sealpost_vault::slot::{PasswordParams, Slot, SlotId, SlotKind, account_of_token, for_login};
 use sealpost_vault::{Keyring, RootKey};
 
 use crate::metrics::LoginMetrics;
@@ -164,6 +164,13 @@ impl Authenticator {
     /// taken. Whoever fails waits like everybody; there is nothing to stretch, as a token is 256 random bits.
     pub async fn bearer(&self, peer: Option<IpAddr>, name: &str, token: &[u8]) -> Result<Entered, Denied> {
         self.count(self.check_bearer(peer, name, token).await.and_then(let_in))
+    }
+
+    /// As [`Authenticator::bearer`], with nothing but the token, which says whose it is: as HTTP shows one (RFC 6750 §2.1).
+    pub async fn bearer_alone(&self, peer: Option<IpAddr>, token: &[u8]) -> Result<Entered, Denied> {
+        // What is no token counts as a guess at no account.
+        let name = account_of_token(token).unwrap_or_default();
+        self.bearer(peer, &name, token).await
     }
 
     async fn check_bearer(&self, peer: Option<IpAddr>, name: &str, token: &[u8]) -> Result<Entered, Denied> {

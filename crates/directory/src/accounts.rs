@@ -292,7 +292,7 @@ impl Directory {
             return Err(Error::invalid("the label of an app password must be a short text"));
         }
         let id = self.get(name).await?.id;
-        let (slot, secret) = Slot::token(root, id, &*self.random);
+        let (slot, secret) = Slot::token(root, id, name.as_str(), &*self.random);
         let slot = slot.labelled(Some(label.to_owned()), self.clock.now());
         self.update(name, |record| {
             owned(record, id, root)?;

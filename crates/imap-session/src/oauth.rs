@@ -1,10 +1,10 @@
 //! AUTHENTICATE with OAUTHBEARER (RFC 7628) and its forerunner XOAUTH2: a token of the account as a bearer token.
 //!
 //! Sealpost gives out its tokens itself (`sealpost account app-password add`); there is no authorization server to discover.
-//! A token says which slot it opens but not of which account, so the name must be given with it: RFC 7628 §3.1 allows
-//! a server to require that. Only offered over TLS (RFC 7628 §3).
+//! A token says of which account it is, so that a name need not be given with it. Only offered over TLS (RFC 7628 §3).
 
 use sealpost_imap::types::Secret;
+use sealpost_vault::slot::account_of_token;
 use zeroize::Zeroizing;
 
 use super::connection::End;
@@ -152,8 +152,9 @@ fn oauthbearer(message: &[u8], server_name: Option<&str>) -> Result<Credentials,
     {
         return Err(Wrong::Request);
     }
-    let name = name.ok_or(Wrong::Request)?;
-    Ok(Credentials { name, secret: bearer(auth.ok_or(Wrong::Request)?)? })
+    let secret = bearer(auth.ok_or(Wrong::Request)?)?;
+    let name = name.or_else(|| account_of_token(&secret)).ok_or(Wrong::NoToken)?;
+    Ok(Credentials { name, secret })
 }
 
 /// `"user=" name kvsep "auth=Bearer " token kvsep kvsep`
@@ -239,6 +240,10 @@ fn split(text: &[u8], at: u8) -> Option<Pair<'_>> {
 
 #[cfg(test)]
 mod tests {
+    use sealpost_base::{AccountId, SeededRandom};
+    use sealpost_vault::RootKey;
+    use sealpost_vault::slot::Slot;
+
     use super::*;
     use crate::sasl::base64;
 
@@ -279,11 +284,20 @@ mod tests {
     }
 
     #[test]
+    fn a_token_says_whose_it_is() {
+        let random = SeededRandom::new(1);
+        let root = RootKey::generate(&random);
+        let (_, token) = Slot::token(&root, AccountId([1; 16]), "me@x", &random);
+        let message = format!("n,,\x01auth=Bearer {}\x01\x01", token.as_str());
+        assert_eq!(read(&message), Ok(("me@x".to_owned(), token.to_string())));
+    }
+
+    #[test]
     fn what_lets_nobody_in() {
         for (message, wrong) in [
             ("", Wrong::Syntax),
             ("\x01", Wrong::Request),
-            ("n,,\x01auth=Bearer t\x01\x01", Wrong::Request),
+            ("n,,\x01auth=Bearer t\x01\x01", Wrong::NoToken),
             ("p=tls-exporter,a=me,\x01auth=Bearer t\x01\x01", Wrong::Request),
             ("n,a=me,\x01host=other.example\x01auth=Bearer t\x01\x01", Wrong::Request),
             ("n,a=me,\x01host=x\x01\x01", Wrong::Request),

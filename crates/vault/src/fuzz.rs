@@ -190,7 +190,7 @@ mod tests {
         let layout =
             Layout { raw_bytes: 1, sealed_raw: 56, sealed_text: 56, sealed_structure: 56, sealed_index: 0 };
         write("layout", &minicbor::to_vec(layout).unwrap());
-        let (slot, _) = Slot::token(&RootKey::generate(&random), ACCOUNT, &random);
+        let (slot, _) = Slot::token(&RootKey::generate(&random), ACCOUNT, "me@x", &random);
         write("slot", &minicbor::to_vec(slot).unwrap());
         // Contents of a chunk behind a seal that holds: sound, and claiming far more than a chunk may hold.
         write("chunk-zstd", &[&[1], &zstd::bulk::compress(&text, 1).unwrap()[..]].concat());

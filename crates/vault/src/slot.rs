@@ -14,6 +14,7 @@ use std::fmt;
 use argon2::{Algorithm, Argon2, Block, Params, Version};
 use minicbor::{Decode, Encode};
 use sealpost_base::{AccountId, Random, Result, Timestamp};
+pub use token::account_of as account_of_token;
 use zeroize::Zeroizing;
 
 use crate::cipher::{ObjectCipher, Place, Secret, TAG_BYTES, derive, leaving_nothing, sha256};
@@ -109,11 +110,16 @@ impl Slot {
         slot.made(root, account, secret, random)
     }
 
-    /// A slot that opens with the token returned with it, and with nothing else.
-    pub fn token(root: &RootKey, account: AccountId, random: &dyn Random) -> (Slot, Zeroizing<String>) {
+    /// A slot that opens with the token returned with it, and with nothing else. The token says that it is of the account called `name`.
+    pub fn token(
+        root: &RootKey,
+        account: AccountId,
+        name: &str,
+        random: &dyn Random,
+    ) -> (Slot, Zeroizing<String>) {
         let slot = Slot::empty(SlotKind::Token, None, random);
         let secret = Secret::filled(|secret| random.fill(secret));
-        let text = token::format(slot.id, &secret);
+        let text = token::format(name, slot.id, &secret);
         (slot.made(root, account, secret.bytes(), random), text)
     }
 

@@ -343,8 +343,12 @@ async fn bearers_show_tokens_and_nothing_else() {
     {
         assert!(matches!(bearer(name, token).await, Err(Denied::Credentials)), "{name:?} {token:?}");
     }
+    let alone = async |token: &str| world.auth.bearer_alone(None, token.as_bytes()).await;
+    assert!(alone(&token).await.unwrap().root.same(&root), "it says whose it is");
+    assert!(matches!(alone("pw").await, Err(Denied::Credentials)));
     world.directory.revoke_token(&name, info.id).await.unwrap();
     assert!(matches!(bearer("me@x", &token).await, Err(Denied::Credentials)), "at once");
+    assert!(matches!(alone(&token).await, Err(Denied::Credentials)));
 }
 
 #[tokio::test(start_paused = true)]

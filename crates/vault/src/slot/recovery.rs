@@ -11,7 +11,7 @@ const SECRET_CHARS: usize = SECRET_BYTES * 8 / 5;
 const CHECK_CHARS: usize = 4;
 const CHARS: usize = SECRET_CHARS + CHECK_CHARS;
 const GROUP: usize = 4;
-const ALPHABET: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
+pub(super) const ALPHABET: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
 
 pub(super) fn format(secret: &[u8; SECRET_BYTES]) -> Zeroizing<String> {
     let mut code = Zeroizing::new(String::with_capacity(CHARS));
@@ -53,7 +53,7 @@ fn checksum(secret: &[u8; SECRET_BYTES]) -> [u8; CHECK_CHARS] {
 }
 
 /// Appends `bytes` (a multiple of five) in base32.
-pub(super) fn encode_base32(bytes: &[u8], out: &mut String) {
+fn encode_base32(bytes: &[u8], out: &mut String) {
     for group in bytes.chunks(5) {
         let bits = group.iter().fold(0u64, |bits, &byte| bits << 8 | u64::from(byte));
         (0..8).rev().for_each(|i| out.push(char::from(ALPHABET[(bits >> (5 * i) & 31) as usize])));
@@ -61,7 +61,7 @@ pub(super) fn encode_base32(bytes: &[u8], out: &mut String) {
 }
 
 /// Fills `out` (a multiple of five bytes) from base32 of exactly that length.
-pub(super) fn decode_base32(text: &[u8], out: &mut [u8]) -> Option<()> {
+fn decode_base32(text: &[u8], out: &mut [u8]) -> Option<()> {
     if text.len() * 5 != out.len() * 8 {
         return None;
     }
@@ -75,7 +75,7 @@ pub(super) fn decode_base32(text: &[u8], out: &mut [u8]) -> Option<()> {
     Some(())
 }
 
-fn value(c: u8) -> Option<u8> {
+pub(super) fn value(c: u8) -> Option<u8> {
     let c = match c.to_ascii_uppercase() {
         b'O' => b'0',
         b'I' | b'L' => b'1',

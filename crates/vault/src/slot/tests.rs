@@ -47,11 +47,12 @@ fn argon2id_matches_the_reference_implementation() {
 fn a_token_says_which_slot_it_opens() {
     let random = SeededRandom::new(2);
     let root = RootKey::generate(&random);
-    let (slot, token) = Slot::token(&root, ACCOUNT, &random);
-    let (other, other_token) = Slot::token(&root, ACCOUNT, &random);
+    let (slot, token) = Slot::token(&root, ACCOUNT, "me@example.org", &random);
+    let (other, other_token) = Slot::token(&root, ACCOUNT, "me@example.org", &random);
     let password = Slot::password(&root, ACCOUNT, b"p", CHEAP, &random);
     let slots = [password, other, slot];
-    assert!(token.starts_with("sp_") && token.len() == 67);
+    assert!(token.starts_with("sp_") && token.len() == 93);
+    assert_eq!(account_of_token(token.as_bytes()).as_deref(), Some("me@example.org"));
     let found = for_login(&slots, token.as_bytes());
     assert_eq!(found.len(), 1);
     assert_eq!(found[0].id(), slots[2].id());
@@ -84,7 +85,7 @@ fn a_recovery_code_survives_handwriting_but_no_mistake() {
 fn a_new_root_key_is_sealed_to_slots_without_their_secrets() {
     let random = SeededRandom::new(5);
     let (old, new) = (RootKey::generate(&random), RootKey::generate(&random));
-    let (token, token_text) = Slot::token(&old, ACCOUNT, &random);
+    let (token, token_text) = Slot::token(&old, ACCOUNT, "me@example.org", &random);
     let (recovery, code) = Slot::recovery(&old, ACCOUNT, &random);
     let password = Slot::password(&old, ACCOUNT, b"correct horse", CHEAP, &random);
     let secrets =
@@ -113,7 +114,7 @@ fn a_new_root_key_is_sealed_to_slots_without_their_secrets() {
 fn slots_survive_storage() {
     let random = SeededRandom::new(4);
     let root = RootKey::generate(&random);
-    let (slot, token) = Slot::token(&root, ACCOUNT, &random);
+    let (slot, token) = Slot::token(&root, ACCOUNT, "me@example.org", &random);
     let slot = slot.labelled(Some("phone".into()), Timestamp(5));
     let stored: Slot = minicbor::decode(&minicbor::to_vec(&slot).unwrap()).unwrap();
     assert_eq!((stored.label(), stored.created()), (Some("phone"), Some(Timestamp(5))));
@@ -125,7 +126,7 @@ proptest! {
     fn secrets_round_trip_and_anything_parses_safely(bytes: [u8; 20], id: [u8; 8], key: [u8; 32], junk: Vec<u8>) {
         prop_assert_eq!(*recovery::parse(recovery::format(&bytes).as_bytes()).unwrap(), bytes);
         let secret = Secret::filled(|secret| *secret = key);
-        let (found, secret) = token::parse(token::format(SlotId(id), &secret).as_bytes()).unwrap();
+        let (found, secret) = token::parse(token::format("me@x", SlotId(id), &secret).as_bytes()).unwrap();
         prop_assert_eq!((found.0, *secret.bytes()), (id, key));
         recovery::parse(&junk);
         token::parse(&[b"sp_", &junk[..]].concat());
