@@ -13,6 +13,7 @@ mod cache;
 mod chunk;
 mod cipher;
 mod compress;
+mod format;
 mod kem;
 mod local;
 mod metrics;
@@ -41,6 +42,7 @@ pub fn wipe_scratch() {
     compress::wipe();
 }
 
+pub use format::FORMAT;
 pub use keys::{AccountKeys, EarlierKeys, Epoch, Keyring, PublicKey, RootKey, RootKeyWatch};
 pub use local::local_store_owner;
 pub use metrics::StoreMetrics;

@@ -11,16 +11,17 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 use sealpost_base::{Error, Result};
 use sealpost_files::owner;
 
+use crate::format::{self, FORMAT};
 use crate::local::frozen::{self, Frozen};
 
 /// The database's name in the directory of the store.
 const FILE: &str = "objects.sqlite";
 
-/// The version of the schema, in `PRAGMA user_version`.
-const VERSION: i64 = 3;
+/// Ten times the format of the store, in `PRAGMA user_version`. The formats before 5 had 3 and 4 there.
+const VERSION: i64 = FORMAT as i64 * 10;
 /// That of a database with rows of which several are in one file. It has the same tables; programs that do not know of such rows
 /// must leave it alone.
-pub(super) const SHARES_FILES: i64 = 4;
+pub(super) const SHARES_FILES: i64 = VERSION + 1;
 /// "SPst" in `PRAGMA application_id`, so that `file` can tell what the database is.
 const APPLICATION_ID: i64 = 0x5350_7374;
 /// Bytes of an object kept before the rest of it in its row. SQLite reads a row's columns from the front, so what
@@ -104,10 +105,10 @@ pub(super) fn existing(dir: &Path) -> Result<(PathBuf, Access)> {
 fn known_version(path: &Path, version: i64) -> Result<PathBuf> {
     match version {
         VERSION | SHARES_FILES => Ok(path.to_owned()),
-        _ => Err(Error::invalid(format!(
-            "{} has version {version}; this program knows {SHARES_FILES}",
-            path.display()
-        ))),
+        _ => {
+            let format = u32::try_from(version / 10).ok().filter(|format| *format > 0);
+            Err(format::other(&path.display().to_string(), format))
+        }
     }
 }
 

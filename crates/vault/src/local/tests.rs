@@ -400,12 +400,16 @@ fn a_lost_or_shortened_file_is_damage_of_that_object_alone() {
 }
 
 #[test]
-fn a_newer_store_is_left_alone() {
+fn a_store_of_another_format_is_left_alone() {
     let dir = tempfile::tempdir().unwrap();
     drop(LocalStore::open(dir.path()).unwrap());
-    let connection = schema::connect(&dir.path().join("objects.sqlite"), schema::Access::Write).unwrap();
-    connection.pragma_update(None, "user_version", 5).unwrap();
-    assert_eq!(LocalStore::open(dir.path()).unwrap_err().kind(), Kind::Invalid);
+    for (version, what_to_do) in [(3, "sealpost export"), (4, "sealpost export"), (60, "or a later one")] {
+        let connection = schema::connect(&dir.path().join("objects.sqlite"), schema::Access::Write).unwrap();
+        connection.pragma_update(None, "user_version", version).unwrap();
+        let refused = LocalStore::open(dir.path()).unwrap_err();
+        assert_eq!(refused.kind(), Kind::Invalid);
+        assert!(refused.to_string().contains(what_to_do), "{refused}");
+    }
 }
 
 /// Runs the ignored test `name` of this binary, as `sh` sets it up.

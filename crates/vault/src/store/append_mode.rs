@@ -14,12 +14,15 @@ use sealpost_base::{Error, Result};
 
 use super::{Appends, Store};
 use crate::Sealed;
+use crate::format::{self, FORMAT};
 
 #[cfg(test)]
 mod tests;
 
 /// The folder with the marks: `conditional` or `siblings`.
 pub const MODE_MARKERS: &str = "store/appends";
+/// The folder with the mark that says which format the bucket has.
+const FORMATS: &str = "store/format";
 
 impl Appends {
     const ALL: [Appends; 2] = [Appends::Conditional, Appends::Siblings];
@@ -47,6 +50,7 @@ impl Store {
         let Some(remote) = &self.0.remote else { return Ok(self) };
         let found = self.appends();
         let mut marks = self.mode_markers().await?;
+        self.check_format(marks.is_empty()).await?;
         if marks.is_empty() {
             self.put_new(&found.mark(), Sealed::marker()).await?;
             marks = self.mode_markers().await?;
@@ -78,6 +82,24 @@ impl Store {
                 "the bucket records two append modes: its first servers disagreed whether conditional creates \
                  work. Stop all servers and run: sealpost store probe --reset-append-mode",
             )),
+        }
+    }
+
+    /// Whether the bucket has this program's format; a new one gets it. Asked after the marks: whoever leaves one has left the format
+    /// before.
+    async fn check_format(&self, is_new: bool) -> Result<()> {
+        let listed: Vec<_> = self.list(FORMATS, None).try_collect().await?;
+        let formats: Vec<_> = listed.iter().map(|object| &object.path[FORMATS.len() + 1..]).collect();
+        match formats.as_slice() {
+            [] if is_new => {
+                self.put_new(&format!("{FORMATS}/{FORMAT}"), Sealed::marker()).await?;
+                Ok(())
+            }
+            [] => Err(format::other("this store", None)),
+            formats => match formats.iter().find(|found| **found != FORMAT.to_string()) {
+                Some(other) => Err(format::other("this store", other.parse().ok())),
+                None => Ok(()),
+            },
         }
     }
 

@@ -79,7 +79,7 @@ fn objects_that_come_together_share_a_file() {
                 }
             }
         }
-        assert_eq!(version(dir.path()), 4);
+        assert_eq!(version(dir.path()), schema::SHARES_FILES);
     });
 }
 
@@ -93,7 +93,7 @@ fn little_that_comes_together_needs_no_file() {
             batch.add(vec![(format!("a/{n}"), sealed(60_000, n))]).await.unwrap();
         }
         batch.finish().await.unwrap();
-        assert_eq!((files_of(dir.path()).len(), version(dir.path())), (0, 3));
+        assert_eq!((files_of(dir.path()).len(), version(dir.path())), (0, schema::SHARES_FILES - 1));
         assert_eq!(store.read("a/3").await.unwrap(), sealed(60_000, 3).as_ref());
         // Nothing at all is nothing to wait for.
         let commits = store.stats().commits;

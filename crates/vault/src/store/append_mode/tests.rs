@@ -37,6 +37,23 @@ async fn the_first_server_decides() {
 }
 
 #[tokio::test]
+async fn a_bucket_of_another_format_is_left_alone() {
+    let server = Lookalike::start(Manners::Keeps, 1000).await;
+    let store = open(&server, 1).await.unwrap();
+    let mark = format!("{FORMATS}/{FORMAT}");
+    store.size(&mark).await.unwrap();
+    store.put_new(&format!("{FORMATS}/{}", FORMAT + 1), Sealed::marker()).await.unwrap();
+    let refused = open(&server, 2).await.err().unwrap();
+    assert!(refused.to_string().contains("or a later one"), "{refused}");
+    for format in [FORMAT, FORMAT + 1] {
+        store.delete(&format!("{FORMATS}/{format}")).await.unwrap();
+    }
+    let refused = open(&server, 3).await.err().unwrap();
+    assert_eq!(refused.kind(), Kind::Invalid);
+    assert!(refused.to_string().contains("sealpost export"), "before there were formats: {refused}");
+}
+
+#[tokio::test]
 async fn who_cannot_do_what_others_rely_on_does_not_begin() {
     let server = FakeS3::start(ConditionalPut::Keeps, 1000).await;
     open(&server, 1).await.unwrap();
