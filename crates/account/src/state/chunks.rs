@@ -465,6 +465,7 @@ impl Restore {
             || mailboxes.len() != head.mailboxes.len()
             || names.len() != head.mailboxes.len()
             || mailboxes.last().is_some_and(|last| last.0 >= head.next_mailbox)
+            || head.first_link / LINKS_PER_CHUNK >= u64::from(u32::MAX)
         {
             return Err(Error::corrupt("a checkpoint head that contradicts itself"));
         }

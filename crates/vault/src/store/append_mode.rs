@@ -91,7 +91,7 @@ impl Store {
         let listed: Vec<_> = self.list(FORMATS, None).try_collect().await?;
         let formats: Vec<_> = listed.iter().map(|object| &object.path[FORMATS.len() + 1..]).collect();
         match formats.as_slice() {
-            [] if is_new => {
+            [] if is_new && self.list("accounts", None).try_next().await?.is_none() => {
                 self.put_new(&format!("{FORMATS}/{FORMAT}"), Sealed::marker()).await?;
                 Ok(())
             }

@@ -38,7 +38,7 @@ async fn the_first_server_decides() {
 
 #[tokio::test]
 async fn a_bucket_of_another_format_is_left_alone() {
-    let server = Lookalike::start(Manners::Keeps, 1000).await;
+    let server = FakeS3::start(ConditionalPut::Keeps, 1000).await;
     let store = open(&server, 1).await.unwrap();
     let mark = format!("{FORMATS}/{FORMAT}");
     store.size(&mark).await.unwrap();
@@ -104,6 +104,7 @@ async fn two_that_come_first_at_once_do_not_go_on_differently() {
 #[tokio::test]
 async fn where_the_first_did_not_agree_nobody_begins_until_it_is_settled() {
     let server = FakeS3::start(ConditionalPut::Keeps, 1000).await;
+    found(&server, 1).await.put_new(&format!("{FORMATS}/{FORMAT}"), Sealed::marker()).await.unwrap();
     for mark in Appends::ALL {
         found(&server, 1).await.put_new(&mark.mark(), Sealed::marker()).await.unwrap();
     }
