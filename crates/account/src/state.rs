@@ -30,7 +30,7 @@ use std::num::NonZeroU32;
 use std::ops::Bound;
 
 pub use apply::Applied;
-pub use changes::{Changed, Changes, How, MailboxChanged};
+pub use changes::{Changes, MailboxChanged};
 pub(crate) use chunks::expected_bytes;
 pub use chunks::{ChunkNames, Restore};
 pub use flag_room::FlagRoom;

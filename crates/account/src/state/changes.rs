@@ -11,40 +11,23 @@ use std::collections::{BTreeMap, BTreeSet};
 use sealpost_base::{MailboxId, ObjectId, Position, UidValidity};
 
 use super::AccountState;
+use super::mailbox::Row;
 use super::messages::MessageNumber;
 use super::visible::Departure;
 use crate::thread::ThreadId;
 
-/// Something that changed, and at which position it last did so: until a client knows that position it has to be told.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Changed<T> {
-    /// For what was created, where it appeared; else the last change.
-    pub at: Position,
-    /// What happened to it since the position that was asked for.
-    pub how: How,
-    /// What.
-    pub what: T,
-}
-
-/// What happened.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum How {
-    /// It was not there before.
-    Created,
-    /// It was there, and is different now, or may be.
-    Updated,
-    /// It is not there any more.
-    Destroyed,
-}
-
-/// Changes in the order of their positions.
+/// What became of things between two positions. Nothing is in it twice.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Changes<T> {
-    /// The changes; nothing is in it twice.
-    pub changes: Vec<Changed<T>>,
-    /// Everything up to here is among them: the next position to ask for.
+    /// Not there at the first position, and there at the second.
+    pub created: Vec<T>,
+    /// There at both, and different at the second, or perhaps so.
+    pub updated: Vec<T>,
+    /// There at the first position, and not at the second.
+    pub destroyed: Vec<T>,
+    /// The second position: the next one to ask for.
     pub upto: Position,
-    /// There are more.
+    /// Something changed after that.
     pub more: bool,
 }
 
@@ -62,67 +45,56 @@ pub enum MailboxChanged {
 }
 
 impl AccountState {
-    /// What became of messages after `since`: the first `most` changes, in whole positions. A message is created when it gets its first
-    /// visible placement, and destroyed when it loses its last one; its flags and mailboxes are updates. `None` if that is too long ago,
-    /// or more than `most` messages changed at one position.
+    /// What became of messages after `since`, up to a position before which at most `most` of them changed. A message is created when it
+    /// gets its first visible placement, and destroyed when it loses its last one; changes of its flags and mailboxes are updates. A
+    /// change that is followed by another one after that position may be told with that one alone. `None` if `since` is too long ago, or
+    /// more than `most` messages changed at one position.
     ///
-    /// Looks at the rows of all mailboxes that changed since then, a column of each; takes 32 bytes for each change, of at most twice
-    /// `most`, and for each tombstone since then.
+    /// Looks at the rows of all mailboxes that changed since then, a column of each; takes 48 bytes for each message that changed, of at
+    /// most twice `most`, and for each tombstone since then.
     pub fn email_changes(&self, since: Position, most: usize) -> Option<Changes<ObjectId>> {
-        let gone = self.departures(since)?;
-        let parted = self.departed.parted.since(since)?;
         let mut found = Found::new(since, most);
-        let rows = self.mailboxes.values().flat_map(|mailbox| mailbox.changed_since(since));
-        let rows = rows.map(|row| (row.message, row.modseq));
+        for departure in self.departed.messages.since(since)?.map(Departure::unpack) {
+            found.departed(departure.object, &departure);
+        }
+        let parted = self.departed.parted.since(since)?;
         let parted = parted.map(|[at, number]| (MessageNumber(number as u32), Position(at)));
+        let rows = self.changed_rows(since).map(|row| (row.message, row.modseq));
         for (number, at) in rows.chain(parted) {
-            if let Some(changed) = self.change_of(number, at, since, &gone) {
-                found.add(changed);
+            if let (Some(appeared), Some(object)) =
+                (self.visible_since(number), self.messages.first_object(number))
+            {
+                found.changed(object, at, Some(appeared));
             }
         }
-        for (object, was) in &gone {
-            // One that is visible again is among the rows.
-            if was.there && !was.back {
-                // A copy that came back from another log is the same message to clients.
-                let how = if self.shows(*object) { How::Updated } else { How::Destroyed };
-                found.add(Changed { at: was.at, how, what: *object });
-            }
-        }
-        found.finish(self.position)
+        let mut changes = found.finish(self.position, |_, now| now)?;
+        // A copy that came back from another log is the same message to clients.
+        let back = changes.destroyed.extract_if(.., |object| self.shows(*object));
+        changes.updated.extend(back);
+        Some(changes)
     }
 
-    /// What became of threads after `since`: which got their first visible message, lost their last one, or have others than before.
-    /// `None` as for [`AccountState::email_changes`], or if there are no maps ([`crate::Account::with_maps`]).
+    /// What became of threads after `since`: which got their first visible message, lost their last one, or have others than before;
+    /// otherwise as [`AccountState::email_changes`]. `None` also if there are no maps ([`crate::Account::with_maps`]).
     ///
     /// Costs what [`AccountState::email_changes`] does, and goes through the messages of each thread that changed.
     pub fn thread_changes(&self, since: Position, most: usize) -> Option<Changes<ThreadId>> {
         let maps = self.maps()?;
-        let mut touched: BTreeMap<ThreadId, Was> = BTreeMap::new();
+        let mut found = Found::new(since, most);
         for departure in self.departed.messages.since(since)?.map(Departure::unpack) {
-            touched.entry(departure.thread).or_default().learn(&departure, since);
+            found.departed(departure.thread, &departure);
         }
-        for row in self.mailboxes.values().flat_map(|mailbox| mailbox.changed_since(since)) {
-            let appeared = self.messages.appeared(row.message);
-            if self.is_visible(row.message)
+        for row in self.changed_rows(since) {
+            if let (Some(appeared), Some(thread)) =
+                (self.visible_since(row.message), self.thread(row.message))
                 && appeared > since
-                && let Some(thread) = self.messages.thread(row.message)
             {
-                let was = touched.entry(thread).or_default();
-                was.at = appeared.max(was.at);
+                found.changed(thread, appeared, None);
             }
         }
-        let mut found = Found::new(since, most);
-        for (thread, was) in touched {
-            let visible = maps.thread(thread).filter(|number| self.is_visible(*number));
-            let (at, how) = match visible.map(|number| self.messages.appeared(number)).min() {
-                Some(first) if first > since && !was.there => (was.first_seen(first), How::Created),
-                Some(_) => (was.at, How::Updated),
-                None if was.there => (was.at, How::Destroyed),
-                None => continue,
-            };
-            found.add(Changed { at, how, what: thread });
-        }
-        found.finish(self.position)
+        found.finish(self.position, |thread, _| {
+            maps.thread(thread).filter_map(|number| self.visible_since(number)).min()
+        })
     }
 
     /// What became of mailboxes after `since`, links included, by id. `None` if that is too long ago, or a nonexistent parent came or went
@@ -191,123 +163,104 @@ impl AccountState {
         self.maps().is_some_and(|maps| maps.messages(object).any(|number| self.is_visible(number)))
     }
 
-    /// What the tombstones after `since` say of each message.
-    fn departures(&self, since: Position) -> Option<BTreeMap<ObjectId, Was>> {
-        let mut gone: BTreeMap<ObjectId, Was> = BTreeMap::new();
-        for departure in self.departed.messages.since(since)?.map(Departure::unpack) {
-            gone.entry(departure.object).or_default().learn(&departure, since);
-        }
-        for row in self.mailboxes.values().flat_map(|mailbox| mailbox.changed_since(since)) {
-            if self.is_visible(row.message)
-                && let Some(object) = self.messages.first_object(row.message)
-                && let Some(was) = gone.get_mut(&object)
-            {
-                was.back = true;
-            }
-        }
-        Some(gone)
-    }
-
-    fn change_of(
-        &self,
-        number: MessageNumber,
-        at: Position,
-        since: Position,
-        gone: &BTreeMap<ObjectId, Was>,
-    ) -> Option<Changed<ObjectId>> {
-        if !self.is_visible(number) {
-            return None;
-        }
-        let object = self.messages.first_object(number)?;
-        let appeared = self.messages.appeared(number);
-        let was = gone.get(&object);
-        let (at, how) = if appeared <= since || was.is_some_and(|was| was.there) {
-            (at, How::Updated)
-        } else {
-            (was.map_or(appeared, |was| was.first_seen(appeared)), How::Created)
-        };
-        Some(Changed { at, how, what: object })
+    fn changed_rows(&self, since: Position) -> impl Iterator<Item = Row> {
+        self.mailboxes.values().flat_map(move |mailbox| mailbox.changed_since(since))
     }
 }
 
-/// What tombstones say of a message, or of those of a thread.
-#[derive(Default)]
-struct Was {
-    /// When it went last.
+/// Something that changed.
+struct Change<T> {
+    what: T,
+    /// Where it first did, as far as that is known.
     at: Position,
-    /// Whether it was visible at the position that was asked for.
-    there: bool,
-    /// It is visible again.
-    back: bool,
-    /// Where it first appeared after that position, to go again.
-    appeared: Option<Position>,
+    /// Since when it is there, if it is there now and that is known.
+    now: Option<Position>,
 }
 
-impl Was {
-    fn learn(&mut self, departure: &Departure, since: Position) {
-        self.at = departure.at.max(self.at);
-        self.there |= departure.spans(since);
-        if departure.appeared > since {
-            self.appeared = Some(self.appeared.map_or(departure.appeared, |at| at.min(departure.appeared)));
-        }
-    }
-
-    /// Where something first appeared that is there since `now`. A client is told there that it was created: one that asks for the rest
-    /// later, when it was there for a while, is told of an update.
-    fn first_seen(&self, now: Position) -> Position {
-        self.appeared.map_or(now, |at| at.min(now))
-    }
-}
-
-/// The changes with the lowest positions, each thing once.
+/// What changed, with what has to be known to tell how; of too much, what changed first.
 struct Found<T> {
     since: Position,
     most: usize,
-    changes: Vec<Changed<T>>,
-    /// Some have been left out: all of them behind this position.
+    changes: Vec<Change<T>>,
+    /// From when to when something was there that went after `since`.
+    departed: BTreeMap<T, Vec<(Position, Position)>>,
+    /// Changes after this position are left out.
     cut: Option<Position>,
 }
 
 impl<T: Copy + Ord> Found<T> {
     fn new(since: Position, most: usize) -> Self {
-        Found { since, most, changes: Vec::new(), cut: None }
+        Found { since, most, changes: Vec::new(), departed: BTreeMap::new(), cut: None }
     }
 
-    fn add(&mut self, changed: Changed<T>) {
-        if self.cut.is_some_and(|cut| changed.at > cut) {
-            return;
+    /// Something was there and went.
+    fn departed(&mut self, what: T, departure: &Departure) {
+        self.departed.entry(what).or_default().push((departure.appeared, departure.at));
+        let at = if departure.appeared > self.since { departure.appeared } else { departure.at };
+        self.changed(what, at, None);
+    }
+
+    /// Something changed at a position after `since`, and is there since `now`.
+    fn changed(&mut self, what: T, at: Position, now: Option<Position>) {
+        let appeared = now.filter(|appeared| *appeared > self.since);
+        let at = appeared.map_or(at, |appeared| appeared.min(at));
+        // Left out or not, whether it is there now has to be known of what went before.
+        if self.cut.is_none_or(|cut| at <= cut) || self.departed.contains_key(&what) {
+            self.changes.push(Change { what, at, now });
         }
-        self.changes.push(changed);
-        if self.changes.len() > 2 * self.most.max(64) {
+        if self.changes.len() > 2 * self.most.max(64) + self.departed.len() {
             self.tidy();
         }
     }
 
-    /// Each thing once, with its last change, in the order of positions; what is more than `most` goes, in whole positions.
-    ///
-    /// An update that is left out hides no earlier one: a thing's changes are all updates then, and the last one counts, so the
-    /// client gets it with a later page.
+    /// Each thing once; more than `most` of them go, in whole positions.
     fn tidy(&mut self) {
-        self.changes.sort_unstable_by_key(|changed| (changed.what, std::cmp::Reverse(changed.at)));
-        self.changes.dedup_by_key(|changed| changed.what);
-        self.changes.sort_unstable();
+        self.changes.sort_unstable_by_key(|change| change.what);
+        self.changes.dedup_by(|next, kept| {
+            let same = next.what == kept.what;
+            if same {
+                kept.at = kept.at.min(next.at);
+                kept.now = kept.now.into_iter().chain(next.now).min();
+            }
+            same
+        });
+        self.changes.sort_unstable_by_key(|change| (change.at, change.what));
         if self.changes.len() > self.most {
-            let behind = self.changes[self.most].at;
-            let cut = Position(behind.0 - 1);
-            self.changes.truncate(self.changes.partition_point(|changed| changed.at <= cut));
-            self.cut = Some(cut);
+            let cut = Position(self.changes[self.most].at.0 - 1);
+            let departed = &self.departed;
+            self.changes.retain(|change| change.at <= cut || departed.contains_key(&change.what));
+            self.cut = Some(self.cut.map_or(cut, |before| before.min(cut)));
         }
     }
 
-    fn finish(mut self, now: Position) -> Option<Changes<T>> {
+    /// `since_when` says since when something is there that is there now, given what was found of that.
+    fn finish(
+        mut self,
+        now: Position,
+        since_when: impl Fn(T, Option<Position>) -> Option<Position>,
+    ) -> Option<Changes<T>> {
         self.tidy();
         let upto = self.cut.unwrap_or(now);
-        // Too much at the first position that has anything: no page could hold it.
-        let stuck = self.cut.is_some() && self.changes.is_empty();
-        (!stuck && upto >= self.since).then_some(Changes {
-            changes: self.changes,
-            upto,
-            more: self.cut.is_some(),
-        })
+        if self.cut.is_some() && upto <= self.since {
+            // Too much at the first position that has anything: no page could hold it.
+            return None;
+        }
+        let (created, updated, destroyed) = (Vec::new(), Vec::new(), Vec::new());
+        let mut changes = Changes { created, updated, destroyed, upto, more: self.cut.is_some() };
+        for change in self.changes.iter().filter(|change| change.at <= upto) {
+            let there_since = since_when(change.what, change.now);
+            let departed = self.departed.get(&change.what).map(Vec::as_slice).unwrap_or_default();
+            let is_there_at = |position: Position| {
+                there_since.is_some_and(|since| since <= position)
+                    || departed.iter().any(|(from, to)| *from <= position && position < *to)
+            };
+            match (is_there_at(self.since), is_there_at(upto)) {
+                (false, true) => changes.created.push(change.what),
+                (true, true) => changes.updated.push(change.what),
+                (true, false) => changes.destroyed.push(change.what),
+                (false, false) => {}
+            }
+        }
+        Some(changes)
     }
 }

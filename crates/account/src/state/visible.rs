@@ -50,11 +50,6 @@ impl Departure {
             thread: ThreadId(thread),
         }
     }
-
-    /// Whether the message was visible at that position, for this tombstone to tell.
-    pub(super) fn spans(&self, position: Position) -> bool {
-        self.appeared <= position && position < self.at
-    }
 }
 
 impl Departed {
