@@ -97,8 +97,8 @@ async fn content(account: &Account, mailbox: &str) -> Vec<(String, Flags, Timest
         let raw = String::from_utf8(raw.concat()).unwrap();
         assert!(raw.contains(structure.envelope.subject.as_deref().unwrap()));
         assert!(account.text(&message).await.unwrap().body.contains("body of"));
-        // RFC 8474 §5.1: it is the same message, in whichever log.
-        let raw = format!("{} {raw}", sealpost_account::object_id::email_id(&message));
+        // RFC 8474 §5.1, §5.2: it is the same message, in the same thread, in whichever log.
+        let raw = format!("{} {} {raw}", sealpost_account::object_id::email_id(&message), message.thread);
         out.push((raw, flags, message.received));
     }
     out

@@ -3,10 +3,8 @@
 //! Total, deterministic, without clock, randomness or I/O. It never fails: an event that refers to something gone
 //! does nothing. Limits are enforced here too, the same way on every replay; operations check them first to say why.
 
-use std::collections::BTreeSet;
-
 use sealpost_base::{MailboxId, Position, Timestamp, Uid, UidSet, UidValidity, limits};
-use sealpost_vault::entry::{Generation, Origin};
+use sealpost_vault::entry::Origin;
 
 use super::flags::{FlagSet, FlagSetId, FlagTable};
 use super::graveyard::Graveyard;
@@ -16,11 +14,9 @@ use super::maps::{Edit, Recount};
 use super::messages::MessageNumber;
 use super::placements::Placements;
 use super::visible::{Visibility, shows};
-use super::{AccountState, Buried, INBOX, deliver};
-use crate::event::{Batch, Event, FlagAction, Flags, Message, SpecialUse, SystemFlags};
-use crate::metadata::{Change, Holder, SPECIAL_USE};
+use super::{AccountState, Buried, deliver};
+use crate::event::{Batch, Event, FlagAction, Flags, Message, SystemFlags};
 use crate::name;
-use crate::special_use::SpecialUses;
 
 /// What an event did.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -69,107 +65,6 @@ impl AccountState {
             .iter()
             .map(|event| if allowed(event) { self.apply_event(batch.at, event) } else { Applied::Nothing })
             .collect()
-    }
-
-    /// Applies an entry that was decided on UIDs of `generation`.
-    pub fn apply_decided_on(
-        &mut self,
-        generation: Generation,
-        position: Position,
-        origin: Origin,
-        batch: &Batch,
-    ) {
-        if generation == self.generation {
-            self.apply(position, origin, batch);
-        } else {
-            self.apply_of_another_generation(position, origin, batch);
-        }
-    }
-
-    /// Applies what counts of an entry that was decided on UIDs of another generation, because its writer did not know of damage that
-    /// others found, or they not of what it had read. Whatever names messages by UIDs, or a mailbox that would change or go,
-    /// does nothing: they may be others. New messages count; in the inbox, if there is no such mailbox.
-    fn apply_of_another_generation(&mut self, position: Position, origin: Origin, batch: &Batch) {
-        let counts = self.decided_on(self.generation.next(), batch);
-        self.apply(position, origin, &counts);
-    }
-
-    /// What counts of an entry that was decided on UIDs of `generation`: all of it, if that is the one of now.
-    pub fn decided_on(&self, generation: Generation, batch: &Batch) -> Batch {
-        if generation == self.generation {
-            return batch.clone();
-        }
-        let events = batch.events.iter().filter_map(|event| self.regardless_of_numbers(event)).collect();
-        Batch { at: batch.at, events }
-    }
-
-    fn regardless_of_numbers(&self, event: &Event) -> Option<Event> {
-        let existing = |id: &MailboxId| self.mailbox(*id).map_or_else(|| self.inbox().id(), Mailbox::id);
-        match event {
-            Event::Appended { mailbox: to, message, flags } | Event::Replaced { to, message, flags, .. } => {
-                let (mailbox, message, flags) = (existing(to), message.clone(), flags.clone());
-                Some(Event::Appended { mailbox, message, flags })
-            }
-            Event::Restored { to, since } => Some(Event::Restored { to: existing(to), since: *since }),
-            Event::UidValidityRaised { above, .. } => {
-                Some(Event::UidValidityRaised { above: *above, mailbox: None })
-            }
-            // Its messages are in the share, whose key is here alone.
-            Event::Linked { link, .. } => Some(Event::Found { link: link.clone() }),
-            Event::MailboxCreated { .. }
-            | Event::Subscribed { .. }
-            | Event::Delivered { .. }
-            | Event::Offered { .. }
-            | Event::Found { .. }
-            | Event::ObjectPut { .. }
-            | Event::Purged { .. }
-            | Event::HierarchyRenamed { .. } => Some(event.clone()),
-            Event::MailboxRenamed { .. }
-            | Event::MailboxDeleted { .. }
-            | Event::Copied { .. }
-            | Event::Moved { .. }
-            | Event::FlagsStored { .. }
-            | Event::Expunged { .. }
-            | Event::RecentTaken { .. }
-            | Event::ObjectRemoved { .. }
-            | Event::SpecialUsesSet { .. } => None,
-        }
-    }
-
-    /// What a renumbering does at `position`: what was given out before it, also by entries that are lost, is not given again.
-    /// Nothing if that generation has begun already.
-    pub fn apply_renumbering(&mut self, position: Position, generation: Generation) {
-        self.position = position;
-        if generation > self.generation {
-            // A lost entry may have made as many mailboxes as there may be; others may have begun generations in between.
-            let generations = generation.0 - self.generation.0;
-            let lost = generations.saturating_mul(limits::MAILBOXES as u32);
-            self.generation = generation;
-            self.last_uid_validity = self.last_uid_validity.saturating_add(lost);
-            self.next_mailbox = self.next_mailbox.saturating_add(lost);
-            self.apply_damage(position);
-        }
-    }
-
-    /// What replay does with an entry that the account's key does not open: its events are lost. Every mailbox gets a new
-    /// UIDVALIDITY, on every node alike.
-    pub fn apply_damage(&mut self, position: Position) {
-        self.position = position;
-        let ids: Vec<_> = self.mailboxes.keys().copied().collect();
-        for id in ids {
-            let uid_validity = self.next_uid_validity();
-            if let Some(mailbox) = self.mailboxes.get_mut(&id) {
-                mailbox.uid_validity = uid_validity;
-                mailbox.highest_modseq = position;
-            }
-        }
-        self.forget_departed();
-    }
-
-    /// Mailboxes have other ids: what clients know of before is too long ago.
-    fn forget_departed(&mut self) {
-        self.departed.forget_all(self.position);
-        self.parents_changed = self.position;
     }
 
     fn apply_event(&mut self, at: Timestamp, event: &Event) -> Applied {
@@ -237,140 +132,6 @@ impl AccountState {
                 Applied::Done
             }
         }
-    }
-
-    fn rename(&mut self, id: MailboxId, to: &str) -> Applied {
-        let Some(from) = self.mailboxes.get(&id).map(|m| m.name.clone()) else { return Applied::Nothing };
-        let below_itself = to.strip_prefix(&from).is_some_and(|rest| rest.starts_with('/'));
-        if from == INBOX || self.by_name.contains_key(to) || below_itself {
-            return Applied::Nothing;
-        }
-        // RFC 3501 §6.3.5: inferior hierarchical names are renamed too.
-        let inferiors = self.inferior_names(&from, to);
-        self.move_names(std::iter::once((from, to.to_owned())).chain(inferiors).collect())
-    }
-
-    /// A level is no mailbox: what is below it moves.
-    fn rename_hierarchy(&mut self, from: &str, to: &str) -> Applied {
-        let below_itself = to.strip_prefix(from).is_some_and(|rest| rest.starts_with('/'));
-        if from == INBOX || from == to || below_itself || self.by_name.contains_key(from) {
-            return Applied::Nothing;
-        }
-        self.move_names(self.inferior_names(from, to))
-    }
-
-    /// The names below `from`, and what they become below `to`.
-    fn inferior_names(&self, from: &str, to: &str) -> Vec<(String, String)> {
-        let prefix = format!("{from}/");
-        let names = self.by_name.range(prefix.clone()..).map(|(name, _)| name);
-        let names = names.take_while(|name| name.starts_with(&prefix));
-        names.map(|name| (name.clone(), format!("{to}/{}", &name[prefix.len()..]))).collect()
-    }
-
-    /// All or none. A new name may be one of the old ones, which is free by then: `a/b` becomes `a` above `a/b/b`.
-    fn move_names(&mut self, names: Vec<(String, String)>) -> Applied {
-        let old: BTreeSet<&str> = names.iter().map(|(old, _)| old.as_str()).collect();
-        let taken = |new: &str| self.by_name.contains_key(new) && !old.contains(new);
-        if names.is_empty() || names.iter().any(|(_, new)| taken(new) || name::check(new).is_err()) {
-            return Applied::Nothing;
-        }
-        let parents = self.parents_now();
-        let ids: Vec<_> = names.iter().map(|(old, _)| self.by_name.remove(old)).collect();
-        for (id, (_, new)) in ids.into_iter().zip(names) {
-            let Some(id) = id else { continue };
-            self.by_name.insert(new.clone(), id);
-            if let Some(mailbox) = self.mailboxes.get_mut(&id) {
-                mailbox.name = new;
-                mailbox.properties_changed = self.position;
-            }
-        }
-        if self.parents_now() != parents {
-            self.parents_changed = self.position;
-        }
-        Applied::Done
-    }
-
-    fn set_special_uses(&mut self, id: MailboxId, uses: SpecialUses) -> Applied {
-        if !self.mailboxes.contains_key(&id) {
-            return Applied::Nothing;
-        }
-        for mailbox in self.mailboxes.values_mut() {
-            let now = if mailbox.id == id { uses } else { mailbox.special_uses.without(uses) };
-            if now != mailbox.special_uses {
-                mailbox.special_uses = now;
-                mailbox.highest_modseq = self.position;
-                mailbox.properties_changed = self.position;
-                let holder = Holder::Mailbox(mailbox.id);
-                let entry = SPECIAL_USE.to_owned();
-                self.objects.note_change(Change { at: self.position, holder, entry });
-            }
-        }
-        // What is in the trash counts in another way.
-        self.forget_counts();
-        Applied::Done
-    }
-
-    /// An object changed, which may be an annotation of a mailbox: then that has a new HIGHESTMODSEQ (RFC 7162 §3.2).
-    fn annotated(&mut self, name: &str, changed: bool) -> Applied {
-        if let (true, Some((Holder::Mailbox(id), _))) = (changed, Holder::of_object(name))
-            && let Some(mailbox) = self.mailboxes.get_mut(&id)
-        {
-            mailbox.highest_modseq = self.position;
-        }
-        done(changed)
-    }
-
-    fn delete(&mut self, id: MailboxId, at: Timestamp) -> Applied {
-        match self.mailboxes.get(&id) {
-            None => return Applied::Nothing,
-            Some(m) if m.name == INBOX => return Applied::Nothing,
-            Some(_) => {}
-        }
-        let recount = self.recount_all_of(id);
-        let Some(mailbox) = self.mailboxes.remove(&id) else { return Applied::Nothing };
-        self.by_name.remove(&mailbox.name);
-        if self.changes_parents(&mailbox.name) {
-            self.parents_changed = self.position;
-        }
-        match mailbox.link {
-            None => {
-                let validity = mailbox.uid_validity.0.get();
-                self.departed.mailboxes.push([self.position.0, mailbox.created.0, validity.into()]);
-            }
-            // What clients call it is in the other log.
-            Some(_) => self.departed.mailboxes.forget_up_to(self.position),
-        }
-        if mailbox.special_uses.contains(SpecialUse::Trash) {
-            self.forget_counts();
-        }
-        // RFC 5464 §4.1: a mailbox that is made later under the same name does not inherit them.
-        self.objects.remove_of(Holder::Mailbox(id));
-        self.graveyard.extend(mailbox.all_rows().map(|row| buried(id, &row, at)));
-        let mut edit = Edit::removing();
-        for row in mailbox.all_rows() {
-            edit.push(&mut self.maps, row.message, id, row.uid);
-            if shows(self.flags.set(row.flags).system) {
-                self.visibility().lose(row.message);
-            }
-        }
-        edit.finish(&mut self.maps);
-        self.recounted(recount);
-        Applied::Done
-    }
-
-    pub(super) fn subscribe(&mut self, name: &str, on: bool) -> Applied {
-        let changed = if !on {
-            self.subscriptions.remove(name)
-        } else if self.subscriptions.len() < limits::MAILBOXES && name.len() <= limits::MAILBOX_NAME_BYTES {
-            self.subscriptions.insert(name.to_owned())
-        } else {
-            false
-        };
-        let (position, id) = (self.position, self.by_name.get(name));
-        if let (true, Some(mailbox)) = (changed, id.and_then(|id| self.mailboxes.get_mut(id))) {
-            mailbox.properties_changed = position;
-        }
-        if changed { Applied::Done } else { Applied::Nothing }
     }
 
     fn place_new(&mut self, to: MailboxId, message: &Message, flags: &Flags, at: Timestamp) -> Applied {
@@ -620,7 +381,7 @@ impl AccountState {
     }
 
     /// Before all placements of a mailbox go.
-    fn recount_all_of(&mut self, mailbox: MailboxId) -> Recount {
+    pub(super) fn recount_all_of(&mut self, mailbox: MailboxId) -> Recount {
         self.recount(self.mailboxes.get(&mailbox).map_or(0, Mailbox::len), |state| {
             let mailbox = state.mailboxes.get(&mailbox).into_iter();
             mailbox.flat_map(Mailbox::all_rows).map(|row| row.message).collect()
@@ -628,7 +389,7 @@ impl AccountState {
     }
 
     /// What changes when visible placements come and go now.
-    fn visibility(&mut self) -> Visibility<'_> {
+    pub(super) fn visibility(&mut self) -> Visibility<'_> {
         Visibility { messages: &mut self.messages, departed: &mut self.departed, at: self.position }
     }
 
@@ -699,11 +460,11 @@ impl AccountState {
     }
 }
 
-fn done(changed: bool) -> Applied {
+pub(super) fn done(changed: bool) -> Applied {
     if changed { Applied::Done } else { Applied::Nothing }
 }
 
-fn buried(mailbox: MailboxId, row: &Row, at: Timestamp) -> Buried {
+pub(super) fn buried(mailbox: MailboxId, row: &Row, at: Timestamp) -> Buried {
     Buried { message: row.message, mailbox, uid: row.uid, flags: row.flags, at }
 }
 
