@@ -230,7 +230,7 @@ impl AccountState {
             Some(Content::Head) => minicbor::to_vec(self.head()),
             Some(Content::Messages(block)) => {
                 let first = block.saturating_mul(MESSAGES_PER_CHUNK);
-                let messages = self.messages.from_with_appearance(first);
+                let messages = self.messages.with_appearance_from(first);
                 let messages = messages.take_while(|(number, ..)| number.0 / MESSAGES_PER_CHUNK == block);
                 minicbor::to_vec(messages.collect::<Vec<_>>())
             }

@@ -214,7 +214,7 @@ impl MessageTable {
     }
 
     /// As [`MessageTable::from`], with when each became visible last.
-    pub(crate) fn from_with_appearance(
+    pub(crate) fn with_appearance_from(
         &self,
         first: u32,
     ) -> impl Iterator<Item = (MessageNumber, Message, Position)> + '_ {
