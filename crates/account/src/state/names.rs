@@ -9,7 +9,7 @@ use super::maps::Edit;
 use super::visible::shows;
 use super::{AccountState, Applied, INBOX};
 use crate::event::SpecialUse;
-use crate::metadata::{self, Change, Holder};
+use crate::metadata::{Change, Holder, SPECIAL_USE};
 use crate::name;
 use crate::special_use::SpecialUses;
 
