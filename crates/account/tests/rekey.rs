@@ -158,7 +158,7 @@ async fn a_node_with_the_key_before_takes_nothing_for_damage() {
     }
     // A login with the new key gets all of it, beside the session that has not ended yet.
     for accounts in [&here, &there] {
-        let found = inbox(&*accounts.open(id, &next).await.unwrap()).await;
+        let found = inbox(&accounts.open(id, &next).await.unwrap()).await;
         assert_eq!((found.0, found.1.len()), (before.0, 2));
         assert_eq!(accounts.open(id, &root).await.err().unwrap().kind(), Kind::Denied);
     }

@@ -141,7 +141,7 @@ async fn an_earlier_version_that_was_half_erased_goes_too() {
     let earlier = format!("{}/{:016x}", directory.path_of(&fixture.name), record.version - 1);
     fixture.store.delete(&earlier).await.unwrap();
     fixture.store.put_new(&earlier, Sealed::marker()).await.unwrap();
-    assert_eq!(directory.withdrawn_copies(&record).await.unwrap(), [earlier.clone()]);
+    assert_eq!(directory.withdrawn_copies(&record).await.unwrap(), std::slice::from_ref(&earlier));
     assert_eq!(directory.finish_withdrawals().await.unwrap(), 1);
     assert!(fixture.store.read(&earlier).await.is_err());
     assert!(directory.unlock(&fixture.name, secret("one")).await.is_ok());
