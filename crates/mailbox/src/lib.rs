@@ -6,6 +6,7 @@
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
 mod access;
+pub mod account_changes;
 pub mod append;
 pub mod changes;
 pub mod copy;

@@ -1,6 +1,8 @@
 //! What users do with mailboxes and messages, their own and others': what each operation does, and what it
 //! refuses.
 
+#[path = "operations/account_feed.rs"]
+mod account_feed;
 #[path = "operations/appending.rs"]
 mod appending;
 #[path = "operations/changes.rs"]

@@ -71,6 +71,9 @@ impl AccountState {
         // A copy that came back from another log is the same message to clients.
         let back = changes.destroyed.extract_if(.., |object| self.shows(*object));
         changes.updated.extend(back);
+        // Nor is it new if the first one has been there.
+        let known = changes.created.extract_if(.., |object| self.showed(*object, since));
+        changes.updated.extend(known);
         Some(changes)
     }
 
@@ -128,6 +131,13 @@ impl AccountState {
         Some(changes.into_values().chain(destroyed).collect())
     }
 
+    /// Messages that lost their last visible placement after `since`, each with its thread, whether or not they were there before.
+    /// `None` if that is too long ago. A client that knows another copy of one, in another log, has to be told.
+    pub fn departed_since(&self, since: Position) -> Option<impl Iterator<Item = (ObjectId, ThreadId)>> {
+        let departed = self.departed.messages.since(since)?.map(Departure::unpack);
+        Some(departed.map(|departure| (departure.object, departure.thread)))
+    }
+
     /// Whether the message has a visible placement.
     pub fn is_visible(&self, message: MessageNumber) -> bool {
         self.messages.visible(message) > 0
@@ -156,6 +166,12 @@ impl AccountState {
         let messages = threads.into_iter().flat_map(|thread| maps.thread(thread));
         let visible = messages.filter(|number| self.is_visible(*number));
         visible.flat_map(|number| maps.placements(number)).map(|(mailbox, _)| mailbox).collect()
+    }
+
+    /// Whether a message that clients know by that object has been visible since that position, for the maps to tell.
+    fn showed(&self, object: ObjectId, position: Position) -> bool {
+        let since = |number| self.visible_since(number).is_some_and(|since| since <= position);
+        self.maps().is_some_and(|maps| maps.messages(object).any(since))
     }
 
     /// Whether a message that clients know by that object is visible, for the maps to tell.

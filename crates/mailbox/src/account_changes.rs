@@ -1,0 +1,288 @@
+//! What changed in an account since a client knew it: messages, threads, mailboxes. An account is several logs here:
+//! its own, and those of the mailboxes that it shares, which are its mailboxes all the same.
+//!
+//! What a client knows is a position in each log ([`LogPositions`]). A message may be in several logs under one id:
+//! it is new when it becomes visible in the first of them, and gone when it is visible in none. So one that moves
+//! into a shared mailbox is an update.
+//!
+//! If all changes fit into one answer, that leads to the present in all logs. Else an answer leads on in one log,
+//! and leaves the client at the same positions in the others.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use sealpost_account::state::{Changes, MailboxChanged};
+use sealpost_account::thread::ThreadId;
+use sealpost_account::{Account, AccountState};
+use sealpost_base::{AccountId, Error, ObjectId, Position, Result};
+
+use crate::resolve::{User, follow};
+
+/// Changes of one log that are looked at to know what a client knew of it.
+const MOST_OF_A_LOG: usize = 65_536;
+/// How often it is tried to see all logs at one moment.
+const ATTEMPTS: usize = 3;
+
+/// Up to where a client knows each log of an account. A log that is not among them it does not know at all.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LogPositions(BTreeMap<AccountId, Position>);
+
+/// What changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AccountChanges<T> {
+    /// The client did not know these, which are there now.
+    pub created: Vec<T>,
+    /// The client knows these, and they are different now, or may be.
+    pub updated: Vec<T>,
+    /// The client knows these, which are not there any more.
+    pub destroyed: Vec<T>,
+    /// Up to where the client knows the logs then.
+    pub upto: LogPositions,
+    /// There are more changes after that.
+    pub more: bool,
+}
+
+/// What logs have under one id, and clients see change.
+pub trait Observable: Copy + Ord {
+    /// What became of it in one log; `None` if that is too long ago.
+    fn changes(state: &AccountState, since: Position, most: usize) -> Option<Changes<Self>>;
+
+    /// What lost a message after `since`; `None` if that is too long ago.
+    fn departed(state: &AccountState, since: Position) -> Option<BTreeSet<Self>>;
+
+    /// Whether it is visible in that log, which has maps.
+    fn is_visible(self, state: &AccountState) -> bool;
+}
+
+impl Observable for ObjectId {
+    fn changes(state: &AccountState, since: Position, most: usize) -> Option<Changes<Self>> {
+        state.email_changes(since, most)
+    }
+
+    fn departed(state: &AccountState, since: Position) -> Option<BTreeSet<Self>> {
+        Some(state.departed_since(since)?.map(|(message, _)| message).collect())
+    }
+
+    fn is_visible(self, state: &AccountState) -> bool {
+        state.maps().is_some_and(|maps| maps.messages(self).any(|number| state.is_visible(number)))
+    }
+}
+
+impl Observable for ThreadId {
+    fn changes(state: &AccountState, since: Position, most: usize) -> Option<Changes<Self>> {
+        state.thread_changes(since, most)
+    }
+
+    fn departed(state: &AccountState, since: Position) -> Option<BTreeSet<Self>> {
+        Some(state.departed_since(since)?.map(|(_, thread)| thread).collect())
+    }
+
+    fn is_visible(self, state: &AccountState) -> bool {
+        state.maps().is_some_and(|maps| maps.thread(self).any(|number| state.is_visible(number)))
+    }
+}
+
+impl FromIterator<(AccountId, Position)> for LogPositions {
+    fn from_iter<I: IntoIterator<Item = (AccountId, Position)>>(positions: I) -> Self {
+        LogPositions(positions.into_iter().collect())
+    }
+}
+
+impl LogPositions {
+    /// Each log with its position.
+    pub fn iter(&self) -> impl Iterator<Item = (AccountId, Position)> {
+        self.0.iter().map(|(log, position)| (*log, *position))
+    }
+
+    fn of(&self, log: AccountId) -> Position {
+        self.0.get(&log).copied().unwrap_or(Position::ZERO)
+    }
+}
+
+/// The logs of an account: its own, then those of its shared mailboxes, all of them with what this process knows to be
+/// in them, and with maps.
+///
+/// # Errors
+/// What the store says; `Limit` if one would be too large with its maps.
+pub async fn logs_of(user: User<'_>) -> Result<Vec<Arc<Account>>> {
+    let own = user.account;
+    own.catch_up().await?;
+    let links: Vec<_> = {
+        let state = own.state();
+        let shared = state.links().filter(|(_, link)| link.owner.is_none());
+        shared.map(|(mailbox, link)| (mailbox.id(), link.clone())).collect()
+    };
+    let mut logs = vec![own.clone()];
+    for (mailbox, link) in links {
+        logs.push(follow(user.accounts, own, mailbox, &link).await?.0);
+    }
+    for log in &logs {
+        drop(log.with_maps().await?);
+    }
+    Ok(logs)
+}
+
+/// Shows the states of these logs at one moment.
+///
+/// # Errors
+/// `Retry` if the logs change too fast for their maps.
+pub async fn at_once<T>(
+    logs: &[Arc<Account>],
+    look: impl Fn(&[(AccountId, &AccountState)]) -> T,
+) -> Result<T> {
+    for _ in 0..ATTEMPTS {
+        {
+            let states: Vec<_> = logs.iter().map(|log| (log.id(), log.state())).collect();
+            let states: Vec<_> = states.iter().map(|(id, state)| (*id, &**state)).collect();
+            if states.iter().all(|(_, state)| state.maps().is_some()) {
+                return Ok(look(&states));
+            }
+        }
+        for log in logs {
+            drop(log.with_maps().await?);
+        }
+    }
+    Err(Error::retry("the account changes faster than its messages are counted"))
+}
+
+/// Up to where these logs are known to whoever sees them now.
+pub fn positions(logs: &[(AccountId, &AccountState)]) -> LogPositions {
+    logs.iter().map(|(log, state)| (*log, state.position())).collect()
+}
+
+/// What became of messages, or of threads, in these logs: at most `most` changes. `None` if that is too long ago, or too
+/// much, or a log is gone that the client knew: it asks for everything anew.
+pub fn since<T: Observable>(
+    logs: &[(AccountId, &AccountState)],
+    known: &LogPositions,
+    most: usize,
+) -> Option<AccountChanges<T>> {
+    if known.iter().any(|(known, _)| logs.iter().all(|(log, _)| *log != known)) {
+        return None;
+    }
+    let all: Vec<Known<'_, T>> =
+        logs.iter().map(|(log, state)| Known::new(state, known.of(*log))).collect::<Option<_>>()?;
+    let mut found = AccountChanges::empty(positions(logs), false);
+    for id in all.iter().flat_map(Known::touched).collect::<BTreeSet<T>>() {
+        let was = all.iter().any(|log| log.was_visible(id));
+        found.add(id, was, all.iter().any(|log| log.is_visible(id)));
+    }
+    if found.len() <= most {
+        return Some(found);
+    }
+    // One log after the other: in the others the client stays where it is.
+    let at = all.iter().position(|log| !log.changes.is_empty())?;
+    let elsewhere = |id: T| {
+        let mut others = all.iter().enumerate().filter(|(other, _)| *other != at);
+        others.any(|(_, log)| log.was_visible(id))
+    };
+    let mut size = most;
+    while size > 0 {
+        let (changes, upto) = all[at].page(size)?;
+        let mut found = AccountChanges::empty(known.clone(), true);
+        found.upto.0.insert(logs[at].0, upto);
+        for (id, was, is) in changes {
+            let elsewhere = elsewhere(id);
+            found.add(id, was || elsewhere, is || elsewhere);
+        }
+        if found.len() <= most {
+            return Some(found);
+        }
+        size /= 2;
+    }
+    None
+}
+
+/// What became of the mailboxes of these logs, each in its log; the mailbox of a share is the inbox there, and the link
+/// to it in the account's own log has its name. `None` as for [`since`].
+pub fn mailboxes_since(
+    logs: &[(AccountId, &AccountState)],
+    known: &LogPositions,
+) -> Option<Vec<(AccountId, MailboxChanged)>> {
+    if known.iter().any(|(known, _)| logs.iter().all(|(log, _)| *log != known)) {
+        return None;
+    }
+    let mut found = Vec::new();
+    for (log, state) in logs {
+        found.extend(state.mailbox_changes(known.of(*log))?.into_iter().map(|change| (*log, change)));
+    }
+    Some(found)
+}
+
+/// All that became of things in one log.
+struct Known<'a, T> {
+    state: &'a AccountState,
+    since: Position,
+    /// Whether each was visible then, and is visible now.
+    changes: BTreeMap<T, (bool, bool)>,
+    /// What came and went: it counts where there is another copy in another log.
+    departed: BTreeSet<T>,
+}
+
+impl<'a, T: Observable> Known<'a, T> {
+    /// `None` if that is too long ago, or too much.
+    fn new(state: &'a AccountState, since: Position) -> Option<Self> {
+        let all = T::changes(state, since, MOST_OF_A_LOG)?;
+        let more = all.more;
+        let departed = T::departed(state, since)?;
+        (!more).then(|| Known { state, since, changes: seen(all).collect(), departed })
+    }
+
+    fn touched(&self) -> impl Iterator<Item = T> {
+        self.changes.keys().chain(&self.departed).copied()
+    }
+
+    /// Whether it was visible where the client knows the log.
+    fn was_visible(&self, id: T) -> bool {
+        match self.changes.get(&id) {
+            Some((was, _)) => *was,
+            None => id.is_visible(self.state),
+        }
+    }
+
+    fn is_visible(&self, id: T) -> bool {
+        match self.changes.get(&id) {
+            Some((_, is)) => *is,
+            None => id.is_visible(self.state),
+        }
+    }
+
+    /// About so many of the first changes, and the position that they lead to: whether each was visible before, and
+    /// is there. What came and went is among them.
+    fn page(&self, size: usize) -> Option<(Vec<(T, bool, bool)>, Position)> {
+        let page = T::changes(self.state, self.since, size)?;
+        let upto = page.upto;
+        let mut changes: BTreeMap<T, (bool, bool)> = seen(page).collect();
+        for id in &self.departed {
+            let there = self.was_visible(*id);
+            changes.entry(*id).or_insert((there, there));
+        }
+        Some((changes.into_iter().map(|(id, (was, is))| (id, was, is)).collect(), upto))
+    }
+}
+
+/// What changed, with whether it was visible before and is visible after.
+fn seen<T>(changes: Changes<T>) -> impl Iterator<Item = (T, (bool, bool))> {
+    let created = changes.created.into_iter().map(|id| (id, (false, true)));
+    let updated = changes.updated.into_iter().map(|id| (id, (true, true)));
+    created.chain(updated).chain(changes.destroyed.into_iter().map(|id| (id, (true, false))))
+}
+
+impl<T> AccountChanges<T> {
+    fn empty(upto: LogPositions, more: bool) -> Self {
+        AccountChanges { created: Vec::new(), updated: Vec::new(), destroyed: Vec::new(), upto, more }
+    }
+
+    fn len(&self) -> usize {
+        self.created.len() + self.updated.len() + self.destroyed.len()
+    }
+
+    fn add(&mut self, id: T, was: bool, is: bool) {
+        match (was, is) {
+            (false, true) => self.created.push(id),
+            (true, true) => self.updated.push(id),
+            (true, false) => self.destroyed.push(id),
+            (false, false) => {}
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! What changed in an account of several logs: a client that follows it knows the account.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use sealpost_account::event::Event;
+use sealpost_account::state::MailboxChanged;
+use sealpost_account::thread::ThreadId;
+use sealpost_account::{Account, AccountState, FlagAction, Flags, SpecialUses, SystemFlags};
+use sealpost_base::{AccountId, ObjectId, Position, SeededRandom, Uid, UidSet};
+use sealpost_mailbox::account_changes::{
+    AccountChanges, LogPositions, Observable, at_once, logs_of, mailboxes_since, positions, since,
+};
+use sealpost_mailbox::copy::{Kind, within_log};
+use sealpost_mailbox::cross_account_copy::CrossAccountCopy;
+use sealpost_mailbox::ops;
+
+use crate::fixture::{Fixture, uids};
+
+/// What a client sees of something: in which logs, mailboxes and UIDs it is, with which flags.
+type Seen = BTreeSet<(AccountId, u32, u32, Vec<u8>)>;
+
+async fn shared() -> Fixture {
+    let w = Fixture::new().await;
+    ops::create(w.sharing(&w.me), w.me.headroom, "Projects", SpecialUses::default()).await.unwrap();
+    w.grant("Projects", "lr").await;
+    w
+}
+
+/// What is visible of an account, by id.
+fn visible<T: Ord>(
+    logs: &[(AccountId, &AccountState)],
+    id: impl Fn(&AccountState, sealpost_account::MessageNumber) -> T,
+) -> BTreeMap<T, Seen> {
+    let mut all: BTreeMap<T, Seen> = BTreeMap::new();
+    for (log, state) in logs {
+        for mailbox in state.mailboxes() {
+            for row in mailbox.all_rows() {
+                let flags = state.flags_by_name(row.flags).system;
+                if !flags.contains(SystemFlags::DELETED) {
+                    let shown = format!("{flags:?}").into_bytes();
+                    let at = (*log, mailbox.id().0, row.uid.get(), shown);
+                    all.entry(id(state, row.message)).or_default().insert(at);
+                }
+            }
+        }
+    }
+    all
+}
+
+fn emails(logs: &[(AccountId, &AccountState)]) -> BTreeMap<ObjectId, Seen> {
+    visible(logs, |state, number| state.message(number).unwrap().first_object())
+}
+
+/// Threads change with their messages, not with the flags of these.
+fn threads(logs: &[(AccountId, &AccountState)]) -> BTreeMap<ThreadId, BTreeSet<ObjectId>> {
+    let mut all: BTreeMap<ThreadId, BTreeSet<ObjectId>> = BTreeMap::new();
+    for (log, state) in logs {
+        let thread = |state: &AccountState, number| {
+            (state.thread(number).unwrap(), state.message(number).unwrap().first_object())
+        };
+        for (thread, object) in visible(&[(*log, state)], thread).into_keys() {
+            all.entry(thread).or_default().insert(object);
+        }
+    }
+    all
+}
+
+/// A client that knows things by id, up to some positions.
+struct Client<T, V> {
+    known: BTreeMap<T, Option<V>>,
+    upto: LogPositions,
+}
+
+impl<T: Observable + std::fmt::Debug, V: Clone + PartialEq + std::fmt::Debug> Client<T, V> {
+    /// Follows the changes to the present, and knows what is there then; or takes so many answers only.
+    fn follow(
+        &mut self,
+        logs: &[(AccountId, &AccountState)],
+        now: &BTreeMap<T, V>,
+        most: usize,
+        answers: usize,
+    ) {
+        for answer in 0.. {
+            if answer == answers {
+                return;
+            }
+            let found: Option<AccountChanges<T>> = since(logs, &self.upto, most);
+            let Some(AccountChanges { created, updated, destroyed, upto, more }) = found else {
+                // Too much at once: it asks for everything.
+                (self.known, self.upto) = (all(now), positions(logs));
+                return;
+            };
+            assert!(created.len() + updated.len() + destroyed.len() <= most);
+            for id in created {
+                assert!(!self.known.contains_key(&id), "{id:?} was known");
+                // What was there for a while only may be gone by now: that comes next.
+                self.known.insert(id, now.get(&id).cloned());
+            }
+            for id in updated {
+                assert!(self.known.contains_key(&id), "{id:?} was not known");
+                self.known.insert(id, now.get(&id).cloned());
+            }
+            for id in destroyed {
+                assert!(self.known.remove(&id).is_some(), "{id:?} was not known");
+            }
+            self.upto = upto;
+            if !more {
+                break;
+            }
+        }
+        assert_eq!(self.known, all(now));
+        assert_eq!(self.upto, positions(logs));
+    }
+}
+
+/// All that is there, as a client knows it.
+fn all<T: Ord + Clone, V: Clone>(now: &BTreeMap<T, V>) -> BTreeMap<T, Option<V>> {
+    now.iter().map(|(id, value)| (id.clone(), Some(value.clone()))).collect()
+}
+
+/// Some of the messages of a mailbox.
+async fn some(w: &Fixture, random: &SeededRandom, name: &str) -> UidSet {
+    w.uids(&w.me, name).await.into_iter().filter(|_| random.below(3) == 0).filter_map(Uid::new).collect()
+}
+
+/// Something that clients do.
+async fn act(w: &Fixture, random: &SeededRandom) {
+    let names = ["INBOX", "Drafts", "Projects"];
+    let (from, to) = (names[random.below(3) as usize], names[random.below(3) as usize]);
+    let targets = some(w, random, from).await;
+    let opened = w.open(&w.me, from).await;
+    let (log, mailbox) = (opened.account.clone(), opened.mailbox);
+    let commit = async |event: Event| {
+        log.commit(|_| Ok((vec![event.clone()], ()))).await.unwrap();
+    };
+    match random.below(6) {
+        0 | 1 => drop(w.append(&w.me, from, Flags::default()).await.unwrap()),
+        _ if targets.is_empty() => {}
+        2 => commit(Event::Expunged { mailbox, uids: targets }).await,
+        3 => {
+            let flags = [SystemFlags::DELETED, SystemFlags::SEEN][random.below(2) as usize];
+            let action = [FlagAction::Add, FlagAction::Remove][random.below(2) as usize];
+            let (flags, unchanged_since) = (Flags::system(flags), None);
+            commit(Event::FlagsStored { mailbox, uids: targets, action, flags, unchanged_since }).await;
+        }
+        kind => {
+            let kind = if kind == 4 { Kind::Copy } else { Kind::Move };
+            let to = w.resolve(&w.me, to).await;
+            if Arc::ptr_eq(&log, &to.account) {
+                within_log(w.quota(&w.me), &opened, &targets, false, &to, kind).await.unwrap();
+                return;
+            }
+            let copy = CrossAccountCopy::begin(w.quota(&w.me), opened, &targets, false, &to, kind).await;
+            let mut copy = copy.unwrap().expect("there are some");
+            while copy.seal_next(&w.accounts).await.unwrap() {}
+            copy.place(w.quota(&w.me)).await.unwrap().expunge().await.unwrap();
+        }
+    }
+}
+
+/// Clients that look at every moment, or seldom, with large or small answers.
+async fn model(seed: u64) {
+    let w = shared().await;
+    let random = SeededRandom::new(seed);
+    let logs = logs_of(w.user(&w.me)).await.unwrap();
+    assert_eq!(logs.len(), 2);
+    let begin = at_once(&logs, |logs| (emails(logs), threads(logs), positions(logs))).await.unwrap();
+    let answers = [1000, 1, 3, 20];
+    let new = |_| Client { known: all(&begin.0), upto: begin.2.clone() };
+    let mut email_clients: Vec<Client<ObjectId, Seen>> = answers.iter().map(new).collect();
+    let new = |_| Client { known: all(&begin.1), upto: begin.2.clone() };
+    let mut thread_clients: Vec<Client<ThreadId, BTreeSet<ObjectId>>> = answers.iter().map(new).collect();
+    for step in 0..120u64 {
+        act(&w, &random).await;
+        let logs = logs_of(w.user(&w.me)).await.unwrap();
+        let looks: Vec<bool> = answers.iter().map(|_| random.below(4) == 0 || step == 119).collect();
+        let look = |logs: &[(AccountId, &AccountState)]| (emails(logs), threads(logs));
+        let (emails, threads) = at_once(&logs, look).await.unwrap();
+        let states: Vec<_> = logs.iter().map(|log| (log.id(), log.state())).collect();
+        let states: Vec<_> = states.iter().map(|(id, state)| (*id, &**state)).collect();
+        for (n, most) in answers.iter().enumerate().filter(|(n, _)| looks[*n]) {
+            let some = if random.below(2) == 0 && step < 119 { 1 } else { usize::MAX };
+            email_clients[n].follow(&states, &emails, *most, some);
+            thread_clients[n].follow(&states, &threads, *most, some);
+        }
+    }
+}
+
+#[tokio::test]
+async fn clients_that_follow_an_account_know_it() {
+    for seed in 1..9 {
+        model(seed).await;
+    }
+}
+
+async fn look<T: Observable>(w: &Fixture, known: &LogPositions, most: usize) -> Option<AccountChanges<T>> {
+    let logs = logs_of(w.user(&w.me)).await.unwrap();
+    at_once(&logs, |logs| since(logs, known, most)).await.unwrap()
+}
+
+async fn now(w: &Fixture) -> LogPositions {
+    at_once(&logs_of(w.user(&w.me)).await.unwrap(), positions).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_message_that_moves_into_a_share_is_an_update() {
+    let w = shared().await;
+    w.append(&w.me, "INBOX", Flags::default()).await.unwrap();
+    let known = now(&w).await;
+    let (source, to) = (w.open(&w.me, "INBOX").await, w.resolve(&w.me, "Projects").await);
+    let one = uids(&[1]);
+    let copy = CrossAccountCopy::begin(w.quota(&w.me), source, &one, true, &to, Kind::Move).await;
+    let mut copy = copy.unwrap().unwrap();
+    while copy.seal_next(&w.accounts).await.unwrap() {}
+    copy.place(w.quota(&w.me)).await.unwrap().expunge().await.unwrap();
+    let changes = look::<ObjectId>(&w, &known, 100).await.unwrap();
+    assert_eq!((changes.created.len(), changes.updated.len(), changes.destroyed.len()), (0, 1, 0));
+    assert!(!changes.more);
+    assert!(look::<ObjectId>(&w, &changes.upto, 100).await.unwrap().updated.is_empty());
+}
+
+#[tokio::test]
+async fn a_log_that_is_gone_cannot_be_followed() {
+    let w = shared().await;
+    let known = now(&w).await;
+    assert!(look::<ObjectId>(&w, &known, 100).await.is_some());
+    ops::delete(w.user(&w.me), "Projects").await.unwrap();
+    assert!(look::<ObjectId>(&w, &known, 100).await.is_none());
+    let own: Arc<Account> = w.me.account.clone();
+    let gone = at_once(&[own], |logs| mailboxes_since(logs, &known)).await.unwrap();
+    assert!(gone.is_none());
+}
+
+#[tokio::test]
+async fn changes_of_mailboxes_are_those_of_all_logs() {
+    let w = shared().await;
+    let known = now(&w).await;
+    w.append(&w.me, "Projects", Flags::default()).await.unwrap();
+    ops::rename(w.user(&w.me), w.me.headroom, "Drafts", "Sketches").await.unwrap();
+    let logs = logs_of(w.user(&w.me)).await.unwrap();
+    let found = at_once(&logs, |logs| mailboxes_since(logs, &known)).await.unwrap().unwrap();
+    let share = logs[1].id();
+    assert!(found.iter().any(|(log, change)| *log == share && matches!(change, MailboxChanged::Counts(_))));
+    assert!(
+        found
+            .iter()
+            .any(|(log, change)| { *log == w.me.id() && matches!(change, MailboxChanged::Properties(_)) })
+    );
+    assert_eq!(known.iter().count(), 2);
+    assert!(known.iter().all(|(_, position)| position > Position::ZERO));
+}
