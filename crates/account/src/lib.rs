@@ -27,6 +27,7 @@ pub mod packs;
 pub mod rights;
 pub mod share;
 mod share_link;
+mod share_name;
 pub mod special_use;
 pub mod state;
 pub mod summary;
@@ -41,8 +42,6 @@ pub use event::{Event, FlagAction, Flags, Message, SpecialUse, SystemFlags, Targ
 pub use ingest::{Ingest, IngestBatch, Later, Stored};
 pub use metrics::AccountMetrics;
 pub use packs::{PackReads, Packed};
-pub use sealpost_directory as directory;
-pub use sealpost_directory::{Watermarks, watermarks};
 pub use special_use::SpecialUses;
 pub use state::{AccountState, Applied, Mailbox, MessageNumber, Row};
 pub use summary::{Parts, ReadOrder, Sent, Summary, SummaryAddress};

@@ -9,14 +9,12 @@ use sealpost_base::{AccountId, Error, MailboxId, Result, limits};
 
 use crate::acl::Acl;
 use crate::event::Event;
-use crate::name::{self, INBOX};
+use crate::name::INBOX;
 use crate::rights::Rights;
 use crate::state::{AccountState, Mailbox};
 
 pub use crate::share_link::Link;
-
-/// Where the mailboxes of other users are (RFC 2342 §4). Nobody's own mailboxes can be there.
-pub const OTHERS: &str = "Other Users";
+pub use crate::share_name::{OTHERS, check_own, is_of_others, name_for_others};
 
 const ABOUT: &str = "share/about";
 const ACL: &str = "share/acl";
@@ -172,26 +170,4 @@ pub fn deleted(share: AccountId) -> Event {
 /// The event that forgets a share that has a name now.
 pub fn forgotten(share: AccountId) -> Event {
     Event::ObjectRemoved { name: format!("{UNLINKED}{share}") }
-}
-
-/// The name that another user's mailbox has for those it is shared with.
-pub fn name_for_others(owner: &str, mailbox: &str, share: AccountId) -> String {
-    let name = format!("{OTHERS}/{}/{mailbox}", owner.replace('/', "_"));
-    if name::check(&name).is_ok() { name } else { format!("{OTHERS}/{share}") }
-}
-
-/// Whether a name is, or is below, [`OTHERS`].
-pub fn is_of_others(name: &str) -> bool {
-    name.strip_prefix(OTHERS).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-}
-
-/// Nobody's own mailboxes are among those of others.
-///
-/// # Errors
-/// `Denied` for a name there.
-pub fn check_own(name: &str) -> Result<()> {
-    if is_of_others(name) {
-        return Err(Error::denied(format!("only other users' mailboxes are below {OTHERS}")));
-    }
-    Ok(())
 }

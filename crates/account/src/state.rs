@@ -21,6 +21,7 @@ mod names;
 mod objects;
 mod packed;
 mod placements;
+mod signed;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -80,16 +81,6 @@ const LINK_BYTES: usize = 24;
 const FLAG_SET_BYTES: usize = 256;
 /// About what a name takes beside its octets, in bytes.
 const NAME_BYTES: usize = 32;
-
-/// A signed number so that smaller ones are smaller, for packing.
-fn from_signed(number: i64) -> u64 {
-    number as u64 ^ 1 << 63
-}
-
-/// What [`from_signed`] was given.
-fn to_signed(number: u64) -> i64 {
-    (number ^ 1 << 63) as i64
-}
 
 /// Everything that the log of an account says, up to a position.
 #[derive(Clone)]

@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use futures::{StreamExt, TryStreamExt};
 use sealpost_account::{
-    Account, Accounts, Delivery, Event, FlagAction, Flags, NewMessage, Stored, SystemFlags, Watermarks, ops,
+    Account, Accounts, Delivery, Event, FlagAction, Flags, NewMessage, Stored, SystemFlags, ops,
 };
 use sealpost_base::{AccountId, Budget, FakeClock, Kind, Random, SeededRandom, Timestamp, Uid, UidSet};
+use sealpost_directory::Watermarks;
 use sealpost_journal::Journal;
 use sealpost_vault::entry::LogKey;
 use sealpost_vault::{AccountKeys, PublicKey, RootKey, Store};

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use sealpost_account::directory::{AccountName, AccountRecord, Directory, NewAccount, Secret};
 use sealpost_account::{Account, Accounts, Delivery};
 use sealpost_base::{Budget, FakeClock, Kind, SeededRandom, Timestamp, UidValidity};
+use sealpost_directory::{AccountName, AccountRecord, Directory, NewAccount, Secret};
 use sealpost_vault::entry::{self, LogKey};
 use sealpost_vault::server_key::ServerKeys;
 use sealpost_vault::{AccountKeys, Epoch, RootKey, Store};

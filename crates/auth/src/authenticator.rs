@@ -16,8 +16,8 @@ use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use sealpost_account::directory::{AccountRecord, Directory, Secret};
 use sealpost_base::{AccountId, Budget, Clock, Error, Random, Result, limits};
+use sealpost_directory::{AccountRecord, Directory, Secret};
 use sealpost_vault::slot::{PasswordParams, Slot, SlotId, SlotKind, account_of_token, for_login};
 use sealpost_vault::{Keyring, RootKey};
 

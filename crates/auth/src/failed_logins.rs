@@ -14,9 +14,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use lru::LruCache;
-use sealpost_account::directory::Directory;
 use sealpost_base::metrics::Counter;
 use sealpost_base::{Clock, limits};
+use sealpost_directory::Directory;
 
 use crate::authenticator::Denied;
 use crate::throttle::Network;
@@ -174,8 +174,8 @@ async fn shown(directory: &Directory, name: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use sealpost_account::directory::{AccountName, NewAccount, Secret};
     use sealpost_base::{FakeClock, SeededRandom, SystemClock, Timestamp};
+    use sealpost_directory::{AccountName, NewAccount, Secret};
     use sealpost_vault::Store;
     use sealpost_vault::server_key::ServerKeys;
 

@@ -15,7 +15,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use sealpost_account::directory::Address;
+use sealpost_directory::Address;
 use sealpost_files::owner;
 use sealpost_server::Settings;
 use sealpost_server::settings::{Listen, TlsSource};

@@ -8,9 +8,10 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use futures::TryStreamExt;
-use sealpost_account::directory::{AccountName, AliasName, Directory};
-use sealpost_account::{Accounts, Options, Watermarks, watermarks};
+use sealpost_account::{Accounts, Options};
 use sealpost_base::{AccountId, Budget, Clock, Error, Random, SystemClock, SystemRandom};
+use sealpost_directory::{AccountName, AliasName, Directory};
+use sealpost_directory::{Watermarks, watermarks};
 use sealpost_files::owner;
 use sealpost_server::Settings;
 use sealpost_server::bus::Telling;

@@ -12,9 +12,9 @@ mod shapes;
 mod threads;
 
 use anyhow::Result;
-use sealpost_account::directory::AccountRecord;
 use sealpost_account::{Account, AccountState, Accounts, Event, Flags, Stored, SystemFlags, ops};
 use sealpost_base::{MailboxId, Timestamp};
+use sealpost_directory::AccountRecord;
 use sealpost_vault::RootKey;
 
 use letter::Letter;

@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use clap::Args;
-use sealpost_account::directory::Secret;
 use sealpost_base::limits;
+use sealpost_directory::Secret;
 use sealpost_files::owner;
 use zeroize::Zeroizing;
 

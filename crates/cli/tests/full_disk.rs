@@ -4,6 +4,7 @@
 mod run;
 
 use std::io::Write;
+use std::path::PathBuf;
 use std::process::Command;
 
 use run::Home;
@@ -13,8 +14,18 @@ const OTHER: &str = "joe@example.org";
 const DISK: &str = "size=96m";
 
 #[test]
-#[allow(clippy::print_stderr, reason = "a test that cannot run here has to say so")]
 fn accounts_are_removed_and_purged_on_a_full_disk() {
+    where_it_may_mount("on_a_full_disk");
+}
+
+#[test]
+fn a_store_on_a_full_disk_is_opened_with_the_reserve() {
+    where_it_may_mount("opened_on_a_full_disk");
+}
+
+/// Runs the ignored test called `test` in a mount namespace of its own.
+#[allow(clippy::print_stderr, reason = "a test that cannot run here has to say so")]
+fn where_it_may_mount(test: &str) {
     let may_mount = Command::new("unshare").args(["-Urm", "true"]).status();
     if !may_mount.is_ok_and(|status| status.success()) {
         eprintln!("not tested: mounting is not allowed here");
@@ -22,7 +33,7 @@ fn accounts_are_removed_and_purged_on_a_full_disk() {
     }
     let mut inside = Command::new("unshare");
     inside.arg("-Urm").arg(std::env::current_exe().unwrap());
-    let output = inside.args(["--exact", "--ignored", "--nocapture", "on_a_full_disk"]).output().unwrap();
+    let output = inside.args(["--exact", "--ignored", "--nocapture", test]).output().unwrap();
     assert!(output.status.success(), "{output:?}");
     assert!(String::from_utf8_lossy(&output.stdout).contains("1 passed"), "{output:?}");
 }
@@ -31,11 +42,7 @@ fn accounts_are_removed_and_purged_on_a_full_disk() {
 #[ignore = "started by accounts_are_removed_and_purged_on_a_full_disk, where it may mount"]
 fn on_a_full_disk() {
     let home = Home::new();
-    home.file("password", "one and two");
-    let data = home.path("data");
-    std::fs::create_dir(&data).unwrap();
-    let mount = ["-t", "tmpfs", "-o", DISK, "tmpfs", data.to_str().unwrap()];
-    assert!(Command::new("mount").args(mount).status().unwrap().success());
+    let data = small_disk(&home);
     for name in [run::ACCOUNT, OTHER] {
         home.ok(&["account", "add", name, "--password-file", "password"]);
         let text: String =
@@ -48,11 +55,7 @@ fn on_a_full_disk() {
     let reserved = || std::fs::metadata(data.join("reserve")).unwrap().len();
     assert!(reserved() > 0);
     let mut other = std::fs::File::create(data.join("of-another-program")).unwrap();
-    let mut fill = || {
-        for piece in [1 << 20, 4096, 1] {
-            while other.write_all(&vec![1; piece]).is_ok() {}
-        }
-    };
+    let mut fill = || fill(&mut other);
     fill();
     let quota = ["account", "quota", OTHER, "--storage", "1GiB"];
     assert_eq!(home.status(&quota), 75, "the disk is full, and that frees nothing");
@@ -70,4 +73,35 @@ fn on_a_full_disk() {
     let (found, status) = home.json(&["check"]);
     assert_eq!(status, 0, "{found}");
     drop(Command::new("umount").arg("-l").arg(&data).status());
+}
+
+#[test]
+#[ignore = "started by a_store_on_a_full_disk_is_opened_with_the_reserve, where it may mount"]
+fn opened_on_a_full_disk() {
+    let home = Home::new();
+    let data = small_disk(&home);
+    home.ok(&["account", "add", OTHER, "--password-file", "password"]);
+    // The server makes the reserve, and leaves nothing of the database open.
+    home.serve().stop();
+    fill(&mut std::fs::File::create(data.join("of-another-program")).unwrap());
+    home.ok(&["account", "list"]);
+    home.ok(&["account", "remove", OTHER]);
+    drop(Command::new("umount").arg("-l").arg(&data).status());
+}
+
+/// A data directory on a disk of its own, and a file with a password.
+fn small_disk(home: &Home) -> PathBuf {
+    home.file("password", "one and two");
+    let data = home.path("data");
+    std::fs::create_dir(&data).unwrap();
+    let mount = ["-t", "tmpfs", "-o", DISK, "tmpfs", data.to_str().unwrap()];
+    assert!(Command::new("mount").args(mount).status().unwrap().success());
+    data
+}
+
+/// Writes until not a byte more fits.
+fn fill(file: &mut std::fs::File) {
+    for piece in [1 << 20, 4096, 1] {
+        while file.write_all(&vec![1; piece]).is_ok() {}
+    }
 }

@@ -11,8 +11,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use memchr::memmem;
-use sealpost_account::directory::{AccountName, Directory, Secret};
 use sealpost_base::{SystemClock, SystemRandom};
+use sealpost_directory::{AccountName, Directory, Secret};
 use sealpost_vault::Store;
 use sealpost_vault::server_key::ServerKeys;
 use server::{Server, sealpost};

@@ -8,9 +8,9 @@
 pub(super) mod catenate;
 mod receive;
 
-use sealpost_account::directory::Usage;
 use sealpost_account::rights::Rights;
 use sealpost_base::{Uid, UidValidity};
+use sealpost_directory::Usage;
 use sealpost_imap::types::{AppendHead, Code, SequenceSet};
 use sealpost_mailbox::append;
 

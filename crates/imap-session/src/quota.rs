@@ -5,10 +5,10 @@
 
 use std::time::Duration;
 
-use sealpost_account::directory::{AccountName, AccountRecord, Quotas, Resource, Role, Seen, Usage};
 use sealpost_account::rights::Rights;
 use sealpost_account::{Account, AccountState, usage};
 use sealpost_base::{Kind, limits};
+use sealpost_directory::{AccountName, AccountRecord, Quotas, Resource, Role, Seen, Usage};
 use sealpost_imap::types::{AString, Atom, Code, Mailbox, QuotaLimit, QuotaResource, Response, Status};
 use sealpost_mailbox::Access;
 use sealpost_mailbox::quota::{OverQuota, QuotaHeadroom, UserQuota};

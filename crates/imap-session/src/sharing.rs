@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use sealpost_account::Account;
-use sealpost_account::directory::Usage;
 use sealpost_base::Timestamp;
+use sealpost_directory::Usage;
 use sealpost_mailbox::share::Sharing;
 use sealpost_mailbox::share::leftovers::{removable_before, remove};
 

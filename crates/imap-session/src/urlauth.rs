@@ -9,11 +9,11 @@ mod mark;
 
 use std::sync::Arc;
 
-use sealpost_account::directory::{AccountName, Directory};
 use sealpost_account::event::Event;
 use sealpost_account::rights::Rights;
 use sealpost_account::{Account, Message, ops};
 use sealpost_base::Kind;
+use sealpost_directory::{AccountName, Directory};
 use sealpost_imap::types::{AString, Atom, Code, Mailbox, Status, UrlCommand};
 use sealpost_imap::url::{Access, ImapUrl, UrlAuth};
 use sealpost_mailbox::resolve::{ResolvedMailbox, is_missing};

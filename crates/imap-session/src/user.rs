@@ -5,9 +5,9 @@
 
 use std::sync::Arc;
 
-use sealpost_account::directory::{AccountRecord, Directory};
 use sealpost_account::{Account, Accounts};
 use sealpost_base::Error;
+use sealpost_directory::{AccountRecord, Directory};
 
 use super::quota::Quota;
 use super::shared::ImapShared;

@@ -249,7 +249,7 @@ impl<'a, T: Observable> Known<'a, T> {
 
     /// About so many of the first changes, and the position that they lead to: whether each was visible before, and
     /// is there. What came and went is among them.
-    fn page(&self, size: usize) -> Option<(Vec<(T, bool, bool)>, Position)> {
+    fn page(&self, size: usize) -> Option<(Page<T>, Position)> {
         let page = T::changes(self.state, self.since, size)?;
         let upto = page.upto;
         let mut changes: BTreeMap<T, (bool, bool)> = seen(page).collect();
@@ -260,6 +260,9 @@ impl<'a, T: Observable> Known<'a, T> {
         Some((changes.into_iter().map(|(id, (was, is))| (id, was, is)).collect(), upto))
     }
 }
+
+/// What changed, with whether it was visible before and is there.
+type Page<T> = Vec<(T, bool, bool)>;
 
 /// What changed, with whether it was visible before and is visible after.
 fn seen<T>(changes: Changes<T>) -> impl Iterator<Item = (T, (bool, bool))> {

@@ -10,9 +10,9 @@ mod batch;
 use std::sync::Arc;
 
 use sealpost_account::account::Placed;
-use sealpost_account::directory::Usage;
 use sealpost_account::{Flags, Ingest, NewMessage, Unplaced, ops};
 use sealpost_base::{AccountId, Error, Kind, Permit, Position, Result, Timestamp, Uid, limits};
+use sealpost_directory::Usage;
 
 pub use batch::AppendMemory;
 

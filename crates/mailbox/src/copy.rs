@@ -1,12 +1,12 @@
 //! COPY and MOVE within a log: one entry, however many messages, and no message is touched. Between logs see
 //! [`crate::cross_account_copy`].
 
-use sealpost_account::directory::Usage;
 use sealpost_account::event::Event;
 use sealpost_account::rights::Rights;
 use sealpost_account::state::{AccountState, Mailbox};
 use sealpost_account::{Applied, FlagAction, Flags, Reservation};
 use sealpost_base::{MailboxId, Position, Uid, UidSet, UidValidity};
+use sealpost_directory::Usage;
 
 use crate::entry::entry_of;
 use crate::flags;

@@ -7,9 +7,9 @@
 use std::collections::VecDeque;
 
 use sealpost_account::account::Placed;
-use sealpost_account::directory::Usage;
 use sealpost_account::{Account, Accounts, Flags, Message, NewMessage, Unplaced, ops};
 use sealpost_base::{Error, Kind as ErrorKind, Position, Result, Uid, UidSet, limits};
+use sealpost_directory::Usage;
 
 use crate::append;
 use crate::copy::{Copied, Kind};

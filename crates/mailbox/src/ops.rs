@@ -4,11 +4,11 @@
 use std::sync::Arc;
 
 use sealpost_account::account::Committed;
-use sealpost_account::directory::Usage;
 use sealpost_account::event::Event;
 use sealpost_account::rights::Rights;
 use sealpost_account::{Account, AccountState, Applied, SpecialUses, metadata, ops, share};
 use sealpost_base::{Error, MailboxId, Position, Result};
+use sealpost_directory::Usage;
 
 use crate::access::Access;
 use crate::entry::entry_of;

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use sealpost_account::account::Check;
-use sealpost_account::directory::{AccountName, Directory, Quotas, Resource, Usage};
 use sealpost_account::{Account, AccountState, usage};
 use sealpost_base::{AccountId, Error, Result};
+use sealpost_directory::{AccountName, Directory, Quotas, Resource, Usage};
 
 use crate::access::Access;
 use crate::opened::OpenedMailbox;

@@ -1,8 +1,8 @@
 //! Why an operation was refused, where a protocol may have an answer of its own. Everything else is an error
 //! of `base`, whose kind says enough.
 
-use sealpost_account::directory::Resource;
 use sealpost_base::{Error, Uid};
+use sealpost_directory::Resource;
 
 /// There is not enough of this resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,9 +5,9 @@
 //! includes the operator.
 
 use sealpost_account::acl::{Acl, AclEntry};
-use sealpost_account::directory::{AccountName, AccountRecord, Directory};
 use sealpost_account::rights::Rights;
 use sealpost_base::{Error, Result};
+use sealpost_directory::{AccountName, AccountRecord, Directory};
 
 use crate::access::Access;
 use crate::resolve::ResolvedMailbox;

@@ -6,11 +6,11 @@ pub mod leftovers;
 use std::sync::Arc;
 
 use sealpost_account::acl::Acl;
-use sealpost_account::directory::{AccountName, AccountRecord, Directory, ShareRecord, Usage};
 use sealpost_account::rights::Rights;
 use sealpost_account::share::{self, About, Link};
 use sealpost_account::{Account, Offer, ops, usage};
 use sealpost_base::{AccountId, Error, MailboxId, Random, Result, Timestamp, limits};
+use sealpost_directory::{AccountName, AccountRecord, Directory, ShareRecord, Usage};
 use sealpost_vault::{AccountKeys, RootKey};
 
 use crate::access::Access;

@@ -11,9 +11,9 @@ use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use sealpost_account::directory::{Directory, Quotas, Resource, Seen, Usage, UsageRecord};
 use sealpost_account::{Accounts, usage};
 use sealpost_base::{AccountId, Result};
+use sealpost_directory::{Directory, Quotas, Resource, Seen, Usage, UsageRecord};
 use tokio::task::JoinSet;
 
 /// Octets delivered to an account that are not in its usage record yet.

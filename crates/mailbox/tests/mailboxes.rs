@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use sealpost_account::directory::{Quotas, Resource, Usage};
 use sealpost_account::event::Event;
 use sealpost_account::rights::Rights;
 use sealpost_account::{Account, Accounts, FlagAction, Flags, NewMessage, SystemFlags, ops};
@@ -10,6 +9,7 @@ use sealpost_base::{
     AccountId, Budget, FakeClock, Kind, MemoryDivision, ModSeq, Position, Random, SeededRandom, Timestamp,
     Uid, UidSet,
 };
+use sealpost_directory::{Quotas, Resource, Usage};
 use sealpost_mailbox::User;
 use sealpost_mailbox::flag_change::{FlagChange, FlagsChanged};
 use sealpost_mailbox::quota::{OverQuota, QuotaHeadroom};

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use rustls::ServerConfig;
-use sealpost_account::directory::Directory;
-use sealpost_account::{Accounts, Options, Watermarks, watermarks};
+use sealpost_account::{Accounts, Options};
 use sealpost_base::{Budget, Clock, Random, Result, Timestamp};
+use sealpost_directory::Directory;
+use sealpost_directory::{Watermarks, watermarks};
 use sealpost_mailbox::usage_tracker::UsageTracker;
 use sealpost_search::Engine;
 use sealpost_vault::Store;

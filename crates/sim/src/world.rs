@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use sealpost_account::directory::{AccountName, Directory, NewAccount, Secret};
 use sealpost_base::{AccountId, Kind, Random, Result, SeededRandom};
+use sealpost_directory::{AccountName, Directory, NewAccount, Secret};
 use sealpost_journal::{Journal, Tail};
 use sealpost_vault::entry::LogKey;
 use sealpost_vault::server_key::ServerKeys;

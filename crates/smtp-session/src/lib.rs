@@ -2,7 +2,7 @@
 //!
 //! What a session promises:
 //! - **Durable before 250.** A message is acknowledged after every account it goes to has it in its log.
-//! - **Nothing is relayed.** A recipient that [`sealpost_account::directory::Directory`] does not know is refused.
+//! - **Nothing is relayed.** A recipient that [`sealpost_directory::Directory`] does not know is refused.
 //! - **Byte-exact.** The message is stored as it came, behind one `Return-Path` and one `Received` field. Long lines, NUL,
 //!   8-bit headers and broken MIME are not refused; a look-alike of the end of data is ([`sealpost_smtp::data`]).
 //! - **Bounded memory**, whatever the size of a message: a session holds 16 KiB of it, and what more it needs is drawn

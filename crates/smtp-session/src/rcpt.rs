@@ -1,7 +1,7 @@
 //! RCPT: who gets the message.
 
-use sealpost_account::directory::{Address, Resolved};
 use sealpost_base::Kind;
+use sealpost_directory::{Address, Resolved};
 use sealpost_smtp::types::{ForwardPath, Host, Rcpt, Reply};
 
 use super::replies;

@@ -1,7 +1,7 @@
 //! Whether accounts have room for a message (RFC 5321 §4.2.3: 452 and 552; RFC 3463 §3.3: X.2.2).
 
-use sealpost_account::directory::{Quotas, Usage};
 use sealpost_base::AccountId;
+use sealpost_directory::{Quotas, Usage};
 use sealpost_smtp::types::Reply;
 
 use super::replies;

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use sealpost_account::directory::{Quotas, Resolved};
 use sealpost_base::{AccountId, Budget, Permit, limits};
+use sealpost_directory::{Quotas, Resolved};
 use sealpost_smtp::types::{ForwardPath, Mail, Reply};
 use sealpost_vault::PublicKey;
 

@@ -93,11 +93,20 @@ struct Counters {
 }
 
 impl LocalStore {
-    /// Opens the store in `dir`, made with mode 0700 if absent. Blocks the thread.
+    /// Opens the store in `dir`, made with mode 0700 if absent. Blocks the thread. On a full disk the reserve makes room for
+    /// what SQLite needs: otherwise nothing could be removed while no process has the store open.
     ///
     /// # Errors
     /// `Retry` if the directory or the database cannot be opened, `Invalid` if a newer version of this program made it.
     pub fn open(dir: &FilePath) -> Result<Self> {
+        let reserve = Reserve::of(dir);
+        match Self::open_with_room(dir) {
+            Err(_) if reserve.is_disk_full() && reserve.release() => Self::open_with_room(dir),
+            opened => opened,
+        }
+    }
+
+    fn open_with_room(dir: &FilePath) -> Result<Self> {
         let files = Files::open(dir).map_err(|e| cannot_open(dir, e))?;
         let (ring, changes) = watch::channel(0);
         let mut store = Self::readable(dir, files, (schema::create(dir)?, Access::Read), changes)?;

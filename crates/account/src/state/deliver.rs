@@ -8,7 +8,8 @@ use sealpost_base::{MailboxId, limits};
 
 use super::AccountState;
 use crate::event::{Flags, Target};
-use crate::{name, ops, share};
+use crate::share_name::is_of_others;
+use crate::{name, ops};
 
 impl AccountState {
     /// The mailbox that a delivery for `target` goes to, made if `create` says so and it may be; the inbox if there is none, if the
@@ -30,7 +31,7 @@ impl AccountState {
     /// not be: the name is not allowed or another user's, there are too many mailboxes, or it would be below a link, where its owner
     /// decides who sees it.
     fn make_for_delivery(&mut self, name: &str) -> Option<MailboxId> {
-        if name::check(name).is_err() || share::is_of_others(name) {
+        if name::check(name).is_err() || is_of_others(name) {
             return None;
         }
         let levels = || name.match_indices('/').map(|(at, _)| &name[..at]).chain([name]);

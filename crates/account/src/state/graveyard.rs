@@ -5,8 +5,8 @@ use sealpost_base::{MailboxId, Timestamp, Uid};
 
 use super::flags::FlagSetId;
 use super::messages::MessageNumber;
+use super::signed::{from_signed, to_signed};
 use super::table::Table;
-use super::{from_signed, to_signed};
 
 /// A placement that was expunged and is still in its grace period.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]

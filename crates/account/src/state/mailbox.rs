@@ -7,8 +7,8 @@ use sealpost_base::{MailboxId, ModSeq, Position, Timestamp, Uid, UidSet, UidVali
 
 use super::flags::{FlagSetId, KeywordId, KeywordSet};
 use super::messages::MessageNumber;
+use super::signed::{from_signed, to_signed};
 use super::table::{Table, heap_bytes};
-use super::{from_signed, to_signed};
 use crate::event::SpecialUse;
 use crate::share::Link;
 use crate::special_use::SpecialUses;

@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use lru::LruCache;
 use ring::hmac;
-use sealpost_account::directory::AccountRecord;
 use sealpost_base::{Clock, Random};
+use sealpost_directory::AccountRecord;
 use sealpost_vault::RootKey;
 use sealpost_vault::slot::SlotId;
 use zeroize::Zeroizing;

@@ -15,8 +15,8 @@ use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 
 use futures::StreamExt;
-use sealpost_account::directory::{AccountName, AccountRecord, Directory};
 use sealpost_base::AccountId;
+use sealpost_directory::{AccountName, AccountRecord, Directory};
 use sealpost_vault::Epoch;
 use sealpost_vault::slot::SlotId;
 use tokio::sync::{Notify, watch};

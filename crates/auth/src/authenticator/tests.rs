@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use sealpost_account::directory::{AccountName, NewAccount};
 use sealpost_base::{FakeClock, SeededRandom, Timestamp};
+use sealpost_directory::{AccountName, NewAccount};
 use sealpost_vault::Store;
 use sealpost_vault::server_key::ServerKeys;
 

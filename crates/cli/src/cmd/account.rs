@@ -20,7 +20,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Subcommand;
 use futures::StreamExt;
-use sealpost_account::directory::{AccountRecord, NewAccount, Role};
+use sealpost_directory::{AccountRecord, NewAccount, Role};
 use sealpost_mailformat::date::rfc3339;
 use serde::Serialize;
 

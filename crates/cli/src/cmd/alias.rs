@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Subcommand;
 use futures::StreamExt;
-use sealpost_account::directory::{Address, Alias, AliasChange, AliasName};
+use sealpost_directory::{Address, Alias, AliasChange, AliasName};
 use sealpost_mailformat::date::rfc3339;
 use serde::Serialize;
 

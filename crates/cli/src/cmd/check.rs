@@ -24,8 +24,8 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use sealpost_account::AccountState;
-use sealpost_account::directory::{AccountRecord, Secret};
 use sealpost_base::AccountId;
+use sealpost_directory::{AccountRecord, Secret};
 use sealpost_journal::Journal;
 use sealpost_vault::entry::LogKey;
 use sealpost_vault::{AccountKeys, PublicKey, RootKey};

@@ -4,9 +4,9 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::Subcommand;
-use sealpost_account::directory::Directory;
-use sealpost_account::{Watermarks, watermarks};
 use sealpost_base::AccountId;
+use sealpost_directory::Directory;
+use sealpost_directory::{Watermarks, watermarks};
 use sealpost_journal::Journal;
 use sealpost_vault::entry::LogKey;
 use sealpost_vault::server_key::{Role, ServerKeys};
@@ -170,7 +170,7 @@ async fn keep(place: &Place, keys: &ServerKeys) -> Result<()> {
 fn told(
     global: &Global,
     keys: &ServerKeys,
-    done: sealpost_account::directory::Authenticated,
+    done: sealpost_directory::Authenticated,
     vouched_for: u64,
     next: &'static str,
 ) -> Result<()> {

@@ -1,8 +1,8 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use sealpost_account::directory::{AccountName, Directory, NewAccount, Secret};
 use sealpost_base::{Budget, FakeClock, SeededRandom};
+use sealpost_directory::{AccountName, Directory, NewAccount, Secret};
 use sealpost_mime::Scanner;
 use sealpost_vault::Store;
 use sealpost_vault::entry::LogKey;

@@ -5,10 +5,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use futures::TryStreamExt;
-use sealpost_account::directory::{AccountName, Directory, Secret};
 use sealpost_account::object_id::{email_id, mailbox_id};
 use sealpost_account::{Account, Accounts, Row};
 use sealpost_base::{Budget, FakeClock, Random, SeededRandom, Timestamp};
+use sealpost_directory::{AccountName, Directory, Secret};
 use sealpost_vault::Store;
 use sealpost_vault::entry::LogKey;
 use sealpost_vault::server_key::ServerKeys;

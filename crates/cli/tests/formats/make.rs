@@ -4,13 +4,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use sealpost_account::acl::Acl;
-use sealpost_account::directory::{AccountName, Address, AliasName, NewAccount, Secret};
 use sealpost_account::rights::Rights;
 use sealpost_account::share::{self, About, Link};
 use sealpost_account::{
     Account, Delivery, Event, FlagAction, Flags, NewMessage, SpecialUses, SystemFlags, Target, ops,
 };
 use sealpost_base::{AccountId, Timestamp, Uid, UidSet};
+use sealpost_directory::{AccountName, Address, AliasName, NewAccount, Secret};
 use sealpost_vault::{AccountKeys, RootKey};
 
 use super::contents::{MADE, Open, open};

@@ -1,10 +1,10 @@
 //! SETMETADATA (RFC 5464 §4.3), and special uses set through it (RFC 6154 §4).
 
-use sealpost_account::directory::Usage;
 use sealpost_account::event::Event;
 use sealpost_account::metadata::{self, Holder, Refused};
 use sealpost_account::{AccountState, SpecialUse, SpecialUses, ops};
 use sealpost_base::limits;
+use sealpost_directory::Usage;
 use sealpost_imap::types::{Atom, Code, Entry, MailboxAttribute, MetadataCode, SetMetadata};
 use sealpost_mailbox::quota::QuotaHeadroom;
 

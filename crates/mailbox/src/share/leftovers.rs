@@ -8,10 +8,10 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use sealpost_account::directory::{Directory, ShareRecord};
 use sealpost_account::share::{self, Link};
 use sealpost_account::{Account, AccountState, Accounts};
 use sealpost_base::{AccountId, Result, Timestamp};
+use sealpost_directory::{Directory, ShareRecord};
 
 /// Age below which nothing of a share is deleted because no name leads to it.
 const LEFTOVER_AGE: Duration = Duration::from_secs(24 * 3600);

@@ -1,8 +1,8 @@
 //! New messages, and messages that replace others.
 
-use sealpost_account::directory::{Quotas, Resource, Usage};
 use sealpost_account::{Flags, SpecialUses, SystemFlags};
 use sealpost_base::{Kind, Timestamp, Uid, limits};
+use sealpost_directory::{Quotas, Resource, Usage};
 use sealpost_mailbox::append::{self, Append};
 use sealpost_mailbox::quota::OverQuota;
 use sealpost_mailbox::{Refusal, ops};

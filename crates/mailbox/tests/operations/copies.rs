@@ -1,8 +1,8 @@
 //! Copies and moves, within a log and between two.
 
-use sealpost_account::directory::{Quotas, Resource};
 use sealpost_account::{Flags, SpecialUses, SystemFlags};
 use sealpost_base::{Kind as ErrorKind, Position};
+use sealpost_directory::{Quotas, Resource};
 use sealpost_mailbox::copy::{Copied, Kind, within_log};
 use sealpost_mailbox::cross_account_copy::CrossAccountCopy;
 use sealpost_mailbox::quota::OverQuota;

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use sealpost_account::directory::{AccountName, AccountRecord, Directory, NewAccount, Quotas, Secret};
 use sealpost_account::rights::Rights;
 use sealpost_account::{Account, Accounts, Flags};
 use sealpost_base::{
     AccountId, Budget, Error, FakeClock, Kind, Position, Random, SeededRandom, Timestamp, Uid, UidSet,
 };
+use sealpost_directory::{AccountName, AccountRecord, Directory, NewAccount, Quotas, Secret};
 use sealpost_mailbox::append::{self, Append, AppendMemory};
 use sealpost_mailbox::quota::{QuotaHeadroom, UserQuota};
 use sealpost_mailbox::rights::{Granted, Grantee, RightsChange};

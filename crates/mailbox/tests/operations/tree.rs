@@ -1,8 +1,8 @@
 //! Create, delete, rename, subscribe.
 
-use sealpost_account::directory::{Quotas, Resource};
 use sealpost_account::{SpecialUse, SpecialUses};
 use sealpost_base::{Kind, Position};
+use sealpost_directory::{Quotas, Resource};
 use sealpost_mailbox::quota::OverQuota;
 use sealpost_mailbox::rights::Granted;
 use sealpost_mailbox::{Access, Refusal, ops};

@@ -2,9 +2,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures::FutureExt;
-use sealpost_account::directory::{AccountName, Directory, NewAccount, Secret};
 use sealpost_account::{Account, NewMessage};
 use sealpost_base::{Budget, Clock, Kind, SeededRandom, Timestamp};
+use sealpost_directory::{AccountName, Directory, NewAccount, Secret};
 use sealpost_vault::entry::LogKey;
 use sealpost_vault::server_key::ServerKeys;
 use sealpost_vault::{RootKey, Store};

@@ -80,7 +80,7 @@ async fn every_service_greets_and_says_goodbye() {
 
 #[tokio::test]
 async fn a_clock_that_is_years_ahead_deletes_no_account_until_it_is_confirmed() {
-    use sealpost_account::directory::{NewAccount, Role, Secret};
+    use sealpost_directory::{NewAccount, Role, Secret};
     let data = tempfile::tempdir().unwrap();
     let clock = Arc::new(FakeClock::new(Timestamp(1_700_000_000_000)));
     let random = Arc::new(SeededRandom::new(1));

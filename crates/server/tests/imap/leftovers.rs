@@ -143,7 +143,7 @@ async fn a_share_that_could_not_be_filled_takes_nothing() {
 }
 
 /// The logs of shares, of those that have any object.
-async fn objects_of_shares(world: &TestServer) -> Vec<sealpost_account::directory::ShareRecord> {
+async fn objects_of_shares(world: &TestServer) -> Vec<sealpost_directory::ShareRecord> {
     let mut shares = world.ctx.directory.shares().await.unwrap();
     let mut with_objects = Vec::new();
     for share in shares.drain(..) {

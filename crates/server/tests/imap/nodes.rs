@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::TryStreamExt;
-use sealpost_account::directory::{AccountRecord, Quotas};
 use sealpost_base::{FakeClock, SeededRandom};
+use sealpost_directory::{AccountRecord, Quotas};
 use sealpost_imap_session::ImapShared;
 use sealpost_session::{Context, Settings};
 use sealpost_vault::Store;

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use futures::TryStreamExt;
-use sealpost_account::directory::{Quotas, Role};
 use sealpost_base::limits;
+use sealpost_directory::{Quotas, Role};
 use sealpost_session::Settings;
 
 use crate::imap_world::{Client, TestServer};
@@ -276,7 +276,7 @@ async fn nor_does_what_there_is_no_room_for_leave_anything() {
 #[tokio::test]
 async fn an_administrators_refused_command_leaves_nothing_either() {
     let (world, mut client) = world(Quotas::default()).await;
-    let admin = |record: &mut sealpost_account::directory::AccountRecord| {
+    let admin = |record: &mut sealpost_directory::AccountRecord| {
         record.role = Role::Admin;
         Ok(())
     };

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use sealpost_account::directory::Secret;
 use sealpost_auth::standing::PERIOD;
+use sealpost_directory::Secret;
 use sealpost_session::Settings;
 
 use crate::imap_world::TestServer;

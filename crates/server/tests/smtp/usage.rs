@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use sealpost_account::directory::{AccountName, Quotas, Resource, Usage};
 use sealpost_account::usage;
 use sealpost_base::AccountId;
+use sealpost_directory::{AccountName, Quotas, Resource, Usage};
 use sealpost_mailbox::usage_tracker::{UNRECORDED_MESSAGES, UNRECORDED_OCTETS, UsageTracker};
 use sealpost_session::{Context, Settings};
 use sealpost_smtp_session::Protocol;
@@ -19,7 +19,7 @@ async fn id(world: &TestServer) -> AccountId {
 }
 
 async fn limit(world: &TestServer, quotas: Quotas) {
-    let change = |record: &mut sealpost_account::directory::AccountRecord| {
+    let change = |record: &mut sealpost_directory::AccountRecord| {
         record.set_quotas(quotas);
         Ok(())
     };

@@ -32,8 +32,8 @@ use std::time::Duration;
 
 use sealpost_account::Account;
 use sealpost_account::accounts::Delivery;
-use sealpost_account::directory::{AccountName, AccountRecord, NewAccount, Role, Secret};
 use sealpost_base::{FakeClock, SeededRandom, Timestamp};
+use sealpost_directory::{AccountName, AccountRecord, NewAccount, Role, Secret};
 use sealpost_imap_session::{self as imap, ImapShared};
 use sealpost_server::tls::Tls;
 use sealpost_session::net::Stream;

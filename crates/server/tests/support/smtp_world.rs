@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use futures::TryStreamExt;
-use sealpost_account::directory::{AccountName, AccountRecord, AliasName, NewAccount, Secret};
 use sealpost_base::{FakeClock, Result, SeededRandom, Timestamp};
+use sealpost_directory::{AccountName, AccountRecord, AliasName, NewAccount, Secret};
 use sealpost_server::tls::Tls;
 use sealpost_session::net::Stream;
 use sealpost_session::{Context, Settings};

@@ -6,8 +6,8 @@ use zeroize::Zeroizing;
 
 use crate::event::Message;
 use crate::state::packed::Packed;
+use crate::state::signed::{from_signed, to_signed};
 use crate::state::table::{heap_bytes, lower_bound};
-use crate::state::{from_signed, to_signed};
 use crate::thread::ThreadId;
 
 /// Numbers of a block: as many as in a chunk of a checkpoint.

@@ -4,8 +4,8 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Subcommand;
-use sealpost_account::directory::{AccountRecord, TokenInfo};
 use sealpost_base::Error;
+use sealpost_directory::{AccountRecord, TokenInfo};
 use sealpost_mailformat::date::rfc3339;
 use sealpost_vault::slot::SlotId;
 use serde::Serialize;

@@ -3,8 +3,8 @@
 use std::process::ExitCode;
 
 use anyhow::Result;
-use sealpost_account::directory::{Quotas, Usage};
 use sealpost_account::usage;
+use sealpost_directory::{Quotas, Usage};
 use serde::Serialize;
 
 use super::name_args::NameArgs;

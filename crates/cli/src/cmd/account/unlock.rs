@@ -1,8 +1,8 @@
 //! Opening an account with a secret, for commands that need its key.
 
 use anyhow::{Context, Result};
-use sealpost_account::directory::{AccountName, AccountRecord, Secret};
 use sealpost_base::Error;
+use sealpost_directory::{AccountName, AccountRecord, Secret};
 use sealpost_vault::RootKey;
 use sealpost_vault::slot::{Slot, SlotKind, for_login};
 

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use anyhow::{Result, bail};
 use clap::ValueEnum;
 use futures::TryStreamExt;
-use sealpost_account::directory::{AccountName, Address, NewAccount};
 use sealpost_archive::keep::sealed::{Bodies, BodyLimit};
 use sealpost_archive::keep::{Copy, EmptyBackup, imap_backup, maildir, sealed};
 use sealpost_archive::refetch::Anywhere;
 use sealpost_base::{Error, Kind, limits};
+use sealpost_directory::{AccountName, Address, NewAccount};
 use serde::{Deserialize, Serialize};
 
 use super::super::account::unlock::{Accept, unlock};
@@ -339,7 +339,7 @@ mod tests {
         }
         for user in ["x".repeat(200), "\u{130}".repeat(50), format!("{} b", "x".repeat(63))] {
             let name = format!("{}@localhost", local_part(&user));
-            assert!(sealpost_account::directory::AccountName::parse(&name).is_ok(), "{name}");
+            assert!(sealpost_directory::AccountName::parse(&name).is_ok(), "{name}");
         }
     }
 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use anyhow::Result;
 use futures::{StreamExt, TryStreamExt};
-use sealpost_account::directory::AccountRecord;
 use sealpost_base::{Error, Kind};
+use sealpost_directory::AccountRecord;
 use sealpost_vault::record::open_record;
 
 use sealpost_journal::Ballot;

@@ -1,8 +1,8 @@
 //! What this node has seen of the store, held against what is there.
 
 use anyhow::Result;
-use sealpost_account::directory::AccountRecord;
 use sealpost_base::Position;
+use sealpost_directory::AccountRecord;
 use sealpost_journal::Journal;
 use sealpost_vault::entry::LogKey;
 

@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use sealpost_account::directory::{Quotas, Usage};
 use sealpost_account::state::FlagRoom;
 use sealpost_account::{Account, AccountState, Event, Flags, NewMessage, ops};
 use sealpost_base::{Error, Kind, MailboxId, Result, Uid, UidSet};
+use sealpost_directory::{Quotas, Usage};
 
 use super::labels::Target;
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use sealpost_account::{Watermarks, watermarks};
+use sealpost_directory::{Watermarks, watermarks};
 use serde::Serialize;
 
 use crate::global::Global;

@@ -7,8 +7,8 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use futures::{StreamExt, TryStreamExt, stream};
-use sealpost_account::directory::{AccountName, AccountRecord, NewAccount, Secret};
 use sealpost_base::{Error, Kind, Random};
+use sealpost_directory::{AccountName, AccountRecord, NewAccount, Secret};
 use sealpost_files::owner;
 use sealpost_vault::RootKey;
 use zeroize::Zeroizing;

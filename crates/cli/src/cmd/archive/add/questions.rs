@@ -7,9 +7,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use sealpost_account::directory::Secret;
 use sealpost_archive::client::{Credentials, Server, ShownCertificate, Trust};
 use sealpost_base::{Error, Kind};
+use sealpost_directory::Secret;
 
 use super::super::folders::{FolderArgs, check};
 use super::super::server::{Place, ServerArgs, password};

@@ -1,0 +1,30 @@
+//! Names of shared mailboxes in the accounts that they are shared with.
+
+use sealpost_base::{AccountId, Error, Result};
+
+use crate::name;
+
+/// The level above the mailboxes of other users (RFC 2342 §4). An account's own mailboxes cannot be there.
+pub const OTHERS: &str = "Other Users";
+
+/// The name that another user's mailbox has for those it is shared with.
+pub fn name_for_others(owner: &str, mailbox: &str, share: AccountId) -> String {
+    let name = format!("{OTHERS}/{}/{mailbox}", owner.replace('/', "_"));
+    if name::check(&name).is_ok() { name } else { format!("{OTHERS}/{share}") }
+}
+
+/// Whether a name is, or is below, [`OTHERS`].
+pub fn is_of_others(name: &str) -> bool {
+    name.strip_prefix(OTHERS).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// Nobody's own mailboxes are among those of others.
+///
+/// # Errors
+/// `Denied` for a name there.
+pub fn check_own(name: &str) -> Result<()> {
+    if is_of_others(name) {
+        return Err(Error::denied(format!("only other users' mailboxes are below {OTHERS}")));
+    }
+    Ok(())
+}
