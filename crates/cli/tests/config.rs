@@ -21,7 +21,7 @@ fn output(dir: &Path, args: &[&str]) -> (i32, String, String) {
 }
 
 const QUIET: &str = "directory = \"mail\"\n[listen]\nsmtp = []\nimap = [\"127.0.0.1:0\"]\nimaps = []\n\
-                     lmtp_unix = [\"lmtp.sock\"]\n[timeouts]\nstop = \"3s\"\n";
+                     lmtp_unix = [\"lmtp.sock\"]\n[timeouts]\nshutdown_grace = \"3s\"\n";
 
 #[test]
 fn it_says_what_is_in_force_and_why() {
@@ -31,7 +31,7 @@ fn it_says_what_is_in_force_and_why() {
         output(dir.path(), &["config", "show", "--config", "s.toml", "--log-level", "info"]);
     assert_eq!(status, 0);
     let line = |start: &str| shown.lines().find(|line| line.starts_with(start)).unwrap().to_owned();
-    assert!(line("stop = \"3s\"").ends_with("# s.toml:8"));
+    assert!(line("shutdown_grace = \"3s\"").ends_with("# s.toml:8"));
     assert!(line("level = \"info\"").ends_with("# --log-level"));
     assert!(line("memory = ").ends_with("# default"));
 

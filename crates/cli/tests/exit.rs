@@ -76,7 +76,7 @@ fn what_the_configuration_names_has_to_be_there() {
     home.file("none.pem", "no certificate");
     home.file("none.key", "no key");
     let (status, why) = serve("tls2.toml", &format!("{listen}{tls}"));
-    assert!(status == USAGE && why.contains("none.pem: there is no certificate"), "{why}");
+    assert!(status == USAGE && why.contains("none.pem: it has no certificate"), "{why}");
     let socket = "lmtp_unix = [\"nowhere/lmtp.sock\"]\n";
     assert_eq!(serve("socket.toml", &format!("{listen}{socket}")).0, USAGE);
     let socket = "lmtp_unix = [\"password\"]\n";

@@ -29,7 +29,7 @@ fn configuration(inspection: &str) -> String {
     format!(
         "hostname = \"mx.example.org\"\ninspection = \"{inspection}\"\n\
          [listen]\nsmtp = []\nimaps = []\nimap = [\"127.0.0.1:0\"]\nlmtp = [\"127.0.0.1:0\"]\n\
-         [login]\nremember = \"1s\"\n"
+         [login]\ncache_ttl = \"1s\"\n"
     )
 }
 

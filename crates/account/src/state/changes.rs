@@ -69,7 +69,8 @@ impl AccountState {
         }
         let mut changes = found.finish(self.position, |_, now| now)?;
         // A copy that came back from another log is the same message to clients.
-        let back = changes.destroyed.extract_if(.., |object| self.shows(*object));
+        let upto = changes.upto;
+        let back = changes.destroyed.extract_if(.., |object| self.showed(*object, upto));
         changes.updated.extend(back);
         // Nor is it new if the first one has been there.
         let known = changes.created.extract_if(.., |object| self.showed(*object, since));
@@ -172,11 +173,6 @@ impl AccountState {
     fn showed(&self, object: ObjectId, position: Position) -> bool {
         let since = |number| self.visible_since(number).is_some_and(|since| since <= position);
         self.maps().is_some_and(|maps| maps.messages(object).any(since))
-    }
-
-    /// Whether a message that clients know by that object is visible, for the maps to tell.
-    fn shows(&self, object: ObjectId) -> bool {
-        self.maps().is_some_and(|maps| maps.messages(object).any(|number| self.is_visible(number)))
     }
 
     fn changed_rows(&self, since: Position) -> impl Iterator<Item = Row> {
