@@ -381,7 +381,8 @@ fn the_server_key_is_replaced() {
 #[test]
 fn a_rekeyed_account_keeps_its_mail_and_its_secrets() {
     let home = Home::with_account();
-    let token = home.ok(&["account", "app-password", "add", run::ACCOUNT, "phone", "--password-file", "password"]);
+    let token =
+        home.ok(&["account", "app-password", "add", run::ACCOUNT, "phone", "--password-file", "password"]);
     let token = token.split_whitespace().find(|word| word.starts_with("sp_")).unwrap();
     let server = home.serve();
     server.deliver(run::ACCOUNT, "Subject: before\r\n\r\none\r\n");
