@@ -26,7 +26,7 @@ KILLS ?= 3000
 KILLS_SHORT ?= 200
 # Of `make crash-damage` and of the short run in `make test`.
 KILLS_DAMAGE ?= 500
-KILLS_DAMAGE_SHORT ?= 20
+KILLS_DAMAGE_SHORT ?= 10
 # Of `make crash-archive`.
 KILLS_ARCHIVE ?= 300
 # Of `make crash-restore`; most runs wait for the server first.
