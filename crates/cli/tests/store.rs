@@ -509,15 +509,18 @@ fn what_the_disk_does_not_give_is_named_and_everything_else_is_copied() {
     }
 }
 
+/// Starts a server, delivers one message to it and stops it: the code of the last reply.
+fn deliver_once(home: &Home, subject: &str) -> String {
+    let server = home.serve();
+    let (accepted, replies) = server.lmtp(run::ACCOUNT, &format!("Subject: {subject}\r\n\r\nx\r\n"));
+    server.stop();
+    accepted.unwrap_or(replies)[..3].to_owned()
+}
+
 #[test]
 fn a_store_that_went_back_is_named_until_that_is_confirmed() {
     let home = Home::with_account();
-    let deliver = |subject: &str| {
-        let server = home.serve();
-        let (accepted, replies) = server.lmtp(run::ACCOUNT, &format!("Subject: {subject}\r\n\r\nx\r\n"));
-        server.stop();
-        accepted.unwrap_or(replies)[..3].to_owned()
-    };
+    let deliver = |subject| deliver_once(&home, subject);
     assert_eq!(deliver("one"), "250");
     assert_eq!(home.json(&["backup", "data", "backup"]).1, 0);
     assert_eq!(deliver("two"), "250");
@@ -545,12 +548,7 @@ fn a_store_that_went_back_is_named_until_that_is_confirmed() {
 #[test]
 fn a_store_that_went_back_is_noticed_under_a_new_server_key() {
     let home = Home::with_account();
-    let deliver = |subject: &str| {
-        let server = home.serve();
-        let (accepted, replies) = server.lmtp(run::ACCOUNT, &format!("Subject: {subject}\r\n\r\nx\r\n"));
-        server.stop();
-        accepted.unwrap_or(replies)[..3].to_owned()
-    };
+    let deliver = |subject| deliver_once(&home, subject);
     assert_eq!((deliver("one"), deliver("two")), ("250".to_owned(), "250".to_owned()));
     // What this node saw last is under the key of before, and nothing is seen between the two.
     home.ok(&["server", "key", "rotate"]);

@@ -8,6 +8,7 @@ use futures::StreamExt;
 use sealpost_base::{Error, Result};
 
 use super::accounts::{ROOT, decode, slots_of};
+use super::versions::Newest;
 use super::{AccountRecord, Directory};
 
 /// How often a record is written again until no copy is left: twice is enough if nobody else changes it.
@@ -34,7 +35,7 @@ impl Directory {
                 Err(e) if directory.is_empty() => return Err(e),
                 // Somebody has to look at it, and is told of it elsewhere.
                 Err(_) => {}
-                Ok(_) => match self.finish_withdrawal(&directory).await {
+                Ok(newest) => match self.finish_withdrawal(&directory, newest).await {
                     Ok(found) => finished += usize::from(found),
                     Err(error) => {
                         tracing::warn!(record = directory, %error, "a copy of a withdrawn secret is still there");
@@ -45,17 +46,16 @@ impl Directory {
         Ok(finished)
     }
 
-    /// Whether there was something to finish.
-    async fn finish_withdrawal(&self, directory: &str) -> Result<bool> {
-        let mut found = false;
-        for _ in 0..ATTEMPTS {
-            let Some(newest) = self.versions.newest(directory).await? else { return Ok(found) };
+    /// Whether there was something to finish, of the record whose newest version is given.
+    async fn finish_withdrawal(&self, directory: &str, mut newest: Newest) -> Result<bool> {
+        for attempt in 0..ATTEMPTS {
             let record = decode(directory, newest.version, &newest.bytes)?;
             if self.copies(directory, &record).await?.is_empty() {
-                return Ok(found);
+                return Ok(attempt > 0);
             }
-            found = true;
             self.put(&AccountRecord { version: record.version + 1, ..record }).await?;
+            let Some(written) = self.versions.newest(directory).await? else { return Ok(true) };
+            newest = written;
         }
         Err(Error::retry(format!("{directory} cannot be removed, or others change it all the time")))
     }

@@ -94,13 +94,6 @@ pub enum Fault {
     Mismatch,
 }
 
-impl Fault {
-    /// Whether what was signed is not what is there; otherwise the signature or its key is of no use.
-    pub fn is_mismatch(self) -> bool {
-        matches!(self, Fault::BodyHash | Fault::BodyLength | Fault::Mismatch)
-    }
-}
-
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
