@@ -77,7 +77,7 @@ struct Examination<'a> {
     findings: Vec<Finding>,
     counts: Counts,
     state: Option<AccountState>,
-    /// Where something is that is no entry; what it is to the log is said in the end.
+    /// Positions whose object is not a log entry; findings about them are added at the end.
     unfit: Vec<Position>,
     gaps: Gaps,
     /// An entry could not be replayed: what a checkpoint says may differ from the state from here on.
@@ -221,7 +221,7 @@ impl<'a> Examination<'a> {
         if !is_covered {
             self.gaps.add(from, to);
         }
-        // Of what is there instead it is said as well.
+        // An object at one of these positions has a finding of its own.
         if !self.unfit.iter().any(|position| (from..to).contains(position)) {
             self.findings.push(Finding::object(path(self.account, from), what));
         }
