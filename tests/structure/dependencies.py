@@ -22,6 +22,8 @@ MAY_USE = {
     "imap": "base",
     "smtp": "base",
     "mailauth": "base mime",
+    "dns": "base",
+    "delivery": "base smtp dns",
     "files": "base",
     "vault": "base files",
     "journal": "base vault",
@@ -65,7 +67,7 @@ WIRE = {
         "imap-session/",
         "server/tests/",
     ),
-    "sealpost_smtp": ("smtp/", "bench/", "smtp-session/", "server/tests/"),
+    "sealpost_smtp": ("smtp/", "bench/", "delivery/", "smtp-session/", "server/tests/"),
 }
 
 

@@ -403,3 +403,11 @@ pub const DKIM_SIGNATURES: usize = 8;
 pub const DKIM_SIGNED_FIELDS: usize = 256;
 /// TXT records under the name of a DKIM key that are tried.
 pub const DKIM_KEY_RECORDS: usize = 4;
+/// Time for one DNS lookup, all its queries, retries and aliases together.
+pub const DNS_LOOKUP_TIME: Duration = Duration::from_secs(30);
+/// DNS lookups of a process that run at the same time; one more waits, and its wait counts as time of the lookup.
+pub const DNS_LOOKUPS: usize = 256;
+/// Bytes of cached DNS answers.
+pub const DNS_CACHE_BYTES: usize = 4 * 1024 * 1024;
+/// Bytes of the key of a destination site; a longer one is replaced by its digest.
+pub const SITE_KEY_BYTES: usize = 255;
