@@ -411,3 +411,21 @@ pub const DNS_LOOKUPS: usize = 256;
 pub const DNS_CACHE_BYTES: usize = 4 * 1024 * 1024;
 /// Bytes of the key of a destination site; a longer one is replaced by its digest.
 pub const SITE_KEY_BYTES: usize = 255;
+/// Mail servers of a domain that are considered, best first.
+pub const MX_HOSTS: usize = 16;
+/// Addresses of each kind of one mail server that are tried.
+pub const MX_ADDRESSES: usize = 4;
+/// Connections that are tried for one destination before it is given up for now.
+pub const MX_ATTEMPTS: usize = 10;
+/// TLSA records of a mail server that are compared with its certificate.
+pub const DANE_RECORDS: usize = 32;
+/// Bytes of an MTA-STS policy (RFC 8461 §3.3 suggests 64 KiB).
+pub const STS_POLICY_BYTES: usize = 64 * 1024;
+/// Patterns of mail servers in an MTA-STS policy.
+pub const STS_MX_PATTERNS: usize = 256;
+/// Bytes of the head of a response with an MTA-STS policy.
+pub const STS_HEAD_BYTES: usize = 16 * 1024;
+/// Time to fetch an MTA-STS policy (RFC 8461 §3.3 suggests a minute).
+pub const STS_FETCH_TIME: Duration = Duration::from_secs(60);
+/// MTA-STS policies that are kept in memory where nothing keeps them on disk.
+pub const STS_POLICIES: std::num::NonZeroUsize = std::num::NonZeroUsize::new(1000).unwrap();

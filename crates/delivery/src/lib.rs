@@ -9,6 +9,24 @@
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
+mod auth;
+mod body;
+mod dane;
+pub mod deliverer;
+pub mod dial;
+mod digest;
 pub mod envelope;
+mod mail_hosts;
+mod open;
+mod opening;
 pub mod outcome;
+mod plan;
+pub mod reports;
+pub mod routes;
+mod security;
+pub mod settings;
+pub mod sts;
+pub mod timeouts;
+pub mod tls;
 pub mod transport;
+mod wire;

@@ -14,7 +14,7 @@ use bytes::{BufMut, BytesMut};
 
 use crate::data::DataEncoder;
 use crate::parse::{ReplyDecoder, ReplyError};
-use crate::types::{Chunk, ClientName, Command, Hello, Reply, Verb};
+use crate::types::{Chunk, ClientName, Command, Hello, Reply, Secret, Verb};
 use crate::write;
 
 /// Which protocol is spoken.
@@ -33,6 +33,8 @@ pub enum Sent {
     Connection,
     /// A command.
     Command(Command),
+    /// A line of an authentication exchange after 334 (RFC 4954 §4).
+    AuthResponse,
     /// The end of a message by DATA. With LMTP, for the n-th recipient of those that were accepted.
     Message {
         /// 0 for SMTP; counts the accepted recipients for LMTP.
@@ -151,6 +153,12 @@ impl Client {
     pub fn command(&mut self, command: Command, out: &mut BytesMut) {
         write::command(&command, out);
         self.owed.push_back(Owed::One(Sent::Command(command)));
+    }
+
+    /// A line of an authentication exchange, already in base64, after AUTH was answered with 334 (RFC 4954 §4).
+    pub fn auth_response(&mut self, response: &Secret, out: &mut BytesMut) {
+        write::auth_response(response, out);
+        self.owed.push_back(Owed::One(Sent::AuthResponse));
     }
 
     /// A piece of the message, after DATA was answered with 354.

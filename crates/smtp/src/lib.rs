@@ -15,6 +15,7 @@
 pub mod client;
 pub mod data;
 pub mod fuzz;
+pub mod line_ends;
 pub mod parse;
 pub mod server;
 pub mod types;

@@ -2,7 +2,7 @@
 
 use bytes::{BufMut, BytesMut};
 
-use crate::types::{Body, Chunk, Command, Hello, Mail, Notify, Rcpt, Reply, Return, Verb};
+use crate::types::{Body, Chunk, Command, Hello, Mail, Notify, Rcpt, Reply, Return, Secret, Verb};
 
 /// Octets of one reply line, CRLF included (RFC 5321 §4.5.3.1.5).
 const REPLY_LINE_BYTES: usize = 512;
@@ -54,6 +54,14 @@ pub fn command(command: &Command, out: &mut BytesMut) {
     out.put_slice(b"\r\n");
 }
 
+/// Appends a line of an authentication exchange: base64, or `*`, which gives up (RFC 4954 §4). Other characters are left
+/// out, so that it never becomes two lines.
+pub fn auth_response(response: &Secret, out: &mut BytesMut) {
+    let allowed = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/' | b'=' | b'*');
+    out.extend(response.expose().bytes().filter(allowed));
+    out.put_slice(b"\r\n");
+}
+
 fn hello(hello: &Hello) -> String {
     let verb = match hello.verb {
         Verb::Helo => "HELO",
@@ -84,6 +92,9 @@ fn mail(mail: &Mail) -> String {
     };
     if let Some(envid) = mail.envid.as_deref().filter(|envid| !envid.is_empty()) {
         line += &format!(" ENVID={}", xtext(envid));
+    }
+    if mail.require_tls {
+        line += " REQUIRETLS";
     }
     line
 }

@@ -134,12 +134,14 @@ pub struct Mail {
     pub ret: Option<Return>,
     /// ENVID, decoded (RFC 3461 §4.4).
     pub envid: Option<String>,
+    /// REQUIRETLS (RFC 8689 §3).
+    pub require_tls: bool,
 }
 
 impl Mail {
     /// `MAIL FROM:<from>` without parameters.
     pub fn new(from: ReversePath) -> Self {
-        Mail { from, size: None, body: None, utf8: false, ret: None, envid: None }
+        Mail { from, size: None, body: None, utf8: false, ret: None, envid: None, require_tls: false }
     }
 }
 

@@ -1,0 +1,87 @@
+//! What TLS reports need (RFC 8460): each TLS connection, or each failure to make one, with the policy it was under.
+
+use std::net::IpAddr;
+
+use sealpost_dns::DnsName;
+
+use crate::sts::StsProblem;
+use crate::tls::CertificateProblem;
+
+/// Takes note of TLS sessions, for reports to their domains.
+pub trait TlsReports: Send + Sync {
+    /// Called once for each connection that was or should have been secured. Must not block.
+    fn record(&self, session: TlsSession);
+}
+
+/// Drops everything.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoReports;
+
+impl TlsReports for NoReports {
+    fn record(&self, _session: TlsSession) {}
+}
+
+/// One session or failure.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TlsSession {
+    /// The domain that mail was for.
+    pub domain: DnsName,
+    /// The policy it has.
+    pub policy: PolicyUsed,
+    /// The server; `None` if the policy could not be fetched or no server was chosen.
+    pub host: Option<DnsName>,
+    /// Its address.
+    pub address: Option<IpAddr>,
+    /// What came of it.
+    pub result: Result<(), TlsProblem>,
+}
+
+/// The kind of policy (RFC 8460 §4.2, `policy-type`), with its text as reports show it (`policy-string`).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PolicyUsed {
+    /// `tlsa`: the records in the form `3 1 1 …`.
+    Tlsa(Vec<String>),
+    /// `sts`: the lines of the policy.
+    Sts(Vec<String>),
+    /// `no-policy-found`
+    None,
+}
+
+/// What failed (RFC 8460 §4.3, `result-type`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum TlsProblem {
+    /// The server does not offer STARTTLS.
+    StartTlsNotSupported,
+    /// The handshake failed for a reason that is none of the others.
+    ValidationFailure,
+    /// The certificate is no good.
+    Certificate(CertificateProblem),
+    /// The policy could not be had.
+    Sts(StsProblem),
+    /// The server is not among those of the policy.
+    StsMxMismatch,
+    /// TLSA records were found and none can be used.
+    TlsaInvalid,
+    /// TLSA records fail DNSSEC validation, or could not be looked up.
+    DnssecInvalid,
+}
+
+impl TlsProblem {
+    /// The name in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            TlsProblem::StartTlsNotSupported => "starttls-not-supported",
+            TlsProblem::ValidationFailure | TlsProblem::StsMxMismatch => "validation-failure",
+            TlsProblem::Certificate(CertificateProblem::HostMismatch) => "certificate-host-mismatch",
+            TlsProblem::Certificate(CertificateProblem::Expired) => "certificate-expired",
+            TlsProblem::Certificate(CertificateProblem::NotTrusted) => "certificate-not-trusted",
+            // RFC 8460 §4.3.2.1: no other type fits a certificate that matches no record.
+            TlsProblem::Certificate(CertificateProblem::DaneMismatch) => "validation-failure",
+            TlsProblem::Sts(StsProblem::FetchError) => "sts-policy-fetch-error",
+            TlsProblem::Sts(StsProblem::WebPkiInvalid) => "sts-webpki-invalid",
+            TlsProblem::Sts(StsProblem::Invalid) => "sts-policy-invalid",
+            TlsProblem::TlsaInvalid => "tlsa-invalid",
+            TlsProblem::DnssecInvalid => "dnssec-invalid",
+        }
+    }
+}

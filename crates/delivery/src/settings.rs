@@ -1,0 +1,167 @@
+//! How this node delivers, as the operator configures it.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use sealpost_dns::DnsName;
+use sealpost_smtp::types::ClientName;
+
+use crate::timeouts::Timeouts;
+
+/// Settings of delivery.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// The name that this node gives itself in EHLO; its addresses should resolve to it and back.
+    pub ehlo_name: ClientName,
+    /// Names under which the world knows this server: mail is never sent to them (RFC 5321 §5.1).
+    pub own_names: Vec<DnsName>,
+    /// Its addresses, for the same purpose.
+    pub own_addresses: Vec<IpAddr>,
+    /// The address that connections over IPv4 come from; `None` lets the system choose.
+    pub source_ipv4: Option<Ipv4Addr>,
+    /// The same for IPv6.
+    pub source_ipv6: Option<Ipv6Addr>,
+    /// Which kind of address is used.
+    pub family: Family,
+    /// The same for single destination domains.
+    pub family_of: BTreeMap<DnsName, Family>,
+    /// The port of mail servers; 25 but in tests.
+    pub port: u16,
+    /// The port of web sites with MTA-STS policies; 443 but in tests.
+    pub https_port: u16,
+    /// Whether DNS may send mail to loopback and private addresses. Never on the internet: it would let a sender
+    /// reach what is behind this node.
+    pub allow_private: bool,
+    /// Whether TLSA records are used (RFC 7672). They need a resolver that validates.
+    pub dane: bool,
+    /// Whether MTA-STS policies are used (RFC 8461).
+    pub mta_sts: bool,
+    /// Mails over one connection.
+    pub mails_per_connection: u32,
+    /// Bounds on time.
+    pub timeouts: Timeouts,
+}
+
+impl Settings {
+    /// The usual settings for a node that calls itself `ehlo_name`.
+    pub fn new(ehlo_name: ClientName) -> Self {
+        let own = DnsName::new(&ehlo_name.to_string());
+        Settings {
+            own_names: own.into_iter().collect(),
+            ehlo_name,
+            own_addresses: Vec::new(),
+            source_ipv4: None,
+            source_ipv6: None,
+            family: Family::PreferIpv6,
+            family_of: BTreeMap::new(),
+            port: 25,
+            https_port: 443,
+            allow_private: false,
+            dane: true,
+            mta_sts: true,
+            mails_per_connection: 100,
+            timeouts: Timeouts::default(),
+        }
+    }
+
+    /// The kind of address for `domain`.
+    pub(crate) fn family_for(&self, domain: &DnsName) -> Family {
+        self.family_of.get(domain).copied().unwrap_or(self.family)
+    }
+
+    /// The source address for a connection to `address`.
+    pub(crate) fn source_for(&self, address: IpAddr) -> Option<IpAddr> {
+        match address {
+            IpAddr::V4(_) => self.source_ipv4.map(IpAddr::V4),
+            IpAddr::V6(_) => self.source_ipv6.map(IpAddr::V6),
+        }
+    }
+
+    /// Whether `name` is this server.
+    pub(crate) fn is_own(&self, name: &DnsName) -> bool {
+        self.own_names.contains(name)
+    }
+
+    /// Whether DNS may name `address` for mail.
+    pub(crate) fn may_reach(&self, address: IpAddr) -> bool {
+        self.allow_private || is_public(address)
+    }
+}
+
+/// Which kind of address a connection uses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Family {
+    /// IPv6 first, then IPv4.
+    #[default]
+    PreferIpv6,
+    /// IPv4 first, then IPv6.
+    PreferIpv4,
+    /// IPv4 alone: where IPv6 has no PTR record, large receivers refuse it.
+    Ipv4Only,
+    /// IPv6 alone.
+    Ipv6Only,
+}
+
+impl Family {
+    /// The kinds to ask DNS for, in order: `true` is IPv6.
+    pub(crate) fn order(self) -> &'static [bool] {
+        match self {
+            Family::PreferIpv6 => &[true, false],
+            Family::PreferIpv4 => &[false, true],
+            Family::Ipv4Only => &[false],
+            Family::Ipv6Only => &[true],
+        }
+    }
+}
+
+/// Whether `address` can be a mail server on the internet (RFC 6890).
+fn is_public(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(v4) => is_public_v4(v4),
+        IpAddr::V6(v6) => match v6.to_ipv4_mapped() {
+            Some(v4) => is_public_v4(v4),
+            None => {
+                let local = v6.is_unique_local() || v6.is_unicast_link_local() || v6.is_multicast();
+                !(v6.is_loopback() || v6.is_unspecified() || local)
+            }
+        },
+    }
+}
+
+fn is_public_v4(v4: Ipv4Addr) -> bool {
+    // 0.0.0.0/8, 100.64.0.0/10 (RFC 6598) and 240.0.0.0/4 have no predicates of their own in the standard library.
+    let [a, b, ..] = v4.octets();
+    let special = a == 0 || a >= 240 || (a == 100 && b & 0xc0 == 64);
+    !(special || v4.is_loopback() || v4.is_private() || v4.is_link_local() || v4.is_multicast())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dns_cannot_point_behind_this_node() {
+        for address in [
+            "127.0.0.1",
+            "0.0.0.0",
+            "10.1.2.3",
+            "172.16.0.1",
+            "192.168.1.1",
+            "169.254.169.254",
+            "100.64.0.1",
+            "224.0.0.1",
+            "255.255.255.255",
+            "::",
+            "::1",
+            "fe80::1",
+            "fd00::1",
+            "ff02::1",
+            "::ffff:127.0.0.1",
+        ] {
+            assert!(!is_public(address.parse().unwrap()), "{address}");
+        }
+        for address in ["8.8.8.8", "100.128.0.1", "172.32.0.1", "2001:4860:4860::8888"] {
+            assert!(is_public(address.parse().unwrap()), "{address}");
+        }
+    }
+}

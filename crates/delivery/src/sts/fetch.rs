@@ -1,0 +1,174 @@
+//! Fetches a policy: one GET over HTTPS (RFC 8461 §3.3), no redirects, everything bounded.
+
+use std::net::{IpAddr, SocketAddr};
+
+use bytes::BytesMut;
+use rustls::pki_types::ServerName;
+use sealpost_base::Timestamp;
+use sealpost_base::limits::{STS_HEAD_BYTES, STS_POLICY_BYTES};
+use sealpost_dns::{DnsName, Resolver, ResolverExt};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use super::{Policy, StsProblem};
+use crate::dial::{Dialer, Stream};
+use crate::tls::{Judge, TlsClient};
+
+/// Addresses of the web site that are tried.
+const ADDRESSES: usize = 4;
+/// Header fields of a response.
+const FIELDS: usize = 64;
+
+/// The policy that the web site of `domain` serves. The caller bounds the time.
+pub(super) async fn fetch(
+    domain: &DnsName,
+    port: u16,
+    resolver: &dyn Resolver,
+    dialer: &dyn Dialer,
+    tls: &TlsClient,
+    now: Timestamp,
+) -> Result<Policy, StsProblem> {
+    let host = domain.below("mta-sts").ok_or(StsProblem::FetchError)?;
+    let mut stream = connect(&host, port, resolver, dialer, tls, now).await?;
+    let request =
+        format!("GET /.well-known/mta-sts.txt HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+    let body = exchange(stream.as_mut(), request.as_bytes()).await.ok_or(StsProblem::FetchError)?;
+    Policy::parse(&body).ok_or(StsProblem::Invalid)
+}
+
+async fn connect(
+    host: &DnsName,
+    port: u16,
+    resolver: &dyn Resolver,
+    dialer: &dyn Dialer,
+    tls: &TlsClient,
+    now: Timestamp,
+) -> Result<Box<dyn Stream>, StsProblem> {
+    let name = ServerName::try_from(host.as_str().to_owned()).map_err(|_| StsProblem::FetchError)?;
+    let mut addresses: Vec<IpAddr> = Vec::new();
+    if let Ok(answer) = resolver.ipv4(host).await {
+        addresses.extend(answer.records.into_iter().map(IpAddr::V4));
+    }
+    if let Ok(answer) = resolver.ipv6(host).await {
+        addresses.extend(answer.records.into_iter().map(IpAddr::V6));
+    }
+    for address in addresses.into_iter().take(ADDRESSES) {
+        let Ok(stream) = dialer.dial(SocketAddr::new(address, port), None).await else { continue };
+        let Ok(secured) = tls.handshake(stream, &name).await else { continue };
+        // RFC 8461 §3.3: the certificate has to be good for "mta-sts" below the domain.
+        let names = std::slice::from_ref(&name);
+        return match tls.verify(&Judge::Roots, &secured.certificates, names, now) {
+            Ok(()) => Ok(secured.stream),
+            Err(_) => Err(StsProblem::WebPkiInvalid),
+        };
+    }
+    Err(StsProblem::FetchError)
+}
+
+/// Sends the request; the body of a response 200 with a text. `None` if it is anything else.
+async fn exchange(stream: &mut dyn Stream, request: &[u8]) -> Option<Vec<u8>> {
+    stream.write_all(request).await.ok()?;
+    stream.flush().await.ok()?;
+    let mut input = BytesMut::new();
+    let head = loop {
+        if let Some(head) = parse_head(&input)? {
+            break head;
+        }
+        if input.len() > STS_HEAD_BYTES || stream.read_buf(&mut input).await.ok()? == 0 {
+            return None;
+        }
+    };
+    let body = input.split_off(head.length);
+    match head.body {
+        BodyLength::Chunked => chunked(stream, body).await,
+        BodyLength::Bytes(length) => sized(stream, body, length).await,
+        BodyLength::UntilClose => until_close(stream, body).await,
+    }
+}
+
+struct Head {
+    length: usize,
+    body: BodyLength,
+}
+
+enum BodyLength {
+    Chunked,
+    Bytes(usize),
+    UntilClose,
+}
+
+/// The head of a response that is acceptable; the inner `None` if more is to be read.
+fn parse_head(input: &[u8]) -> Option<Option<Head>> {
+    let mut fields = [httparse::EMPTY_HEADER; FIELDS];
+    let mut response = httparse::Response::new(&mut fields);
+    let length = match response.parse(input).ok()? {
+        httparse::Status::Partial => return Some(None),
+        httparse::Status::Complete(length) => length,
+    };
+    // RFC 8461 §3.3: redirects and everything but 200 are failures.
+    if response.code != Some(200) {
+        return None;
+    }
+    let field = |name: &str| {
+        let found = response.headers.iter().find(|field| field.name.eq_ignore_ascii_case(name))?;
+        std::str::from_utf8(found.value).ok().map(str::trim)
+    };
+    // RFC 8461 §3.2: the media type is text/plain.
+    let kind = field("content-type").and_then(|kind| kind.split(';').next()).unwrap_or_default();
+    if !kind.trim().eq_ignore_ascii_case("text/plain") {
+        return None;
+    }
+    let body = match (field("transfer-encoding"), field("content-length")) {
+        (Some(coding), _) if coding.eq_ignore_ascii_case("chunked") => BodyLength::Chunked,
+        (Some(_), _) => return None,
+        (None, Some(length)) => BodyLength::Bytes(length.parse().ok().filter(|&n| n <= STS_POLICY_BYTES)?),
+        (None, None) => BodyLength::UntilClose,
+    };
+    Some(Some(Head { length, body }))
+}
+
+async fn sized(stream: &mut dyn Stream, mut body: BytesMut, length: usize) -> Option<Vec<u8>> {
+    while body.len() < length {
+        if stream.read_buf(&mut body).await.ok()? == 0 {
+            return None;
+        }
+    }
+    body.truncate(length);
+    Some(body.to_vec())
+}
+
+async fn until_close(stream: &mut dyn Stream, mut body: BytesMut) -> Option<Vec<u8>> {
+    while body.len() <= STS_POLICY_BYTES {
+        // A TLS connection that is cut is an error here, so that a part is not taken for the whole.
+        if stream.read_buf(&mut body).await.ok()? == 0 {
+            return Some(body.to_vec());
+        }
+    }
+    None
+}
+
+async fn chunked(stream: &mut dyn Stream, mut input: BytesMut) -> Option<Vec<u8>> {
+    let mut body = Vec::new();
+    loop {
+        match httparse::parse_chunk_size(&input).ok()? {
+            httparse::Status::Complete((line, size)) => {
+                let size = usize::try_from(size).ok().filter(|size| body.len() + size <= STS_POLICY_BYTES)?;
+                if size == 0 {
+                    return Some(body);
+                }
+                // The chunk and the CRLF after it.
+                while input.len() < line + size + 2 {
+                    if stream.read_buf(&mut input).await.ok()? == 0 {
+                        return None;
+                    }
+                }
+                let chunk = input.split_to(line + size + 2);
+                body.extend_from_slice(&chunk[line..line + size]);
+            }
+            httparse::Status::Partial => {
+                if input.len() > STS_HEAD_BYTES || stream.read_buf(&mut input).await.ok()? == 0 {
+                    return None;
+                }
+            }
+        }
+    }
+}
