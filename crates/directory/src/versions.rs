@@ -1,7 +1,7 @@
 //! Records as sequences of versions: read the newest, write the next, forget the old ones.
 //!
 //! Where the store creates conditionally, a version is created if it is absent. Elsewhere whoever changes a record agrees with
-//! the others on its next version as writers of a log do ([`Chain`]).
+//! the others on its next version as writers of a log do ([`DiskPaxos`]).
 
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,7 +12,7 @@ use futures::StreamExt;
 use futures::stream::{self, BoxStream};
 use lru::LruCache;
 use sealpost_base::{Clock, Error, Kind, Position, Random, Result, limits};
-use sealpost_journal::{Append, Chain, Place};
+use sealpost_journal::{Append, DiskPaxos, EntryName};
 use sealpost_vault::record::Records;
 use sealpost_vault::server_key::{KeyId, ServerKeys};
 use sealpost_vault::{Appends, Put, Sealed, Store};
@@ -27,7 +27,7 @@ pub(super) struct Versions {
     records: Arc<Records>,
     random: Arc<dyn Random>,
     /// What is known of records that were read lately.
-    chains: Arc<Mutex<LruCache<String, Chain>>>,
+    chains: Arc<Mutex<LruCache<String, DiskPaxos>>>,
     remembered: Arc<Remembered>,
     /// Whether what is remembered answers.
     lately: bool,
@@ -168,7 +168,7 @@ impl Versions {
         Ok(Some(Newest { version, bytes, key }))
     }
 
-    async fn last(&self, directory: &str) -> Result<Option<(Place, Bytes)>> {
+    async fn last(&self, directory: &str) -> Result<Option<(EntryName, Bytes)>> {
         for _ in 0..limits::RECORD_ATTEMPTS {
             match self.store.last(directory).await {
                 // Newer ones were written and this one removed between looking and reading.
@@ -315,11 +315,11 @@ impl Versions {
         }
     }
 
-    fn chain(&self, directory: &str) -> Chain {
+    fn chain(&self, directory: &str) -> DiskPaxos {
         let mut chains = self.chains.lock().unwrap_or_else(PoisonError::into_inner);
         let new = || {
             let (entries, ballots) = (directory.to_owned(), directory.to_owned());
-            Chain::new(self.store.clone(), entries, ballots, self.random.clone())
+            DiskPaxos::new(self.store.clone(), entries, ballots, self.random.clone())
         };
         chains.get_or_insert(directory.to_owned(), new).clone()
     }
@@ -427,11 +427,11 @@ fn passed(path: &str) -> Error {
     Error::retry(format!("concurrent update of {path}; outcome unknown, retry"))
 }
 
-fn place(version: u64) -> Place {
-    Place::plain(Position(version))
+fn place(version: u64) -> EntryName {
+    EntryName::plain(Position(version))
 }
 
 fn split(path: &str) -> Option<(&str, u64)> {
     let (directory, name) = path.rsplit_once('/')?;
-    Some((directory, Place::parse(name)?.position.0))
+    Some((directory, EntryName::parse(name)?.position.0))
 }

@@ -10,10 +10,10 @@ use std::sync::Arc;
 use sealpost_base::{Error, Position, Result, limits};
 use sealpost_vault::{Hash, entry, mark};
 
-use crate::manifests::{Found, Name, names};
+use crate::manifests::{MarkRead, Name, names};
 use crate::noise::Judge;
 use crate::read::Object;
-use crate::{Journal, Place};
+use crate::{Journal, EntryName};
 
 /// What is said of the rest.
 pub(crate) const NOT_VOUCHED_FOR: &str =
@@ -52,14 +52,14 @@ impl Judge {
         }
         for name in names {
             match self.read_mark(name).await? {
-                Found::Authentic(object) => {
+                MarkRead::Authentic(object) => {
                     let said = mark::judge(self.key(), self.account(), Position::ZERO, name.kind(), &object);
                     if let mark::Verdict::Authentic(said) = said {
                         vouched.0.extend(mark::attested(said));
                     }
                 }
-                Found::Noise(why) => self.note_mark(name, &why),
-                Found::Superseded | Found::Gone => {}
+                MarkRead::Noise(why) => self.note_mark(name, &why),
+                MarkRead::Superseded | MarkRead::Gone => {}
             }
         }
         let vouched = Arc::new(vouched);
@@ -72,7 +72,7 @@ impl Journal {
     /// The hashes of all entries that are not under the current key.
     pub(crate) async fn entries_under_older_keys(&self) -> Result<Vec<Hash>> {
         let mut found = Vec::new();
-        let places: Vec<Place> = self.chain.list(Position::ZERO).await?;
+        let places: Vec<EntryName> = self.chain.list(Position::ZERO).await?;
         for some in places.chunks(crate::read::READ_AHEAD) {
             let read = some.iter().map(|place| self.object(place, true));
             for object in futures::future::try_join_all(read).await? {

@@ -61,7 +61,7 @@ impl std::fmt::LowerHex for Ballot {
 
 /// Where an entry is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
+pub struct EntryName {
     /// Its position in the log.
     pub position: Position,
     /// The ballot that it was written in.
@@ -70,10 +70,10 @@ pub struct Place {
     pub(crate) parent: Ballot,
 }
 
-impl Place {
+impl EntryName {
     /// The only one at its position.
     pub fn plain(position: Position) -> Self {
-        Place { position, ballot: Ballot::NONE, parent: Ballot::NONE }
+        EntryName { position, ballot: Ballot::NONE, parent: Ballot::NONE }
     }
 
     /// Whether it was written without a ballot.
@@ -90,16 +90,16 @@ impl Place {
         format!("{position:016x}-{:x}-{:x}", self.ballot, self.parent)
     }
 
-    /// Reads what [`Place::file_name`] wrote.
+    /// Reads what [`EntryName::file_name`] wrote.
     pub fn parse(name: &str) -> Option<Self> {
         let (position, rest) = name.split_at_checked(POSITION_DIGITS)?;
         let position = position_in(position)?;
         if rest.is_empty() {
-            return Some(Place::plain(position));
+            return Some(EntryName::plain(position));
         }
         let (ballot, parent) = rest.strip_prefix('-')?.split_once('-')?;
         let (ballot, parent) = (Ballot::parse(ballot)?, Ballot::parse(parent)?);
-        (ballot != Ballot::NONE).then_some(Place { position, ballot, parent })
+        (ballot != Ballot::NONE).then_some(EntryName { position, ballot, parent })
     }
 }
 
@@ -122,16 +122,16 @@ mod tests {
         let parent = Ballot::NONE.above(&random).unwrap();
         let ballot = parent.above(&random).unwrap();
         assert!(ballot > parent && parent > Ballot::NONE);
-        let place = Place { position: Position(17), ballot, parent };
-        for place in [place, Place::plain(Position(17)), Place { parent: Ballot::NONE, ..place }] {
-            assert_eq!(Place::parse(&place.file_name()), Some(place));
-            assert!(place.file_name() < Place::plain(Position(18)).file_name());
+        let place = EntryName { position: Position(17), ballot, parent };
+        for place in [place, EntryName::plain(Position(17)), EntryName { parent: Ballot::NONE, ..place }] {
+            assert_eq!(EntryName::parse(&place.file_name()), Some(place));
+            assert!(place.file_name() < EntryName::plain(Position(18)).file_name());
             assert!(place.file_name() < ballot.file_name());
         }
         assert_eq!(Ballot::of_file(&ballot.file_name()), Some(ballot));
         let name = place.file_name();
         for bad in ["", "12", "w", "g", &name[..40], &name[..65], &format!("{name}0"), "000000000000001é"] {
-            assert_eq!(Place::parse(bad), None, "{bad}");
+            assert_eq!(EntryName::parse(bad), None, "{bad}");
             assert_eq!(Ballot::of_file(bad), None, "{bad}");
         }
         assert_eq!(Ballot { round: u32::MAX, writer: 1 }.above(&random), None);

@@ -12,7 +12,7 @@ use sealpost_vault::{AccountKeys, Appends, Hash, Put, checkpoint, mark};
 use zeroize::Zeroizing;
 
 use crate::manifests::{Marked, Name};
-use crate::{Journal, Place, Tail};
+use crate::{Journal, EntryName, Tail};
 
 /// The name that a manifest is sealed under.
 const MANIFEST: &str = "manifest";
@@ -205,7 +205,7 @@ impl Journal {
         let mut found = Vec::new();
         let mut listed = self.store.list(prefix, None);
         while let Some(object) = listed.try_next().await? {
-            let place = object.path.rsplit('/').nth(from_end).and_then(Place::parse);
+            let place = object.path.rsplit('/').nth(from_end).and_then(EntryName::parse);
             match place.map(|place| place.position) {
                 Some(position) if position < end => found.push(object.path),
                 _ => break,

@@ -3,7 +3,7 @@
 //! What the entries say is opaque here. The invariants:
 //!
 //! - An entry is durable when [`Journal::append`] says `Done`; at most one entry ever counts at a position. Where the store
-//!   creates conditionally there is only one; elsewhere its writers agree on one ([`Chain`]).
+//!   creates conditionally there is only one; elsewhere its writers agree on one ([`DiskPaxos`]).
 //! - Each entry carries the hash of the one before, so none can be swapped, reordered or dropped unseen, and a MAC, so that
 //!   nothing else passes for one. What has none is reported, skipped, and never appended to. [`Replay`] says which entries count.
 //!   Manifests and marks of positions that are passed over have such a MAC too, and count only with it.
@@ -16,7 +16,7 @@
 
 mod attested;
 mod ballot;
-mod chain;
+mod disk_paxos;
 mod checkpoint;
 mod log;
 mod lost;
@@ -26,7 +26,7 @@ mod noise;
 mod read;
 mod repair;
 mod replay;
-mod seen;
+mod trim_watermark;
 mod skip;
 mod survey;
 mod tail;
@@ -35,9 +35,9 @@ mod tests;
 
 use std::sync::Arc;
 
-pub use ballot::{Ballot, Place};
-pub use chain::Chain;
-use chain::Marks;
+pub use ballot::{Ballot, EntryName};
+pub use disk_paxos::DiskPaxos;
+use disk_paxos::Marks;
 pub use checkpoint::{Checkpoint, ChunkRef};
 pub use log::{Append, Seal};
 use lost::Lost;
@@ -50,7 +50,7 @@ pub use replay::{Cover, Replay, Step};
 use sealpost_base::{AccountId, Clock, Position, Random};
 use sealpost_vault::Store;
 use sealpost_vault::entry::LogKey;
-use seen::Seen;
+use trim_watermark::TrimWatermark;
 pub use survey::{Survey, Unfit as UnfitObject};
 pub use tail::Tail;
 
@@ -61,11 +61,11 @@ pub struct Journal {
     account: AccountId,
     random: Arc<dyn Random>,
     /// The entries, and who may append.
-    chain: Chain,
+    chain: DiskPaxos,
     /// Tells what is an entry.
     judge: Judge,
     /// Up to where nothing was trimmed when it was looked last.
-    seen: Arc<Seen>,
+    trim_watermark: Arc<TrimWatermark>,
     /// Where an append lost last, and how often in a row.
     lost: Arc<Lost>,
     metrics: Arc<JournalMetrics>,
@@ -76,15 +76,15 @@ impl Journal {
     pub fn new(store: Store, account: AccountId, key: &LogKey, random: Arc<dyn Random>) -> Self {
         let judge = Judge::new(store.clone(), key.clone(), account);
         let chain = entries_of(store.clone(), account, random.clone()).judged_by(judge.clone());
-        let (seen, lost, metrics) = (Arc::default(), Arc::default(), Arc::default());
-        Journal { store, account, random, chain, judge, seen, lost, metrics }
+        let (trim_watermark, lost, metrics) = (Arc::default(), Arc::default(), Arc::default());
+        Journal { store, account, random, chain, judge, trim_watermark, lost, metrics }
     }
 
     /// The same, for whoever appends often: it is not asked before an entry whether the log was trimmed there if it was
     /// asked a moment ago.
     #[must_use]
     pub fn timed(self, clock: Arc<dyn Clock>) -> Self {
-        Journal { seen: Arc::new(Seen::by(clock)), ..self }
+        Journal { trim_watermark: Arc::new(TrimWatermark::by(clock)), ..self }
     }
 
     /// The same, counted together with others.
@@ -109,7 +109,7 @@ impl Journal {
     }
 
     fn log_path(&self, position: Position) -> String {
-        self.chain.path(&Place::plain(position))
+        self.chain.path(&EntryName::plain(position))
     }
 
     /// What the manifests say of what follows `known`.
@@ -135,14 +135,14 @@ impl Journal {
 }
 
 /// The entries of the log of `account`, for those who only look which there are: no key tells whether they are authentic.
-pub fn entries_of(store: Store, account: AccountId, random: Arc<dyn Random>) -> Chain {
+pub fn entries_of(store: Store, account: AccountId, random: Arc<dyn Random>) -> DiskPaxos {
     // Ballots are where the manifests are: one listing tells of both.
     let folder = |name: &str| format!("acct/{account}/{name}");
-    Chain::new(store, folder("log"), folder("manifest"), random)
+    DiskPaxos::new(store, folder("log"), folder("manifest"), random)
 }
 
 /// Which account's log entry has that path, and where in the log it is.
 pub fn log_entry(path: &str) -> Option<(AccountId, Position)> {
     let (account, position) = path.strip_prefix("acct/")?.split_once("/log/")?;
-    Some((account.parse().ok()?, Place::parse(position)?.position))
+    Some((account.parse().ok()?, EntryName::parse(position)?.position))
 }

@@ -11,12 +11,12 @@ use sealpost_base::{Error, Kind, Position, Result};
 use sealpost_vault::entry::{self, Header};
 use sealpost_vault::{AccountKeys, Appends, Hash, PublicKey, Put, Sealed};
 
-use crate::chain::lacks_its_end;
+use crate::disk_paxos::lacks_its_end;
 use crate::lost::Loss;
 use crate::manifests::Marked;
 use crate::noise::{Unfit, damaged_end};
 use crate::read::Object;
-use crate::{Journal, Place, Tail};
+use crate::{Journal, EntryName, Tail};
 
 /// How often an append is repeated when it is unknown whether it took effect.
 const APPEND_ATTEMPTS: usize = 3;
@@ -128,7 +128,7 @@ impl Journal {
         let position = after.position.next();
         let hash = entry::hash(sealed.as_ref());
         // What spares leaving an entry that nobody reads, and the unknown outcome; what decides is asked below.
-        if !self.seen.lately(position) {
+        if !self.trim_watermark.is_recent(position) {
             let marked = self.marked_after(after.position).await?;
             if !marked.checkpoints.is_empty() {
                 return self.passed(position, &marked.checkpoints).await;
@@ -148,7 +148,7 @@ impl Journal {
 
     /// Whether the entry at `tail`, which this process created after the one at `after`, counts.
     pub(crate) async fn counts(&self, after: &Tail, tail: Tail) -> Result<Append> {
-        let asked = self.seen.now();
+        let asked = self.trim_watermark.now();
         let marked = self.marked_after(Position(tail.position.0.saturating_sub(1))).await?;
         if marked.passed_over.contains(&tail.position) {
             return self.claim(after, tail).await;
@@ -158,7 +158,7 @@ impl Journal {
         let is_behind_all = marked.checkpoints.iter().all(|at| *at <= tail.position);
         // With one above it is to be looked at again before anything is written there.
         if is_behind_all && marked.passed_over.is_empty() {
-            self.seen.note(tail.position, asked);
+            self.trim_watermark.note(tail.position, asked);
         }
         let stands = match marked.is_trimmed(tail.position) {
             true => self.is_followed(tail.position, tail.hash).await?,
@@ -182,7 +182,7 @@ impl Journal {
     /// Whether the log has the entry at `tail`.
     pub(crate) async fn has(&self, tail: &Tail) -> Result<bool> {
         let places = match tail.ballot {
-            None => vec![Place::plain(tail.position)],
+            None => vec![EntryName::plain(tail.position)],
             Some(_) => self.chain.list(tail.position).await?,
         };
         for place in places.iter().filter(|place| place.position == tail.position) {
@@ -212,7 +212,7 @@ impl Journal {
 
     /// Whether nothing from `position` on was ever removed.
     pub(crate) async fn holds(&self, position: Position) -> Result<bool> {
-        let asked = self.seen.now();
+        let asked = self.trim_watermark.now();
         let marked = self.marked_after(position).await?;
         Ok(self.holds_by(&marked, position, asked))
     }
@@ -221,14 +221,14 @@ impl Journal {
     pub(crate) fn holds_by(&self, marked: &Marked, position: Position, asked: Option<Duration>) -> bool {
         // With one above it is to be looked at again before anything is written there.
         if marked.checkpoints.is_empty() {
-            self.seen.note(position, asked);
+            self.trim_watermark.note(position, asked);
         }
         !marked.is_trimmed(position)
     }
 
     /// Whether the entry after `position` carries `hash`.
     async fn is_followed(&self, position: Position, hash: Hash) -> Result<bool> {
-        let next = self.object(&Place::plain(position.next()), false).await?;
+        let next = self.object(&EntryName::plain(position.next()), false).await?;
         Ok(matches!(next, Object::Entry(_, _, header) if header.prev == hash))
     }
 
@@ -241,7 +241,7 @@ impl Journal {
         loop {
             match self.store.put_new(&path, sealed.clone()).await {
                 Ok(Put::Created) => return Ok(Took::Ours),
-                Ok(Put::Exists) => match self.object(&Place::plain(position), true).await? {
+                Ok(Put::Exists) => match self.object(&EntryName::plain(position), true).await? {
                     // Trimmed by now, whosever it was.
                     Object::Gone => return Err(trimmed_while_written(position)),
                     Object::Entry(found, ..) if entry::hash(&found) == hash => return Ok(Took::Ours),

@@ -104,7 +104,7 @@ fn above(positions: &[Position], position: Position) -> usize {
 }
 
 /// What was found of a mark.
-pub(crate) enum Found {
+pub(crate) enum MarkRead {
     /// It is what its name says.
     Authentic(Bytes),
     /// It is not; why, for the operator.
@@ -214,7 +214,7 @@ impl Journal {
         let mut objects = self.entries_under_older_keys().await?;
         for name in &old {
             if !matches!(name, Name::Attestation(_))
-                && let Found::Authentic(object) = self.judge.read_mark(*name).await?
+                && let MarkRead::Authentic(object) = self.judge.read_mark(*name).await?
                 && !mark::is_current(self.judge.key(), &object)
             {
                 objects.push(Hash::of(&object));
@@ -248,43 +248,43 @@ impl Judge {
     /// The same as it is now.
     pub(crate) async fn is_mark_now(&self, name: Name) -> Result<Option<bool>> {
         Ok(match self.read_mark(name).await? {
-            Found::Authentic(_) => {
+            MarkRead::Authentic(_) => {
                 self.knows(name);
                 Some(true)
             }
-            Found::Noise(why) => {
+            MarkRead::Noise(why) => {
                 self.note_mark(name, &why);
                 Some(false)
             }
-            Found::Superseded => Some(false),
-            Found::Gone => None,
+            MarkRead::Superseded => Some(false),
+            MarkRead::Gone => None,
         })
     }
 
     /// The object of that name. What does not count is asked for several times, over half a second, as entries are.
-    pub(crate) fn read_mark(&self, name: Name) -> BoxFuture<'_, Result<Found>> {
+    pub(crate) fn read_mark(&self, name: Name) -> BoxFuture<'_, Result<MarkRead>> {
         self.read_mark_often(name).boxed()
     }
 
-    async fn read_mark_often(&self, name: Name) -> Result<Found> {
+    async fn read_mark_often(&self, name: Name) -> Result<MarkRead> {
         let path = self.mark_path(name);
         let store = self.store();
         let is_local = store.directory().is_some();
         let attempts = if is_local { 1 } else { super::read::READ_ATTEMPTS };
-        let mut found = Found::Gone;
+        let mut found = MarkRead::Gone;
         for round in 0..=attempts {
             let read = if round == 0 { store.read(&path).await } else { store.read_confirmed(&path).await };
             found = match read {
                 Ok(object) => match self.is_wrong(name, &object).await? {
-                    None => return Ok(Found::Authentic(object)),
-                    Some(_) if self.is_superseded(name, &object) => return Ok(Found::Superseded),
-                    Some(why) => Found::Noise(why),
+                    None => return Ok(MarkRead::Authentic(object)),
+                    Some(_) if self.is_superseded(name, &object) => return Ok(MarkRead::Superseded),
+                    Some(why) => MarkRead::Noise(why),
                 },
                 Err(e) if e.kind() == Kind::NotFound && store.appends() == Appends::Conditional => {
-                    return Ok(Found::Gone);
+                    return Ok(MarkRead::Gone);
                 }
-                Err(e) if e.kind() == Kind::NotFound => Found::Gone,
-                Err(e) if e.kind() == Kind::Corrupt => Found::Noise(e.to_string()),
+                Err(e) if e.kind() == Kind::NotFound => MarkRead::Gone,
+                Err(e) if e.kind() == Kind::Corrupt => MarkRead::Noise(e.to_string()),
                 Err(e) => return Err(e),
             };
             if round < attempts && !is_local {

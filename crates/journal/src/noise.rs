@@ -16,7 +16,7 @@ use sealpost_vault::{Store, mark};
 use tokio::time::Instant;
 
 use crate::attested::{NOT_VOUCHED_FOR, Vouched};
-use crate::ballot::Place;
+use crate::ballot::EntryName;
 use crate::manifests::Name;
 
 /// How long it is not read again. A store, or what is between, may answer wrongly for longer than it takes to read it six times.
@@ -41,12 +41,12 @@ pub(crate) struct Judge {
 }
 
 #[derive(Default)]
-struct Noise(Mutex<Known>);
+struct Noise(Mutex<NoiseCache>);
 
 #[derive(Default)]
-struct Known {
-    places: BTreeMap<Place, (Unfit, Instant)>,
-    reported: BTreeSet<Place>,
+struct NoiseCache {
+    places: BTreeMap<EntryName, (Unfit, Instant)>,
+    reported: BTreeSet<EntryName>,
     /// Whether marks count, and since when that is known.
     marks: BTreeMap<Name, (bool, Instant)>,
     reported_marks: BTreeSet<Name>,
@@ -75,7 +75,7 @@ impl Judge {
     }
 
     /// What the entry at `place` says of itself, if `object` is it.
-    pub(crate) async fn entry(&self, place: &Place, object: &[u8]) -> Result<Judged> {
+    pub(crate) async fn entry(&self, place: &EntryName, object: &[u8]) -> Result<Judged> {
         if self.key.has_retired() && self.known_vouched().is_none() {
             self.vouched().await?;
         }
@@ -83,7 +83,7 @@ impl Judge {
     }
 
     /// The same for whoever knows [what is vouched for](Judge::vouched).
-    pub(crate) fn entry_now(&self, place: &Place, object: &[u8]) -> Judged {
+    pub(crate) fn entry_now(&self, place: &EntryName, object: &[u8]) -> Judged {
         let is_vouched_for = || self.known_vouched().is_some_and(|vouched| vouched.names(object));
         match entry::judge(&self.key, self.account, place.position, object) {
             Verdict::Authentic(origin, header) => Ok((origin, header)),
@@ -101,7 +101,7 @@ impl Judge {
     }
 
     /// What is at `place` is no entry, however often it is read. Reports it, once.
-    pub(crate) fn note(&self, place: Place, unfit: Unfit, why: &str) {
+    pub(crate) fn note(&self, place: EntryName, unfit: Unfit, why: &str) {
         let mut known = self.lock();
         if known.places.len() >= limits::LOG_NOISE {
             known.places.clear();
@@ -180,12 +180,12 @@ impl Judge {
     }
 
     /// There is an entry at `place`, whatever was read there before.
-    pub(crate) fn is_entry(&self, place: &Place) {
+    pub(crate) fn is_entry(&self, place: &EntryName) {
         self.lock().places.remove(place);
     }
 
     /// Whether `place` may have an entry, as far as it is remembered.
-    pub(crate) fn may_be_entry(&self, place: &Place) -> bool {
+    pub(crate) fn may_be_entry(&self, place: &EntryName) -> bool {
         self.lock().places.get(place).is_none_or(|(_, since)| !is_recent(*since))
     }
 
@@ -216,7 +216,7 @@ impl Judge {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Known> {
+    fn lock(&self) -> MutexGuard<'_, NoiseCache> {
         self.noise.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

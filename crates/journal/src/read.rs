@@ -8,10 +8,10 @@ use sealpost_vault::entry::{self, Generation, Header, Origin, Renumbering};
 use sealpost_vault::{AccountKeys, Appends, Hash};
 use zeroize::Zeroizing;
 
-use crate::chain::Found;
-use crate::chain::order::{last_of, leading_to};
+use crate::disk_paxos::ChainScan;
+use crate::disk_paxos::order::{last_of, leading_to};
 use crate::noise::{Unfit, too_noisy};
-use crate::{Ballot, Cover, Journal, Place, Tail};
+use crate::{Ballot, Cover, Journal, EntryName, Tail};
 
 /// Entries read ahead during replay.
 pub(crate) const READ_AHEAD: usize = 16;
@@ -91,11 +91,11 @@ impl Journal {
     ///
     /// # Errors
     /// What the store says.
-    pub async fn places_after(&self, known: &Tail) -> Result<Option<Vec<Place>>> {
+    pub async fn places_after(&self, known: &Tail) -> Result<Option<Vec<EntryName>>> {
         match self.store.appends() {
             Appends::Siblings => match self.chain.behind(known, Some(&self.marks(known.position))).await? {
-                Found::Entries(places) => Ok(Some(places)),
-                Found::Trimmed => Ok(None),
+                ChainScan::Entries(places) => Ok(Some(places)),
+                ChainScan::Trimmed => Ok(None),
             },
             // The end of a log is never removed, so something is listed if anything after `known` was.
             Appends::Conditional => {
@@ -125,7 +125,7 @@ impl Journal {
         match self.store.appends() {
             Appends::Siblings => Ok(true),
             Appends::Conditional => {
-                let (next, asked) = (known.position.next(), self.seen.now());
+                let (next, asked) = (known.position.next(), self.trim_watermark.now());
                 let marked = self.marked_after(next).await?;
                 // See [`Journal::counts`].
                 if marked.may_be_trimmed(next) && known.position > Position::ZERO {
@@ -141,7 +141,7 @@ impl Journal {
     ///
     /// # Errors
     /// What the store says.
-    pub async fn listed_after(&self, known: &Tail) -> Result<Vec<Place>> {
+    pub async fn listed_after(&self, known: &Tail) -> Result<Vec<EntryName>> {
         let places = self.chain.list(known.position).await?;
         let last = last_of(&places, known);
         Ok(last.map_or_else(Vec::new, |last| leading_to(&places, last, known.position)))
@@ -158,7 +158,7 @@ impl Journal {
     }
 
     /// The path of an entry.
-    pub fn path(&self, place: &Place) -> String {
+    pub fn path(&self, place: &EntryName) -> String {
         self.chain.path(place)
     }
 
@@ -168,7 +168,7 @@ impl Journal {
         &'a self,
         keys: &'a AccountKeys,
         known: Tail,
-        places: &'a [Place],
+        places: &'a [EntryName],
     ) -> impl Stream<Item = Result<Read>> + 'a {
         let wanted = stream::iter(self.wanted(known.position, places));
         wanted
@@ -208,8 +208,8 @@ impl Journal {
     ///
     /// # Errors
     /// What the store says.
-    pub async fn cover_of(&self, position: Position, places: &[Place]) -> Result<Option<Cover>> {
-        let later: Vec<Place> = places.iter().filter(|place| place.position > position).copied().collect();
+    pub async fn cover_of(&self, position: Position, places: &[EntryName]) -> Result<Option<Cover>> {
+        let later: Vec<EntryName> = places.iter().filter(|place| place.position > position).copied().collect();
         for some in later.chunks(READ_AHEAD).rev() {
             let found = futures::future::try_join_all(some.iter().map(|place| self.entry_at(*place))).await?;
             let covers = found.into_iter().flatten().filter_map(|(place, object, header)| {
@@ -224,14 +224,14 @@ impl Journal {
     }
 
     /// The places to read, and whether they are listed.
-    fn wanted(&self, known: Position, places: &[Place]) -> Vec<(Place, bool)> {
+    fn wanted(&self, known: Position, places: &[EntryName]) -> Vec<(EntryName, bool)> {
         let mut wanted = Vec::with_capacity(places.len());
         let mut before = known;
         for place in places {
             let gap = place.position.0.saturating_sub(before.0 + 1);
             // Without conditional create it is known what follows what.
             if gap > 0 && gap < limits::LOG_GAP && self.store.appends() == Appends::Conditional {
-                let unlisted = (before.0 + 1..place.position.0).map(|p| Place::plain(Position(p)));
+                let unlisted = (before.0 + 1..place.position.0).map(|p| EntryName::plain(Position(p)));
                 let unlisted = unlisted.filter(|place| self.judge.may_be_entry(place));
                 wanted.extend(unlisted.map(|place| (place, false)));
             }
@@ -243,7 +243,7 @@ impl Journal {
 
     /// Without what is further away than the next entry can be, if no entry is there. If one is, the log is broken, and whoever
     /// reads on finds out.
-    pub(crate) async fn without_far(&self, known: Position, places: Vec<Place>) -> Result<Vec<Place>> {
+    pub(crate) async fn without_far(&self, known: Position, places: Vec<EntryName>) -> Result<Vec<EntryName>> {
         let before = std::iter::once(known).chain(places.iter().map(|place| place.position));
         let far =
             before.zip(&places).position(|(before, place)| place.position.0 - before.0 > limits::LOG_GAP);
@@ -255,12 +255,12 @@ impl Journal {
 
     /// The last of `places` that has an entry, and its object. Looks at as many as may be at the end of a log without being
     /// entries.
-    pub(crate) async fn last_entry(&self, places: &[Place]) -> Result<Option<(Place, Bytes, Header)>> {
+    pub(crate) async fn last_entry(&self, places: &[EntryName]) -> Result<Option<(EntryName, Bytes, Header)>> {
         let Some((last, others)) = places.split_last() else { return Ok(None) };
         if let Some(found) = self.entry_at(*last).await? {
             return Ok(Some(found));
         }
-        let others: Vec<Place> = others.iter().rev().take(limits::LOG_GAP as usize).copied().collect();
+        let others: Vec<EntryName> = others.iter().rev().take(limits::LOG_GAP as usize).copied().collect();
         for some in others.chunks(READ_AHEAD) {
             let found = futures::future::try_join_all(some.iter().map(|place| self.entry_at(*place))).await?;
             if let Some(found) = found.into_iter().flatten().next() {
@@ -270,7 +270,7 @@ impl Journal {
         Ok(None)
     }
 
-    fn entry_at(&self, place: Place) -> BoxFuture<'_, Result<Option<(Place, Bytes, Header)>>> {
+    fn entry_at(&self, place: EntryName) -> BoxFuture<'_, Result<Option<(EntryName, Bytes, Header)>>> {
         let found = async move {
             match self.object(&place, true).await? {
                 Object::Entry(object, _, header) => Ok(Some((place, object, header))),
@@ -283,7 +283,7 @@ impl Journal {
     pub(crate) fn opened(
         &self,
         keys: Option<&AccountKeys>,
-        place: &Place,
+        place: &EntryName,
         object: &Bytes,
         origin: Origin,
         header: Header,
@@ -307,7 +307,7 @@ impl Journal {
 
     /// What is at a place. What is no entry is asked for several times, over half a second: the store, or what is between us and
     /// it, may answer wrongly for a while.
-    pub(crate) async fn object(&self, place: &Place, is_listed: bool) -> Result<Object> {
+    pub(crate) async fn object(&self, place: &EntryName, is_listed: bool) -> Result<Object> {
         let path = self.path(place);
         let read = || self.store.read(&path);
         let first = if is_listed { self.give_out(place, read).await } else { none_if_absent(read().await) };
@@ -347,7 +347,7 @@ impl Journal {
     /// reason to call the entry missing, which would change what everything after it means.
     async fn give_out<F: Future<Output = Result<Bytes>>>(
         &self,
-        place: &Place,
+        place: &EntryName,
         read: impl Fn() -> F,
     ) -> Result<Option<Bytes>> {
         for round in 0..READ_ATTEMPTS {
@@ -416,8 +416,8 @@ impl Journal {
                     return Ok(known);
                 }
                 match self.chain.behind_as_listed(listed, &tail, None).await? {
-                    Found::Entries(places) => return Ok(places.last().map_or(known, |last| last.position)),
-                    Found::Trimmed => return Ok(known),
+                    ChainScan::Entries(places) => return Ok(places.last().map_or(known, |last| last.position)),
+                    ChainScan::Trimmed => return Ok(known),
                 }
             }
         };

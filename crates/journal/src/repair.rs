@@ -10,7 +10,7 @@ use crate::log::Took;
 use crate::noise::Unfit;
 use crate::read::Object;
 use crate::replay::{Cover, Replay, Step};
-use crate::{Append, Journal, Place, Tail};
+use crate::{Append, Journal, EntryName, Tail};
 
 /// How often it starts again because others append meanwhile.
 const ATTEMPTS: usize = 8;
@@ -90,8 +90,8 @@ impl Journal {
         checkpoints.retain(|_| !without_checkpoints);
         // Below the older of the last two nothing is needed.
         let needed = checkpoints.get(1).copied().unwrap_or_default();
-        let listed: Vec<Place> = self.listed_after(&Tail::EMPTY).await?;
-        let listed: Vec<Place> = listed.into_iter().filter(|place| place.position >= needed).collect();
+        let listed: Vec<EntryName> = self.listed_after(&Tail::EMPTY).await?;
+        let listed: Vec<EntryName> = listed.into_iter().filter(|place| place.position >= needed).collect();
         let before = Position(needed.0.saturating_sub(1));
         let places = self.without_far(before, listed).await?;
         // Of what was trimmed there is a checkpoint.

@@ -14,7 +14,7 @@ use sealpost_vault::entry::{self, CountedEntries, Renumbering};
 use crate::log::Took;
 use crate::noise::{Unfit, damaged_end, too_noisy};
 use crate::read::Object;
-use crate::{Append, Journal, Place, Tail};
+use crate::{Append, Journal, EntryName, Tail};
 
 /// How often others are let go on who are about to.
 const CLAIM_ATTEMPTS: u32 = 6;
@@ -31,7 +31,7 @@ impl Journal {
             }
             self.mark(position).await?;
             // Whoever took it before it was marked may not have seen the mark.
-            match self.object(&Place::plain(position), false).await? {
+            match self.object(&EntryName::plain(position), false).await? {
                 Object::Entry(..) => return Ok(Append::Lost),
                 Object::Unfit(Unfit::Damaged) => return Err(damaged_end(position)),
                 Object::Unfit(Unfit::Noise) | Object::Gone => {}
@@ -47,7 +47,7 @@ impl Journal {
 
     /// Whether nothing is at `position`, or an entry.
     async fn is_free(&self, position: Position) -> Result<bool> {
-        match self.object(&Place::plain(position), false).await? {
+        match self.object(&EntryName::plain(position), false).await? {
             Object::Entry(..) | Object::Gone => Ok(true),
             Object::Unfit(Unfit::Noise) => Ok(false),
             Object::Unfit(Unfit::Damaged) => Err(damaged_end(position)),

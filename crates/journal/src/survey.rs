@@ -3,11 +3,11 @@
 use futures::future::try_join_all;
 use sealpost_base::{Kind, Position, Result, limits};
 
-use crate::chain::order::{last_of, leading_to};
+use crate::disk_paxos::order::{last_of, leading_to};
 use crate::manifests;
 use crate::noise;
 use crate::read::Object;
-use crate::{Journal, Place, Tail};
+use crate::{Journal, EntryName, Tail};
 
 /// Objects read at once.
 const READ_AHEAD: usize = 16;
@@ -16,7 +16,7 @@ const READ_AHEAD: usize = 16;
 #[derive(Debug, Default)]
 pub struct Survey {
     /// Its entries, in order; whether each follows the one before, their content tells.
-    pub entries: Vec<Place>,
+    pub entries: Vec<EntryName>,
     /// Objects that are none, by position.
     pub unfit: Vec<Unfit>,
 }
@@ -57,8 +57,8 @@ impl Journal {
         for some in names.chunks(READ_AHEAD) {
             let read = try_join_all(some.iter().map(|name| self.judge.read_mark(*name))).await?;
             unfit.extend(some.iter().zip(read).filter_map(|(name, found)| match found {
-                manifests::Found::Noise(why) => Some((self.judge.mark_path(*name), why)),
-                manifests::Found::Authentic(_) | manifests::Found::Superseded | manifests::Found::Gone => {
+                manifests::MarkRead::Noise(why) => Some((self.judge.mark_path(*name), why)),
+                manifests::MarkRead::Authentic(_) | manifests::MarkRead::Superseded | manifests::MarkRead::Gone => {
                     None
                 }
             }));
@@ -103,7 +103,7 @@ impl Journal {
     }
 
     /// `None` if it is an entry; else what is wrong with it, and nothing if it was trimmed meanwhile.
-    async fn look_at(&self, place: Place) -> Result<Option<Option<Unfit>>> {
+    async fn look_at(&self, place: EntryName) -> Result<Option<Option<Unfit>>> {
         let unfit = match self.object(&place, true).await {
             Ok(Object::Entry(..)) => return Ok(None),
             Ok(Object::Gone) => return Ok(Some(None)),

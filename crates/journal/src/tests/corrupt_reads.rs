@@ -12,7 +12,7 @@ use sealpost_testkit::faulty::{Faulty, Plan};
 use sealpost_vault::entry::LogKey;
 use sealpost_vault::{AccountKeys, Appends, Backend, RootKey, Store};
 
-use crate::{Append, Content, Journal, Place, Read, Replay, Seal, Step, Tail};
+use crate::{Append, Content, Journal, EntryName, Read, Replay, Seal, Step, Tail};
 
 const ACCOUNT: AccountId = AccountId([7; 16]);
 const TEXTS: [&str; 3] = ["one", "two", "three"];
@@ -84,7 +84,7 @@ async fn whoever_writes_the_end_once_more_leaves_it_as_it_is() {
     let w = World::new(Appends::Siblings);
     let node = w.node();
     let end = w.fill(&node).await;
-    let path = node.path(&Place { position: end.position, ballot: end.ballot.unwrap(), ..last(&node).await });
+    let path = node.path(&EntryName { position: end.position, ballot: end.ballot.unwrap(), ..last(&node).await });
     let before = w.object(&path).await;
     // Readers, a delivery by another node, which begins a ballot of its own, and a reader of that.
     for part in [&path[..], "/log/"] {
@@ -102,7 +102,7 @@ async fn whoever_writes_the_end_once_more_leaves_it_as_it_is() {
     assert_eq!(w.read(&w.node()).await, ["one", "two", "three", "four"]);
 }
 
-async fn last(journal: &Journal) -> Place {
+async fn last(journal: &Journal) -> EntryName {
     *journal.listed_after(&Tail::EMPTY).await.unwrap().last().unwrap()
 }
 

@@ -3,10 +3,10 @@
 use sealpost_base::Position;
 
 use crate::Tail;
-use crate::ballot::{Ballot, Place};
+use crate::ballot::{Ballot, EntryName};
 
 /// The end of the chain among `places`, as far as they tell: the last of the greatest ballot. `None` if `known` is it.
-pub(crate) fn last_of(places: &[Place], known: &Tail) -> Option<Place> {
+pub(crate) fn last_of(places: &[EntryName], known: &Tail) -> Option<EntryName> {
     let plain = places.iter().filter(|place| place.is_plain()).map(|place| place.position).max();
     // What was created conditionally counts; what has a ballot came before it, or follows it.
     let (position, ballot) = match plain {
@@ -17,14 +17,14 @@ pub(crate) fn last_of(places: &[Place], known: &Tail) -> Option<Place> {
     let greatest = later.copied().max_by_key(|place| (place.ballot, place.position));
     match greatest {
         Some(place) if place.position > position && place.ballot >= ballot => Some(place),
-        _ if position > known.position => Some(Place::plain(position)),
+        _ if position > known.position => Some(EntryName::plain(position)),
         _ => None,
     }
 }
 
 /// The entries behind `known` that lead to `last`, in order, as far as they are among `places`, which are in the order of
 /// their positions. Goes from one listed position to the next, however far apart they are.
-pub(crate) fn leading_to(places: &[Place], last: Place, known: Position) -> Vec<Place> {
+pub(crate) fn leading_to(places: &[EntryName], last: EntryName, known: Position) -> Vec<EntryName> {
     let mut found = vec![last];
     let mut child = last;
     let mut end = places.partition_point(|place| place.position < last.position);
@@ -43,7 +43,7 @@ pub(crate) fn leading_to(places: &[Place], last: Place, known: Position) -> Vec<
             there.iter().find(|place| place.ballot == child.parent)
         };
         // One that is missing was trimmed, or is lost: its children's hashes tell. It may have had its child's parent.
-        child = parent.copied().unwrap_or(Place { position, ballot: child.parent, parent: child.parent });
+        child = parent.copied().unwrap_or(EntryName { position, ballot: child.parent, parent: child.parent });
         found.extend(parent);
     }
     found.reverse();
@@ -63,7 +63,7 @@ mod tests {
             std::iter::successors(Some(Ballot::NONE), |last| last.above(&random)).take(4).collect();
         let some = |ballots: &[Ballot]| ballots[random.below(4) as usize];
         for _ in 0..2000 {
-            let place = || Place {
+            let place = || EntryName {
                 position: Position(1 + random.below(6)),
                 ballot: some(&ballots),
                 parent: some(&ballots),
@@ -83,7 +83,7 @@ mod tests {
     /// It takes as long as the list, and not as the positions are far apart.
     #[test]
     fn a_far_position_is_not_counted_down_from() {
-        let far = [1, 2, 1 << 47, u64::MAX].map(|position| Place::plain(Position(position)));
+        let far = [1, 2, 1 << 47, u64::MAX].map(|position| EntryName::plain(Position(position)));
         let last = last_of(&far, &Tail::EMPTY).unwrap();
         assert_eq!(leading_to(&far, last, Position::ZERO), far);
     }

@@ -3,20 +3,20 @@
 use sealpost_base::{Kind, Result};
 use sealpost_vault::Hash;
 
-use super::{Again, Chain, Found, Lead, Marks, PATIENCE, ROUNDS, unknown};
-use crate::ballot::Place;
+use super::{Again, DiskPaxos, ChainScan, Leadership, Marks, PATIENT_ROUNDS, ROUNDS, unknown};
+use crate::ballot::EntryName;
 use crate::{Append, Tail};
 
-impl Chain {
+impl DiskPaxos {
     /// What became of the entry at `place`, which everybody sees, now that somebody began a greater ballot.
-    pub(super) async fn fate(
+    pub(super) async fn resolve_outcome(
         &self,
-        lead: Lead,
-        (place, tail): (Place, Tail),
+        lead: Leadership,
+        (place, tail): (EntryName, Tail),
         marks: Option<&Marks>,
     ) -> Result<Append> {
         for round in 0..ROUNDS {
-            let Found::Entries(places) = self.behind(&lead.tail, marks).await? else { break };
+            let ChainScan::Entries(places) = self.behind(&lead.tail, marks).await? else { break };
             if let Some(there) = places.first() {
                 return self.compare(place, tail, there).await;
             }
@@ -36,19 +36,19 @@ impl Chain {
             if begun.greatest <= end.ballot {
                 return Ok(Append::Lost);
             }
-            if round < PATIENCE {
+            if round < PATIENT_ROUNDS {
                 self.wait(round).await;
             } else if let Some(new) = self.begin(&lead.tail, marks).await?
                 && new.tail.position == lead.tail.position
             {
-                self.write_again(&end, &Place { ballot: new.ballot, ..end }).await?;
+                self.write_again(&end, &EntryName { ballot: new.ballot, ..end }).await?;
             }
         }
         Err(unknown(place.position))
     }
 
     /// Whether the entry that counts is the one that was written to `place`.
-    async fn compare(&self, place: Place, tail: Tail, there: &Place) -> Result<Append> {
+    async fn compare(&self, place: EntryName, tail: Tail, there: &EntryName) -> Result<Append> {
         let tail = Tail { ballot: Some(there.ballot), ..tail };
         if there.position != place.position {
             return Err(unknown(place.position));

@@ -14,15 +14,15 @@ const BELIEVED: Duration = Duration::from_secs(60);
 
 /// The last time that somebody looked, and what was not trimmed then.
 #[derive(Default)]
-pub(crate) struct Seen {
+pub(crate) struct TrimWatermark {
     clock: Option<Arc<dyn Clock>>,
     last: Mutex<Option<(Position, Duration)>>,
 }
 
-impl Seen {
+impl TrimWatermark {
     /// Believed for a while by this clock; without one, never.
     pub(crate) fn by(clock: Arc<dyn Clock>) -> Self {
-        Seen { clock: Some(clock), last: Mutex::default() }
+        TrimWatermark { clock: Some(clock), last: Mutex::default() }
     }
 
     /// The time, for whoever begins to look.
@@ -40,7 +40,7 @@ impl Seen {
     }
 
     /// Whether `position` was not trimmed a moment ago.
-    pub(crate) fn lately(&self, position: Position) -> bool {
+    pub(crate) fn is_recent(&self, position: Position) -> bool {
         let (Some(now), Some((from, at))) = (self.now(), *self.lock()) else { return false };
         position >= from && now.saturating_sub(at) <= BELIEVED
     }
@@ -58,24 +58,24 @@ mod tests {
     #[test]
     fn it_is_believed_for_a_while_and_for_what_comes_after() {
         let clock = Arc::new(FakeClock::new(Timestamp(0)));
-        let seen = Seen::by(clock.clone());
-        assert!(!seen.lately(Position(5)));
+        let seen = TrimWatermark::by(clock.clone());
+        assert!(!seen.is_recent(Position(5)));
         seen.note(Position(5), seen.now());
-        assert!(seen.lately(Position(5)) && seen.lately(Position(6)) && !seen.lately(Position(4)));
+        assert!(seen.is_recent(Position(5)) && seen.is_recent(Position(6)) && !seen.is_recent(Position(4)));
         clock.advance(BELIEVED);
-        assert!(seen.lately(Position(5)));
+        assert!(seen.is_recent(Position(5)));
         clock.advance(Duration::from_millis(1));
-        assert!(!seen.lately(Position(5)));
+        assert!(!seen.is_recent(Position(5)));
         // Who was slow to look does not make it older.
         seen.note(Position(7), seen.now());
         seen.note(Position(5), Some(Duration::ZERO));
-        assert!(seen.lately(Position(7)) && !seen.lately(Position(5)));
+        assert!(seen.is_recent(Position(7)) && !seen.is_recent(Position(5)));
     }
 
     #[test]
     fn without_a_clock_nothing_is() {
-        let seen = Seen::default();
+        let seen = TrimWatermark::default();
         seen.note(Position(1), seen.now());
-        assert!(!seen.lately(Position(1)));
+        assert!(!seen.is_recent(Position(1)));
     }
 }

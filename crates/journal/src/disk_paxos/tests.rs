@@ -134,8 +134,8 @@ async fn what_was_written_too_late_counts_if_the_next_followed_it_and_only_then(
         let (one, two) = (w.writer(Appends::Siblings), w.writer(Appends::Siblings));
         let first = w.done(&one, &Tail::EMPTY, "a").await;
         // What `one` would write next, had it not stood still.
-        let lead = one.chain.known.lead.lock().await.take().unwrap();
-        let place = Place { position: Position(2), ballot: lead.ballot, parent: lead.ballot };
+        let lead = one.chain.cache.lead.lock().await.take().unwrap();
+        let place = EntryName { position: Position(2), ballot: lead.ballot, parent: lead.ballot };
         let late = sealpost_vault::entry::seal_owner(
             &w.keys,
             &LogKey::for_tests(),

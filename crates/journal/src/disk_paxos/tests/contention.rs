@@ -13,7 +13,7 @@ use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use super::super::turn::LATELY;
+use super::super::leader_backoff::LATELY;
 use crate::{Append, Journal, Seal, Tail};
 
 const ACCOUNT: AccountId = AccountId([7; 16]);

@@ -21,7 +21,7 @@ const TURN: (Duration, Duration) = (Duration::from_millis(40), Duration::from_mi
 
 /// When this process last appended to a chain, and how long it takes to come to that.
 #[derive(Default)]
-pub(super) struct Turn(Mutex<State>);
+pub(super) struct LeaderBackoff(Mutex<State>);
 
 #[derive(Default, Clone, Copy)]
 struct State {
@@ -29,7 +29,7 @@ struct State {
     begin: Duration,
 }
 
-impl Turn {
+impl LeaderBackoff {
     /// An entry of this process counts.
     pub fn appended(&self) {
         self.lock().appended = Some(Instant::now());

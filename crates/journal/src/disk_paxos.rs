@@ -26,23 +26,23 @@ use sealpost_vault::{Hash, Sealed, Store};
 use tokio::sync::Mutex as AsyncMutex;
 use tokio::time::Instant;
 
-use crate::ballot::{Ballot, Place};
+use crate::ballot::{Ballot, EntryName};
 use crate::manifests::{self, Marked, Name};
 use crate::noise::{Judge, damaged_end, too_noisy};
 use crate::{Append, Tail};
 use order::{last_of, leading_to};
-use turn::Turn;
+use leader_backoff::LeaderBackoff;
 
-mod fate;
+mod outcome;
 pub(crate) mod order;
 #[cfg(test)]
 mod tests;
-mod turn;
+mod leader_backoff;
 
 /// How often a request is repeated of which it is unknown whether it took effect.
 const ATTEMPTS: usize = 3;
 /// How often an end that is being decided by somebody else is looked at before this process decides it.
-const PATIENCE: u32 = 4;
+const PATIENT_ROUNDS: u32 = 4;
 /// Rounds in which others were quicker, after which it is said to be too busy.
 const ROUNDS: u32 = 24;
 /// The longest first wait; each further one may be twice as long, up to `WAIT_DOUBLINGS` times.
@@ -51,31 +51,31 @@ const WAIT_DOUBLINGS: u32 = 6;
 
 /// One chain of objects. Cloning shares what is known of it.
 #[derive(Clone)]
-pub struct Chain {
+pub struct DiskPaxos {
     store: Store,
     /// The folder with the entries.
     entries: String,
     /// The folder that says which ballots were begun; it may hold other things with names before theirs.
     ballots: String,
     random: Arc<dyn Random>,
-    known: Arc<Known>,
+    cache: Arc<ChainCache>,
     /// Tells what is an entry; without it, everything is that has the name of one.
     judge: Option<Judge>,
 }
 
 /// What this process knows of a chain.
 #[derive(Default)]
-struct Known {
+struct ChainCache {
     /// The ballot in which this process can append at once, taken out while it does.
-    lead: AsyncMutex<Option<Lead>>,
+    lead: AsyncMutex<Option<Leadership>>,
     /// An entry that everybody sees.
-    settled: Mutex<Option<Place>>,
-    turn: Turn,
+    settled: Mutex<Option<EntryName>>,
+    leader_backoff: LeaderBackoff,
 }
 
 /// A ballot of this process's own.
 #[derive(Clone, Copy)]
-struct Lead {
+struct Leadership {
     ballot: Ballot,
     /// The end of the chain in it.
     tail: Tail,
@@ -106,7 +106,7 @@ enum End {
     /// There is none behind the known one.
     Known,
     /// This one, and everybody sees it.
-    Whole(Place),
+    Whole(EntryName),
     /// It is listed, and cannot be seen.
     Unseen,
 }
@@ -122,26 +122,26 @@ enum Again {
 }
 
 /// What is found of the chain.
-pub(crate) enum Found {
+pub(crate) enum ChainScan {
     /// The entries behind the known end, in order; they count.
-    Entries(Vec<Place>),
+    Entries(Vec<EntryName>),
     /// Too many checkpoints are behind the known end: what followed it may be gone.
     Trimmed,
 }
 
-impl Chain {
+impl DiskPaxos {
     /// The chain with its entries in one folder and its ballots in another, which may be the same.
     pub fn new(store: Store, entries: String, ballots: String, random: Arc<dyn Random>) -> Self {
-        Chain { store, entries, ballots, random, known: Arc::default(), judge: None }
+        DiskPaxos { store, entries, ballots, random, cache: Arc::default(), judge: None }
     }
 
     /// The same, in which only what is authentic counts.
     pub(crate) fn judged_by(self, judge: Judge) -> Self {
-        Chain { judge: Some(judge), ..self }
+        DiskPaxos { judge: Some(judge), ..self }
     }
 
     /// The path of an entry.
-    pub fn path(&self, place: &Place) -> String {
+    pub fn path(&self, place: &EntryName) -> String {
         format!("{}/{}", self.entries, place.file_name())
     }
 
@@ -149,11 +149,11 @@ impl Chain {
     ///
     /// # Errors
     /// What the store says; `Retry` if others never let go.
-    pub async fn last(&self) -> Result<Option<(Place, Bytes)>> {
+    pub async fn last(&self) -> Result<Option<(EntryName, Bytes)>> {
         for round in 0..ROUNDS {
             let places = match self.behind(&Tail::EMPTY, None).await? {
-                Found::Entries(places) => places,
-                Found::Trimmed => return Err(Error::internal("trimmed although no trimming was requested")),
+                ChainScan::Entries(places) => places,
+                ChainScan::Trimmed => return Err(Error::internal("trimmed although no trimming was requested")),
             };
             let Some(last) = places.last() else { return Ok(None) };
             match self.store.read(&self.path(last)).await {
@@ -170,7 +170,7 @@ impl Chain {
     ///
     /// # Errors
     /// What the store says.
-    pub async fn listed_last(&self) -> Result<Option<Place>> {
+    pub async fn listed_last(&self) -> Result<Option<EntryName>> {
         Ok(last_of(&self.list(Position::ZERO).await?, &Tail::EMPTY))
     }
 
@@ -178,7 +178,7 @@ impl Chain {
     ///
     /// # Errors
     /// What the store says.
-    pub async fn listed(&self) -> Result<Vec<Place>> {
+    pub async fn listed(&self) -> Result<Vec<EntryName>> {
         let places = self.list(Position::ZERO).await?;
         let last = last_of(&places, &Tail::EMPTY);
         Ok(last.map_or_else(Vec::new, |last| leading_to(&places, last, Position::ZERO)))
@@ -189,7 +189,7 @@ impl Chain {
     /// # Errors
     /// `Retry` if it is unknown whether it counts; what the store says.
     pub async fn append_at(&self, position: Position, object: Sealed) -> Result<Append> {
-        let mut slot = self.known.lead.lock().await;
+        let mut slot = self.cache.lead.lock().await;
         let Some(lead) = self.begin(&Tail::EMPTY, None).await? else { return Ok(Append::Trimmed) };
         if lead.tail.position != position {
             *slot = Some(lead);
@@ -202,9 +202,9 @@ impl Chain {
     /// Appends `object` right after `after`, which `marks` is about too.
     ///
     /// # Errors
-    /// As [`Chain::append_at`]; `Corrupt` if there is a checkpoint of what came after it, and that is missing.
+    /// As [`DiskPaxos::append_at`]; `Corrupt` if there is a checkpoint of what came after it, and that is missing.
     pub(crate) async fn append(&self, after: &Tail, object: Sealed, marks: &Marks) -> Result<Append> {
-        let mut slot = self.known.lead.lock().await;
+        let mut slot = self.cache.lead.lock().await;
         // Out of the slot while it is used: whoever is interrupted leaves no ballot behind in which one position might be
         // written twice.
         let lead = match slot.take() {
@@ -213,7 +213,7 @@ impl Chain {
                 return Ok(Append::Lost);
             }
             Some(lead) if lead.tail.position == after.position && lead.tail.hash == after.hash => lead,
-            _ => match self.begin_in_turn(after, marks).await? {
+            _ => match self.begin_after_backoff(after, marks).await? {
                 None => return Ok(Append::Trimmed),
                 Some(lead) if lead.tail.position > after.position => {
                     *slot = Some(lead);
@@ -231,25 +231,25 @@ impl Chain {
     }
 
     /// Writes the entry after the lead's end, and finds out whether it counts.
-    async fn follow_up(&self, lead: Lead, object: Sealed, marks: Option<&Marks>) -> Result<Append> {
+    async fn follow_up(&self, lead: Leadership, object: Sealed, marks: Option<&Marks>) -> Result<Append> {
         let generation = self.generation_of(object.as_ref());
         let parent = lead.tail.ballot.unwrap_or(Ballot::NONE);
-        let place = Place { position: lead.tail.position.next(), ballot: lead.ballot, parent };
+        let place = EntryName { position: lead.tail.position.next(), ballot: lead.ballot, parent };
         let hash = Hash::of(object.as_ref());
         self.write(&self.path(&place), object).await?;
         let begun = self.begun(marks).await?;
         let tail = Tail { position: place.position, hash, ballot: Some(place.ballot), generation };
         if begun.greatest <= place.ballot {
             self.settle(place);
-            self.known.turn.appended();
-            self.keep(Lead { ballot: lead.ballot, tail, lacks_end: false }).await;
+            self.cache.leader_backoff.appended();
+            self.keep(Leadership { ballot: lead.ballot, tail, lacks_end: false }).await;
             return Ok(Append::Done(tail));
         }
-        self.fate(lead, (place, tail), marks).await
+        self.resolve_outcome(lead, (place, tail), marks).await
     }
 
     /// The entries behind `known` that count. Makes sure that everybody else will find the same.
-    pub(crate) async fn behind(&self, known: &Tail, marks: Option<&Marks>) -> Result<Found> {
+    pub(crate) async fn behind(&self, known: &Tail, marks: Option<&Marks>) -> Result<ChainScan> {
         let listed = self.list(known.position).await?;
         self.behind_as_listed(listed, known, marks).await
     }
@@ -257,10 +257,10 @@ impl Chain {
     /// The same for whoever has listed what is behind `known`.
     pub(crate) async fn behind_as_listed(
         &self,
-        listed: Vec<Place>,
+        listed: Vec<EntryName>,
         known: &Tail,
         marks: Option<&Marks>,
-    ) -> Result<Found> {
+    ) -> Result<ChainScan> {
         let mut listed = Some(listed);
         // The first position that the last listing left out, and how many listings in a row did.
         let mut missing = (Position::ZERO, 0);
@@ -280,24 +280,24 @@ impl Chain {
             // Asked after the listing: a ballot that was not begun by now will find what was found.
             let begun = self.begun(marks).await?;
             if begun.is_trimmed() {
-                return Ok(Found::Trimmed);
+                return Ok(ChainScan::Trimmed);
             }
-            let Some(last) = last else { return Ok(Found::Entries(Vec::new())) };
+            let Some(last) = last else { return Ok(ChainScan::Entries(Vec::new())) };
             if last.is_plain() || begun.greatest <= last.ballot {
                 let found = leading_to(&places, last, known.position);
                 // A list has pages, each of its own moment: what led to the last entry may have come behind its page. A list that
                 // begins when a later entry was seen has it, so what several leave out is missing.
                 if let Some(first) = first_missing(&found, known.position).filter(|_| marks.is_some()) {
                     missing = (first, if missing.0 == first { missing.1 + 1 } else { 1 });
-                    if missing.1 <= PATIENCE {
+                    if missing.1 <= PATIENT_ROUNDS {
                         self.wait(missing.1 - 1).await;
                         continue;
                     }
                 }
-                return Ok(Found::Entries(found));
+                return Ok(ChainScan::Entries(found));
             }
             // Somebody began a greater ballot, and may follow the last entry or not.
-            if round < PATIENCE {
+            if round < PATIENT_ROUNDS {
                 self.wait(round).await;
             } else if let Some(lead) = self.begin(known, marks).await? {
                 self.keep(lead).await;
@@ -307,18 +307,18 @@ impl Chain {
     }
 
     /// Begins a ballot, after the turn of whoever took the last one away.
-    async fn begin_in_turn(&self, known: &Tail, marks: &Marks) -> Result<Option<Lead>> {
-        if let Some(pause) = self.known.turn.pause(&*self.random) {
+    async fn begin_after_backoff(&self, known: &Tail, marks: &Marks) -> Result<Option<Leadership>> {
+        if let Some(pause) = self.cache.leader_backoff.pause(&*self.random) {
             tokio::time::sleep(pause).await;
         }
         let at = Instant::now();
         let begun = self.begin(known, Some(marks)).await;
-        self.known.turn.began(at.elapsed());
+        self.cache.leader_backoff.began(at.elapsed());
         begun
     }
 
     /// Begins a ballot: after this nobody with a smaller one gets an entry that counts. `None` if the log was trimmed.
-    async fn begin(&self, known: &Tail, marks: Option<&Marks>) -> Result<Option<Lead>> {
+    async fn begin(&self, known: &Tail, marks: Option<&Marks>) -> Result<Option<Leadership>> {
         let mut least = known.ballot.unwrap_or(Ballot::NONE);
         for round in 0..ROUNDS {
             let begun = self.begun(marks).await?;
@@ -344,8 +344,8 @@ impl Chain {
             if let Some(damaged) = self.judge.as_ref().and_then(|judge| judge.damaged_after(end)) {
                 return Err(damaged_end(damaged));
             }
-            let Some(last) = last else { return Ok(Some(Lead { ballot, tail: *known, lacks_end })) };
-            let mine = if last.is_plain() { last } else { Place { ballot, ..last } };
+            let Some(last) = last else { return Ok(Some(Leadership { ballot, tail: *known, lacks_end })) };
+            let mine = if last.is_plain() { last } else { EntryName { ballot, ..last } };
             let (object, generation) = match self.write_again(&last, &mine).await? {
                 Again::Written(object, generation) => (object, generation),
                 Again::Unseen => {
@@ -359,13 +359,13 @@ impl Chain {
             let tail_ballot = (!mine.is_plain()).then_some(ballot);
             let hash = Hash::of(&object);
             let tail = Tail { position: last.position, hash, ballot: tail_ballot, generation };
-            return Ok(Some(Lead { ballot, tail, lacks_end }));
+            return Ok(Some(Leadership { ballot, tail, lacks_end }));
         }
         Err(busy())
     }
 
     /// The end of the chain among `places`, as [`last_of`] finds it, without what is no entry.
-    async fn end_of(&self, places: &mut Vec<Place>, known: &Tail) -> Result<End> {
+    async fn end_of(&self, places: &mut Vec<EntryName>, known: &Tail) -> Result<End> {
         for _ in 0..=limits::LOG_GAP {
             let Some(last) = last_of(places, known) else { return Ok(End::Known) };
             match self.make_whole(&last).await? {
@@ -378,7 +378,7 @@ impl Chain {
     }
 
     /// Makes sure that everybody sees that entry.
-    async fn make_whole(&self, place: &Place) -> Result<Again> {
+    async fn make_whole(&self, place: &EntryName) -> Result<Again> {
         let is_settled = *self.settled() == Some(*place);
         if is_settled || (place.is_plain() && self.judge.is_none()) {
             return Ok(Again::Written(Bytes::new(), Generation::default()));
@@ -391,7 +391,7 @@ impl Chain {
     }
 
     /// Writes the object at one place to another, which may be the same, if it is an entry.
-    async fn write_again(&self, from: &Place, to: &Place) -> Result<Again> {
+    async fn write_again(&self, from: &EntryName, to: &EntryName) -> Result<Again> {
         let mut generation = Generation::default();
         let (from_path, to_path) = (self.path(from), self.path(to));
         if let Some(judge) = self.judge.as_ref().filter(|judge| judge.key().has_retired()) {
@@ -428,13 +428,13 @@ impl Chain {
     }
 
     /// All entries from `position` on, its own siblings included, without what is known to be none.
-    pub(crate) async fn list(&self, position: Position) -> Result<Vec<Place>> {
-        let after = self.path(&Place::plain(position));
+    pub(crate) async fn list(&self, position: Position) -> Result<Vec<EntryName>> {
+        let after = self.path(&EntryName::plain(position));
         let mut listed = self.store.list(&self.entries, Some(&after));
         let mut places = Vec::new();
         while let Some(object) = listed.try_next().await? {
-            let place = object.path.rsplit('/').next().and_then(Place::parse);
-            let may_count = |place: &Place| self.judge.as_ref().is_none_or(|judge| judge.may_be_entry(place));
+            let place = object.path.rsplit('/').next().and_then(EntryName::parse);
+            let may_count = |place: &EntryName| self.judge.as_ref().is_none_or(|judge| judge.may_be_entry(place));
             places.extend(place.filter(may_count));
         }
         places.sort_by_key(|place| place.position);
@@ -500,18 +500,18 @@ impl Chain {
         }
     }
 
-    async fn keep(&self, lead: Lead) {
-        let mut slot = self.known.lead.lock().await;
+    async fn keep(&self, lead: Leadership) {
+        let mut slot = self.cache.lead.lock().await;
         if slot.is_none_or(|other| other.ballot < lead.ballot || other.tail.position < lead.tail.position) {
             *slot = Some(lead);
         }
     }
 
-    fn settled(&self) -> std::sync::MutexGuard<'_, Option<Place>> {
-        self.known.settled.lock().unwrap_or_else(PoisonError::into_inner)
+    fn settled(&self) -> std::sync::MutexGuard<'_, Option<EntryName>> {
+        self.cache.settled.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn settle(&self, place: Place) {
+    fn settle(&self, place: EntryName) {
         *self.settled() = Some(place);
     }
 
@@ -523,7 +523,7 @@ impl Chain {
 }
 
 /// The first position behind `known` that is not among `places`, the last of which ends a chain.
-fn first_missing(places: &[Place], known: Position) -> Option<Position> {
+fn first_missing(places: &[EntryName], known: Position) -> Option<Position> {
     let mut expected = known.next();
     for place in places {
         if place.position != expected {
