@@ -11,7 +11,7 @@ mod deliver;
 mod flag_room;
 mod flags;
 mod generation;
-mod graveyard;
+mod tombstones;
 mod hierarchy;
 mod links;
 mod mailbox;
@@ -38,7 +38,7 @@ pub(crate) use chunks::expected_bytes;
 pub use chunks::{ChunkNames, Restore};
 pub use flag_room::FlagRoom;
 pub use flags::{FlagSet, FlagSetId, KeywordId};
-pub use graveyard::Buried;
+pub use tombstones::Tombstone;
 pub use hierarchy::Parent;
 pub use mailbox::{Mailbox, Row};
 pub(crate) use maps::MAP_BYTES;
@@ -52,7 +52,7 @@ use crate::metadata::Change;
 use crate::name;
 pub use crate::name::INBOX;
 use flags::FlagTable;
-use graveyard::Graveyard;
+use tombstones::Tombstones;
 use maps::Maps;
 use messages::MessageTable;
 use objects::Objects;
@@ -72,7 +72,7 @@ const FIRST_MAILBOXES: [(&str, SpecialUse); 5] = [
 /// when they are.
 const MESSAGE_BYTES: usize = 72;
 const ROW_BYTES: usize = 12;
-const BURIED_BYTES: usize = 8;
+const TOMBSTONE_BYTES: usize = 8;
 /// About the most that a tombstone takes, and a link whose thread is known.
 const GONE_BYTES: usize = 32;
 const LINK_BYTES: usize = 24;
@@ -94,7 +94,7 @@ pub struct AccountState {
     subscriptions: BTreeSet<String>,
     messages: MessageTable,
     flags: FlagTable,
-    graveyard: Graveyard,
+    tombstones: Tombstones,
     objects: Objects,
     thread_links: ThreadLinks,
     departed: Departed,
@@ -121,7 +121,7 @@ impl AccountState {
             subscriptions: BTreeSet::from([INBOX.to_owned()]),
             messages: MessageTable::default(),
             flags: FlagTable::new(),
-            graveyard: Graveyard::default(),
+            tombstones: Tombstones::default(),
             objects: Objects::default(),
             thread_links: ThreadLinks::default(),
             departed: Departed::default(),
@@ -310,18 +310,18 @@ impl AccountState {
     }
 
     /// Expunged placements in their grace period, oldest first.
-    pub fn graveyard(&self) -> impl Iterator<Item = Buried> {
-        self.graveyard.iter()
+    pub fn tombstones(&self) -> impl Iterator<Item = Tombstone> {
+        self.tombstones.iter()
     }
 
     /// How many expunged placements are in their grace period.
-    pub fn graveyard_len(&self) -> usize {
-        self.graveyard.len()
+    pub fn tombstone_count(&self) -> usize {
+        self.tombstones.len()
     }
 
     /// The objects of messages that `Purged { before }` would leave without any placement; at most so many of them.
     pub fn purgeable(&self, before: Timestamp, most: usize) -> Vec<ObjectId> {
-        let over = self.graveyard.iter().filter(|gone| gone.at < before);
+        let over = self.tombstones.iter().filter(|gone| gone.at < before);
         let mut numbers: Vec<MessageNumber> = over.map(|gone| gone.message).collect();
         numbers.sort_unstable();
         let groups = numbers.chunk_by(|a, b| a == b);
@@ -374,7 +374,7 @@ impl AccountState {
     pub fn memory(&self) -> usize {
         let rows: usize = self.mailboxes.values().map(Mailbox::memory).sum();
         let subscriptions: usize = self.subscriptions.iter().map(|name| NAME_BYTES + name.len()).sum();
-        let packed = self.messages.heap_bytes() + self.graveyard.heap_bytes();
+        let packed = self.messages.heap_bytes() + self.tombstones.heap_bytes();
         let packed = packed + self.departed.heap_bytes() + self.thread_links.heap_bytes() + self.maps_bytes();
         rows + subscriptions + packed + self.flags.heap_bytes() + self.objects_bytes() + 4096
     }
@@ -395,7 +395,7 @@ impl AccountState {
             Event::MailboxDeleted { mailbox }
             | Event::Linked { mailbox, .. }
             | Event::UidValidityRaised { mailbox: Some(mailbox), .. } => all_of(mailbox),
-            Event::Purged { .. } | Event::Restored { .. } => self.graveyard.len(),
+            Event::Purged { .. } | Event::Restored { .. } => self.tombstones.len(),
             _ => 1,
         }
     }

@@ -198,7 +198,7 @@ fn many_messages_take_little_and_so_does_what_is_done_to_all_of_them() {
 
     let before = log.state.position();
     log.besides("purge", Event::Purged { before: Timestamp(i64::MAX) });
-    assert_eq!((log.state.graveyard_len(), log.state.position()), (0, Position(before.0 + 1)));
+    assert_eq!((log.state.tombstone_count(), log.state.position()), (0, Position(before.0 + 1)));
     let purgeable = restored.purgeable(Timestamp(i64::MAX), 1000);
     assert_eq!(purgeable.len(), 0, "another placement is left of each");
 }

@@ -157,7 +157,7 @@ impl Account {
         }
         let before = self.grace_ends();
         let decide = |state: &AccountState| {
-            let over = state.graveyard().next().is_some_and(|oldest| oldest.at < before);
+            let over = state.tombstones().next().is_some_and(|oldest| oldest.at < before);
             let objects = if over { state.purgeable(before, REMOVED_AT_ONCE) } else { Vec::new() };
             let events = if over { vec![Event::Purged { before }] } else { Vec::new() };
             Ok((events, objects))
@@ -309,7 +309,7 @@ mod tests {
         clock.advance(Duration::from_secs(40 * 86_400));
         accounts.remove_for_good(false);
         assert_eq!(account.collect_garbage().await.unwrap(), Maintenance::default());
-        assert_eq!(account.state().graveyard().count(), 1);
+        assert_eq!(account.state().tombstones().count(), 1);
         accounts.remove_for_good(true);
         assert_eq!(account.collect_garbage().await.unwrap().purged, 1);
     }

@@ -7,14 +7,14 @@ use sealpost_base::{MailboxId, Position, Timestamp, Uid, UidSet, UidValidity, li
 use sealpost_vault::entry::Origin;
 
 use super::flags::{FlagSet, FlagSetId, FlagTable};
-use super::graveyard::Graveyard;
+use super::tombstones::Tombstones;
 use super::links::NOWHERE;
 use super::mailbox::{Mailbox, Row};
 use super::maps::{Edit, Recount};
 use super::messages::MessageNumber;
 use super::placements::Placements;
 use super::visible::{Visibility, shows};
-use super::{AccountState, Buried, deliver};
+use super::{AccountState, Tombstone, deliver};
 use crate::event::{Batch, Event, FlagAction, Flags, Message, SystemFlags};
 use crate::name;
 
@@ -221,7 +221,7 @@ impl AccountState {
 
     pub(super) fn expunge(&mut self, from: MailboxId, uids: &UidSet, at: Timestamp) -> Applied {
         let gone = self.take_rows(from, uids, |gone, row| {
-            gone.graveyard.push(&buried(from, row, at));
+            gone.tombstones.push(&tombstone(from, row, at));
             if gone.visible {
                 gone.visibility.lose(row.message);
             }
@@ -233,12 +233,12 @@ impl AccountState {
         if self.mailbox(to).is_none() {
             return Applied::Nothing;
         }
-        // They move out of the graveyard, so what pointed to message and flags goes on pointing to them.
+        // They are tombstones no longer, so what pointed to message and flags goes on pointing to them.
         let mut placements = Placements::default();
-        self.graveyard.retain(|buried| {
-            let wanted = buried.at >= since && buried.mailbox != NOWHERE;
+        self.tombstones.retain(|tombstone| {
+            let wanted = tombstone.at >= since && tombstone.mailbox != NOWHERE;
             if wanted {
-                placements.push(buried.message, buried.flags);
+                placements.push(tombstone.message, tombstone.flags);
             }
             !wanted
         });
@@ -320,11 +320,11 @@ impl AccountState {
     fn purge(&mut self, before: Timestamp) {
         let messages = &mut self.messages;
         let flags = &mut self.flags;
-        self.graveyard.retain(|buried| {
-            let keep = buried.at >= before;
+        self.tombstones.retain(|tombstone| {
+            let keep = tombstone.at >= before;
             if !keep {
-                messages.release(buried.message);
-                flags.release(buried.flags);
+                messages.release(tombstone.message);
+                flags.release(tombstone.flags);
             }
             keep
         });
@@ -347,7 +347,7 @@ impl AccountState {
         let (mut unseen, mut deleted, mut bytes) = (0, 0, 0u64);
         let (flags, maps, at) = (&self.flags, &mut self.maps, self.position);
         let visibility = Visibility { messages: &mut self.messages, departed: &mut self.departed, at };
-        let mut parts = Gone { graveyard: &mut self.graveyard, visibility, visible: false };
+        let mut parts = Gone { tombstones: &mut self.tombstones, visibility, visible: false };
         let mut edit = Edit::removing();
         let removed = mailbox.remove(uids, at, |row| {
             let system = flags.set(row.flags).system;
@@ -464,13 +464,13 @@ pub(super) fn done(changed: bool) -> Applied {
     if changed { Applied::Done } else { Applied::Nothing }
 }
 
-pub(super) fn buried(mailbox: MailboxId, row: &Row, at: Timestamp) -> Buried {
-    Buried { message: row.message, mailbox, uid: row.uid, flags: row.flags, at }
+pub(super) fn tombstone(mailbox: MailboxId, row: &Row, at: Timestamp) -> Tombstone {
+    Tombstone { message: row.message, mailbox, uid: row.uid, flags: row.flags, at }
 }
 
 /// What a placement that is taken out of a mailbox changes besides it.
 struct Gone<'a> {
-    graveyard: &'a mut Graveyard,
+    tombstones: &'a mut Tombstones,
     visibility: Visibility<'a>,
     /// Whether it was visible.
     visible: bool,

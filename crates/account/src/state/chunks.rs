@@ -19,7 +19,7 @@ use super::messages::{MessageNumber, MessageTable, NUMBERS as MESSAGES_PER_CHUNK
 use super::objects::Objects;
 use super::thread_links::ThreadLinks;
 use super::visible::{Departed, shows};
-use super::{AccountState, BURIED_BYTES, Buried, GONE_BYTES, LINK_BYTES, MESSAGE_BYTES, ROW_BYTES};
+use super::{AccountState, TOMBSTONE_BYTES, Tombstone, GONE_BYTES, LINK_BYTES, MESSAGE_BYTES, ROW_BYTES};
 use crate::event::{Message, SpecialUse};
 use crate::share::Link;
 use crate::special_use::SpecialUses;
@@ -30,7 +30,7 @@ const UIDS_PER_CHUNK: u32 = 2048;
 /// What a state takes that has nothing but the first mailboxes, in bytes.
 const LEAST_BYTES: usize = 8 * 1024;
 /// Expunged placements in one chunk.
-const BURIED_PER_CHUNK: usize = 4096;
+const TOMBSTONES_PER_CHUNK: usize = 4096;
 
 /// Tombstones of one kind in one chunk.
 const GONE_PER_CHUNK: usize = 4096;
@@ -207,7 +207,7 @@ impl AccountState {
                 contents.push(Content::Vanished(mailbox.id));
             }
         }
-        contents.extend((0..self.graveyard.len().div_ceil(BURIED_PER_CHUNK)).map(Content::Buried));
+        contents.extend((0..self.tombstones.len().div_ceil(TOMBSTONES_PER_CHUNK)).map(Content::Buried));
         for (kind, _) in Kind::ALL {
             let blocks = self.gone_len(kind).div_ceil(GONE_PER_CHUNK);
             contents.extend((0..blocks).map(|block| Content::Gone(kind, block)));
@@ -243,8 +243,8 @@ impl AccountState {
                 minicbor::to_vec(&mailbox.vanished)
             }
             Some(Content::Buried(block)) => {
-                let buried = self.graveyard.iter_from(block * BURIED_PER_CHUNK).take(BURIED_PER_CHUNK);
-                minicbor::to_vec(buried.collect::<Vec<_>>())
+                let tombstone = self.tombstones.iter_from(block * TOMBSTONES_PER_CHUNK).take(TOMBSTONES_PER_CHUNK);
+                minicbor::to_vec(tombstone.collect::<Vec<_>>())
             }
             Some(Content::Gone(kind, block)) => {
                 let from = block * GONE_PER_CHUNK;
@@ -349,7 +349,7 @@ pub(crate) fn expected_bytes<'a>(names: impl Iterator<Item = &'a str>, entries: 
     let bytes = names.map(|name| match Content::parse(name) {
         Some(Content::Messages(_)) => MESSAGES_PER_CHUNK as usize * MESSAGE_BYTES,
         Some(Content::Rows(..)) => UIDS_PER_CHUNK as usize * ROW_BYTES,
-        Some(Content::Buried(_)) => BURIED_PER_CHUNK * BURIED_BYTES,
+        Some(Content::Buried(_)) => TOMBSTONES_PER_CHUNK * TOMBSTONE_BYTES,
         Some(Content::Gone(..)) => GONE_PER_CHUNK * GONE_BYTES,
         Some(Content::Links(_)) => LINKS_PER_CHUNK as usize * LINK_BYTES,
         _ => 4096,
@@ -404,15 +404,15 @@ impl Restore {
                 self.state.mailboxes.get_mut(&mailbox).ok_or_else(bad)?.vanished = vanished;
             }
             Content::Buried(_) => {
-                for buried in decode::<Vec<Buried>>(bytes)? {
-                    if !self.state.messages.retain(buried.message) {
+                for tombstone in decode::<Vec<Tombstone>>(bytes)? {
+                    if !self.state.messages.retain(tombstone.message) {
                         if self.lenient {
                             continue;
                         }
                         return Err(bad());
                     }
-                    self.state.flags.retain(buried.flags);
-                    self.state.graveyard.push(&buried);
+                    self.state.flags.retain(tombstone.flags);
+                    self.state.tombstones.push(&tombstone);
                 }
             }
             Content::Gone(Kind::Messages, _) => restore_gone(&mut self.state.departed.messages, bytes)?,

@@ -23,9 +23,9 @@ impl AccountState {
         };
         self.expunge(id, &uids, at);
         // They are in the share: to bring them back as well would double them.
-        self.graveyard.retain(|buried| {
-            if buried.mailbox == id && uids.contains(buried.uid) {
-                buried.mailbox = NOWHERE;
+        self.tombstones.retain(|tombstone| {
+            if tombstone.mailbox == id && uids.contains(tombstone.uid) {
+                tombstone.mailbox = NOWHERE;
             }
             true
         });

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use sealpost_base::{MailboxId, Timestamp, limits};
 
-use super::apply::{buried, done};
+use super::apply::{tombstone, done};
 use super::maps::Edit;
 use super::visible::shows;
 use super::{AccountState, Applied, INBOX};
@@ -120,7 +120,7 @@ impl AccountState {
         }
         // RFC 5464 §4.1: a mailbox that is made later under the same name does not inherit them.
         self.objects.remove_of(Holder::Mailbox(id));
-        self.graveyard.extend(mailbox.all_rows().map(|row| buried(id, &row, at)));
+        self.tombstones.extend(mailbox.all_rows().map(|row| tombstone(id, &row, at)));
         let mut edit = Edit::removing();
         for row in mailbox.all_rows() {
             edit.push(&mut self.maps, row.message, id, row.uid);

@@ -1,4 +1,4 @@
-//! Rows of numbers, sorted by the first of them, in packed blocks: what mailboxes and the graveyard are made of.
+//! Rows of numbers, sorted by the first of them, in packed blocks: what mailboxes and tombstones are made of.
 //!
 //! The last rows wait unpacked, few enough that a mailbox with little in it takes little, so that a delivery is not a block
 //! that is packed anew.

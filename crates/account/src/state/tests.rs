@@ -41,7 +41,7 @@ pub(super) fn message(n: u8) -> Message {
 struct Model {
     mailboxes: BTreeMap<u32, ModelMailbox>,
     next: u32,
-    buried: Vec<(u8, i64)>,
+    tombstones: Vec<(u8, i64)>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -95,7 +95,7 @@ impl Model {
                 if self.mailboxes.get(&mailbox.0).is_some_and(|m| m.name != "INBOX") =>
             {
                 let gone = self.mailboxes.remove(&mailbox.0).unwrap();
-                self.buried.extend(gone.rows.values().map(|row| (row.message, at)));
+                self.tombstones.extend(gone.rows.values().map(|row| (row.message, at)));
             }
             Event::MailboxRenamed { mailbox, name } => {
                 let taken = self.mailboxes.values().any(|m| m.name == *name);
@@ -159,18 +159,18 @@ impl Model {
             }
             Event::Expunged { mailbox, uids } => {
                 let gone = self.take(mailbox.0, uids);
-                self.buried.extend(gone.iter().map(|row| (row.message, at)));
+                self.tombstones.extend(gone.iter().map(|row| (row.message, at)));
             }
             Event::Replaced { from, uid, to, message, flags }
                 if self.mailboxes.contains_key(&to.0)
                     && self.mailboxes.get(&from.0).is_some_and(|m| m.rows.contains_key(&uid.get())) =>
             {
                 let gone = self.take(from.0, &UidSet::range(*uid, *uid));
-                self.buried.extend(gone.iter().map(|row| (row.message, at)));
+                self.tombstones.extend(gone.iter().map(|row| (row.message, at)));
                 let row = ModelRow { message: message.object.0[0], flags: names(flags), modseq };
                 self.place(to.0, modseq, vec![row]);
             }
-            Event::Purged { before } => self.buried.retain(|(_, at)| *at >= before.0),
+            Event::Purged { before } => self.tombstones.retain(|(_, at)| *at >= before.0),
             _ => {}
         }
     }
@@ -326,13 +326,13 @@ proptest! {
             }
         }
         prop_assert_eq!(seen_by_model(&state), model.mailboxes);
-        let buried: Vec<_> =
-            state.graveyard().map(|b| (state.message(b.message).unwrap().object.0[0], b.at.0)).collect();
-        let mut expected = model.buried;
+        let tombstones: Vec<_> =
+            state.tombstones().map(|b| (state.message(b.message).unwrap().object.0[0], b.at.0)).collect();
+        let mut expected = model.tombstones;
         expected.sort_unstable();
-        let mut buried = buried;
-        buried.sort_unstable();
-        prop_assert_eq!(buried, expected);
+        let mut tombstones = tombstones;
+        tombstones.sort_unstable();
+        prop_assert_eq!(tombstones, expected);
         check_counts(&state);
         prop_assert_eq!(chunks(&state), chunks(&restored), "checkpoint and tail is not full replay");
         prop_assert_eq!(chunks(&through_chunks(&state)), chunks(&state));

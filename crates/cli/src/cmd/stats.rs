@@ -113,7 +113,7 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
         if let Some(counted) = stats.per_account.iter_mut().find(|a| a.id == id) {
             counted.mailboxes = Some(mailboxes);
             counted.messages = Some(state.message_count());
-            counted.expunged = Some(state.graveyard_len());
+            counted.expunged = Some(state.tombstone_count());
         }
     }
     global.output().show(&stats, text)?;

@@ -81,7 +81,7 @@ async fn log(out: &mut String, account: &Account) {
         let objects: Vec<_> = state.objects("meta/").map(|(name, _)| name.to_owned()).collect();
         let tombstones = format!(
             "expunged {} objects {objects:?} changes {:?}",
-            state.graveyard_len(),
+            state.tombstone_count(),
             state.email_changes(sealpost_base::Position::ZERO, 1000).map(|changes| changes.created.len()),
         );
         (state.mailboxes().map(mailbox).collect::<Vec<_>>(), tombstones)

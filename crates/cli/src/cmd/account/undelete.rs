@@ -73,7 +73,7 @@ async fn messages(args: Args, place: &Place, global: &Global) -> Result<ExitCode
     let account = accounts.open(record.id, &root).await?;
     let committed = account
         .commit(|state| {
-            if !state.graveyard().any(|buried| buried.at >= since) {
+            if !state.tombstones().any(|tombstone| tombstone.at >= since) {
                 return Ok((Vec::new(), ()));
             }
             let (mut events, to) = target(state, &args.to)?;
@@ -137,10 +137,10 @@ async fn from_share(
     let found: Vec<(Message, Flags)> = {
         let state = share.state();
         let Some(about) = state.about() else { return Ok(0) };
-        let buried = state.graveyard().filter(|buried| buried.at >= since);
-        let buried = buried.map(|buried| (buried.message, buried.flags));
+        let tombstone = state.tombstones().filter(|tombstone| tombstone.at >= since);
+        let tombstone = tombstone.map(|tombstone| (tombstone.message, tombstone.flags));
         let rows = state.inbox().all_rows().filter(|_| about.closed && deleted);
-        let all = buried.chain(rows.map(|row| (row.message, row.flags)));
+        let all = tombstone.chain(rows.map(|row| (row.message, row.flags)));
         all.filter_map(|(message, flags)| {
             let mut flags = state.flags_by_name(flags);
             flags.system = flags.system.without(SystemFlags::DELETED);

@@ -134,8 +134,8 @@ fn places(state: &AccountState, number: MessageNumber) -> Vec<String> {
     });
     let mut places: Vec<String> = placed.take(PLACES).collect();
     if places.is_empty() {
-        let buried = state.graveyard().filter(|b| b.message == number).take(PLACES);
-        places.extend(buried.map(|b| match state.mailbox(b.mailbox) {
+        let tombstone = state.tombstones().filter(|b| b.message == number).take(PLACES);
+        places.extend(tombstone.map(|b| match state.mailbox(b.mailbox) {
             Some(mailbox) => format!("expunged {} UID {}", mailbox.name(), b.uid),
             None => format!("expunged UID {} of a deleted mailbox", b.uid),
         }));

@@ -27,9 +27,9 @@ pub fn check(state: &AccountState, report: &mut Report) {
         }
         rows(state, mailbox, &mut wrong);
     }
-    for buried in state.graveyard() {
-        if state.message(buried.message).is_none() {
-            report.found(At::Account, format!("expunged UID {} refers to no message", buried.uid));
+    for tombstone in state.tombstones() {
+        if state.message(tombstone.message).is_none() {
+            report.found(At::Account, format!("expunged UID {} refers to no message", tombstone.uid));
         }
     }
 }

@@ -10,7 +10,7 @@ use super::table::Table;
 
 /// A placement that was expunged and is still in its grace period.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
-pub struct Buried {
+pub struct Tombstone {
     /// The message.
     #[n(0)]
     pub message: MessageNumber,
@@ -28,18 +28,18 @@ pub struct Buried {
     pub at: Timestamp,
 }
 
-/// Buried placements in the order in which they were expunged.
+/// Tombstones in the order in which they were expunged.
 #[derive(Clone, Default)]
-pub(super) struct Graveyard(Table<5>);
+pub(super) struct Tombstones(Table<5>);
 
-impl Buried {
+impl Tombstone {
     fn pack(&self) -> [u64; 5] {
         let numbers = [self.message.0, self.mailbox.0, self.uid.get(), self.flags.0].map(u64::from);
         [numbers[0], numbers[1], numbers[2], numbers[3], from_signed(self.at.0)]
     }
 
     fn unpack([message, mailbox, uid, flags, at]: [u64; 5]) -> Self {
-        Buried {
+        Tombstone {
             message: MessageNumber(message as u32),
             mailbox: MailboxId(mailbox as u32),
             uid: Uid::new(uid as u32).unwrap_or(Uid::MIN),
@@ -49,34 +49,34 @@ impl Buried {
     }
 }
 
-impl Graveyard {
+impl Tombstones {
     pub(super) fn len(&self) -> usize {
         self.0.len()
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = Buried> + '_ {
-        self.0.iter().map(Buried::unpack)
+    pub(super) fn iter(&self) -> impl Iterator<Item = Tombstone> + '_ {
+        self.0.iter().map(Tombstone::unpack)
     }
 
     /// Those from the `n`-th on.
-    pub(super) fn iter_from(&self, n: usize) -> impl Iterator<Item = Buried> + '_ {
-        self.0.iter_from(n).map(Buried::unpack)
+    pub(super) fn iter_from(&self, n: usize) -> impl Iterator<Item = Tombstone> + '_ {
+        self.0.iter_from(n).map(Tombstone::unpack)
     }
 
-    pub(super) fn push(&mut self, buried: &Buried) {
-        self.0.push(buried.pack());
+    pub(super) fn push(&mut self, tombstone: &Tombstone) {
+        self.0.push(tombstone.pack());
     }
 
-    pub(super) fn extend(&mut self, buried: impl IntoIterator<Item = Buried>) {
-        self.0.extend(buried.into_iter().map(|buried| buried.pack()));
+    pub(super) fn extend(&mut self, tombstone: impl IntoIterator<Item = Tombstone>) {
+        self.0.extend(tombstone.into_iter().map(|tombstone| tombstone.pack()));
     }
 
     /// Shows all to `keep`, which may change them, and keeps those for which it says so.
-    pub(super) fn retain(&mut self, mut keep: impl FnMut(&mut Buried) -> bool) {
+    pub(super) fn retain(&mut self, mut keep: impl FnMut(&mut Tombstone) -> bool) {
         self.0.retain(|row| {
-            let mut buried = Buried::unpack(*row);
-            let keeps = keep(&mut buried);
-            *row = buried.pack();
+            let mut tombstone = Tombstone::unpack(*row);
+            let keeps = keep(&mut tombstone);
+            *row = tombstone.pack();
             keeps
         });
     }
