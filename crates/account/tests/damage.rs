@@ -11,29 +11,29 @@ use sealpost_base::{
 };
 use sealpost_journal::{Break, Journal};
 use sealpost_vault::entry::LogKey;
-use sealpost_vault::{AccountKeys, Appends, Backend, RootKey, Store};
+use sealpost_vault::{AccountKeys, AppendMode, Backend, RootKey, Store};
 
 const ID: AccountId = AccountId([3; 16]);
-const BOTH: [Appends; 2] = [Appends::Conditional, Appends::Siblings];
+const BOTH: [AppendMode; 2] = [AppendMode::Conditional, AppendMode::Siblings];
 
 struct World {
     objects: Arc<InMemory>,
-    appends: Appends,
+    append_mode: AppendMode,
     clock: Arc<FakeClock>,
     random: Arc<SeededRandom>,
     root: RootKey,
 }
 
 impl World {
-    fn new(appends: Appends) -> Self {
+    fn new(append_mode: AppendMode) -> Self {
         let random = Arc::new(SeededRandom::new(5));
         let root = RootKey::generate(&*random);
         let clock = Arc::new(FakeClock::new(Timestamp(1_700_000_000_000)));
-        World { objects: Arc::new(InMemory::new()), appends, clock, random, root }
+        World { objects: Arc::new(InMemory::new()), append_mode, clock, random, root }
     }
 
     fn store(&self) -> Store {
-        Store::with(self.objects.clone(), Backend { appends: self.appends })
+        Store::with(self.objects.clone(), Backend { append_mode: self.append_mode })
     }
 
     /// A node that knows nothing of the others.
@@ -117,8 +117,8 @@ async fn expunge(account: &Account, uid: u32) -> Result<()> {
 
 #[tokio::test(start_paused = true)]
 async fn noise_loses_nothing_and_nobody_disagrees() {
-    for appends in BOTH {
-        let w = World::new(appends);
+    for append_mode in BOTH {
+        let w = World::new(append_mode);
         let (one, two) = (w.node(), w.node());
         w.deliver(&one, "a").await.unwrap();
         let (here, there) = (w.open(&one).await.unwrap(), w.open(&two).await.unwrap());
@@ -128,7 +128,7 @@ async fn noise_loses_nothing_and_nobody_disagrees() {
         w.deliver(&two, "b").await.unwrap();
         w.deliver(&one, "c").await.unwrap();
         let expected = inbox(&here).await;
-        assert_eq!(subjects(&expected), ["a", "b", "c"], "{appends:?}");
+        assert_eq!(subjects(&expected), ["a", "b", "c"], "{append_mode:?}");
         assert_eq!(inbox(&there).await, expected);
         // A client that knew the UIDs finds out that they mean something else, where what is lost cannot be told.
         expunge(&there, 2).await.unwrap();
@@ -143,9 +143,9 @@ async fn noise_loses_nothing_and_nobody_disagrees() {
 /// Two nodes on one bucket: while an entry is missing, short or unreadable for a while, the second one loads the account.
 #[tokio::test(start_paused = true)]
 async fn a_hole_in_the_log_never_makes_an_expunge_hit_another_message() {
-    for appends in BOTH {
+    for append_mode in BOTH {
         for damage in [None, Some(&b""[..]), Some(b"short"), Some(&[0; 600])] {
-            let w = World::new(appends);
+            let w = World::new(append_mode);
             let (one, two) = (w.node(), w.node());
             for subject in ["x0", "x1", "x2", "x3"] {
                 w.deliver(&one, subject).await.unwrap();
@@ -159,7 +159,7 @@ async fn a_hole_in_the_log_never_makes_an_expunge_hit_another_message() {
                 Some(bytes) => w.put(&hole, bytes).await,
             }
             let refused = w.open(&two).await.err().unwrap();
-            assert_eq!(refused.kind(), Kind::Corrupt, "{appends:?}: {refused}");
+            assert_eq!(refused.kind(), Kind::Corrupt, "{append_mode:?}: {refused}");
             assert!(refused.to_string().contains("account repair"), "{refused}");
             // Mail arrives, and who has the account goes on.
             w.deliver(&two, "x4").await.unwrap();
@@ -176,8 +176,8 @@ async fn a_hole_in_the_log_never_makes_an_expunge_hit_another_message() {
 
 #[tokio::test(start_paused = true)]
 async fn a_repair_renumbers_on_all_nodes_and_drops_what_named_other_messages() {
-    for appends in BOTH {
-        let w = World::new(appends);
+    for append_mode in BOTH {
+        let w = World::new(append_mode);
         let (one, two) = (w.node(), w.node());
         for subject in ["x0", "x1", "x2"] {
             w.deliver(&one, subject).await.unwrap();
@@ -192,7 +192,7 @@ async fn a_repair_renumbers_on_all_nodes_and_drops_what_named_other_messages() {
         assert_eq!(repaired.breaks, [Break::Unchained(sealpost_base::Position(3))]);
         let there = w.open(&two).await.unwrap();
         let after = inbox(&there).await;
-        assert_eq!(subjects(&after), ["x0", "x2"], "{appends:?}");
+        assert_eq!(subjects(&after), ["x0", "x2"], "{append_mode:?}");
         assert!(after.0 > before.0);
         assert_eq!(inbox(&here).await, after);
         w.deliver(&two, "x5").await.unwrap();
@@ -206,7 +206,7 @@ async fn a_repair_renumbers_on_all_nodes_and_drops_what_named_other_messages() {
 /// The last entry is gone for good, and a node that never saw it goes on behind it.
 #[tokio::test(start_paused = true)]
 async fn a_lost_last_entry_is_noticed_by_who_has_read_it() {
-    let w = World::new(Appends::Conditional);
+    let w = World::new(AppendMode::Conditional);
     let (one, two) = (w.node(), w.node());
     for subject in ["x0", "x1"] {
         w.deliver(&one, subject).await.unwrap();
@@ -238,8 +238,8 @@ async fn a_lost_last_entry_is_noticed_by_who_has_read_it() {
 
 #[tokio::test(start_paused = true)]
 async fn a_damaged_last_entry_leaves_the_account_readable_and_mail_waits() {
-    for appends in BOTH {
-        let w = World::new(appends);
+    for append_mode in BOTH {
+        let w = World::new(append_mode);
         let one = w.node();
         for subject in ["x0", "x1"] {
             w.deliver(&one, subject).await.unwrap();
@@ -256,15 +256,15 @@ async fn a_damaged_last_entry_leaves_the_account_readable_and_mail_waits() {
         assert_eq!(expunge(&there, 1).await.unwrap_err().kind(), Kind::Corrupt);
         w.journal().repair(false).await.unwrap().unwrap();
         w.deliver(&two, "x2").await.unwrap();
-        assert_eq!(subjects(&inbox(&there).await), ["x0", "x2"], "{appends:?}");
+        assert_eq!(subjects(&inbox(&there).await), ["x0", "x2"], "{append_mode:?}");
     }
 }
 
 /// Somebody who can write to the store plants manifests and marks: no UID changes its meaning, and nothing waits.
 #[tokio::test(start_paused = true)]
 async fn noise_among_manifests_stops_nothing_and_renumbers_nothing() {
-    for appends in BOTH {
-        let w = World::new(appends);
+    for append_mode in BOTH {
+        let w = World::new(append_mode);
         let node = w.node();
         w.deliver(&node, "a").await.unwrap();
         let here = w.open(&node).await.unwrap();
@@ -278,15 +278,15 @@ async fn noise_among_manifests_stops_nothing_and_renumbers_nothing() {
         w.deliver(&w.node(), "b").await.unwrap();
         w.deliver(&node, "c").await.unwrap();
         let expected = inbox(&here).await;
-        assert_eq!((expected.0, subjects(&expected)), (validity, vec!["a", "b", "c"]), "{appends:?}");
-        assert_eq!(inbox(&w.open(&w.node()).await.unwrap()).await, expected, "{appends:?}");
+        assert_eq!((expected.0, subjects(&expected)), (validity, vec!["a", "b", "c"]), "{append_mode:?}");
+        assert_eq!(inbox(&w.open(&w.node()).await.unwrap()).await, expected, "{append_mode:?}");
         // No checkpoint comes where something was planted; the next one does.
         let refused = here.checkpoint().await.unwrap_err();
-        assert_eq!(refused.kind(), Kind::Conflict, "{appends:?}: {refused}");
+        assert_eq!(refused.kind(), Kind::Conflict, "{append_mode:?}: {refused}");
         w.deliver(&node, "d").await.unwrap();
         let expected = inbox(&here).await;
         here.checkpoint().await.unwrap();
-        assert_eq!(inbox(&w.open(&w.node()).await.unwrap()).await, expected, "{appends:?}");
+        assert_eq!(inbox(&w.open(&w.node()).await.unwrap()).await, expected, "{append_mode:?}");
         assert!(!here.is_damaged());
     }
 }

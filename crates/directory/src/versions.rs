@@ -15,7 +15,7 @@ use sealpost_base::{Clock, Error, Kind, Position, Random, Result, limits};
 use sealpost_journal::{Append, DiskPaxos, EntryName};
 use sealpost_vault::record::Records;
 use sealpost_vault::server_key::{KeyId, ServerKeys};
-use sealpost_vault::{Appends, Put, Sealed, Store};
+use sealpost_vault::{AppendMode, Put, Sealed, Store};
 
 use super::remembered::Remembered;
 use crate::watermarks::Watermarks;
@@ -152,12 +152,12 @@ impl Versions {
     }
 
     async fn read_newest_once(&self, directory: &str) -> Result<Option<Newest>> {
-        let (place, object) = match self.store.appends() {
-            Appends::Conditional => match self.last(directory).await? {
+        let (place, object) = match self.store.append_mode() {
+            AppendMode::Conditional => match self.last(directory).await? {
                 Some(found) => found,
                 None => return Ok(None),
             },
-            Appends::Siblings => match self.chain(directory).last().await? {
+            AppendMode::Siblings => match self.chain(directory).last().await? {
                 Some(found) => found,
                 None => return Ok(None),
             },
@@ -219,7 +219,7 @@ impl Versions {
         }
         // Whoever stood still before it wrote may have made again what others had made and removed meanwhile. Elsewhere no name
         // is used twice.
-        let conditional = self.store.appends() == Appends::Conditional;
+        let conditional = self.store.append_mode() == AppendMode::Conditional;
         let _ = self.watermarks.record(directory, Some(next));
         self.watermarks.wrote();
         match self.prune(directory, next).await {
@@ -289,9 +289,9 @@ impl Versions {
     }
 
     async fn write(&self, directory: &str, version: u64, path: &str, object: Sealed) -> Result<bool> {
-        match self.store.appends() {
-            Appends::Conditional => self.put(path, object).await,
-            Appends::Siblings => {
+        match self.store.append_mode() {
+            AppendMode::Conditional => self.put(path, object).await,
+            AppendMode::Siblings => {
                 let chain = self.chain(directory);
                 Ok(matches!(chain.append_at(Position(version), object).await?, Append::Done(_)))
             }

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use futures::stream::{self, StreamExt, TryStreamExt};
 use minicbor::{Decode, Encode};
 use sealpost_base::{Error, Kind, Position, Result, Timestamp};
-use sealpost_vault::{AccountKeys, Appends, Hash, Put, checkpoint, mark};
+use sealpost_vault::{AccountKeys, AppendMode, Hash, Put, checkpoint, mark};
 use zeroize::Zeroizing;
 
 use crate::manifests::{Marked, Name};
@@ -167,7 +167,7 @@ impl Journal {
     pub async fn trim(&self) -> Result<()> {
         let checkpoints = self.newest_two().await?;
         let [_, end] = checkpoints[..] else { return Ok(()) };
-        if self.store.appends() == Appends::Siblings {
+        if self.store.append_mode() == AppendMode::Siblings {
             // One that somebody is still writing, or never finished, may be listed: nothing goes on account of it before
             // everybody sees it.
             for position in &checkpoints {
@@ -180,7 +180,7 @@ impl Journal {
         self.store.delete_in_order(entries).await?;
         self.metrics.trimmed.add(trimmed);
         self.store.delete_in_order(self.below(&self.manifest_prefix(), 0, end).await?).await?;
-        if self.store.appends() == Appends::Conditional {
+        if self.store.append_mode() == AppendMode::Conditional {
             self.store.delete_in_order(self.marks_below(end).await?).await?;
         }
         self.store.delete_in_order(self.below(&self.snap_prefix(), 1, end).await?).await

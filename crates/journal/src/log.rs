@@ -9,7 +9,7 @@ use std::time::Duration;
 use sealpost_base::limits::ENTRY_BYTES;
 use sealpost_base::{Error, Kind, Position, Result};
 use sealpost_vault::entry::{self, Header};
-use sealpost_vault::{AccountKeys, Appends, Hash, PublicKey, Put, Sealed};
+use sealpost_vault::{AccountKeys, AppendMode, Hash, PublicKey, Put, Sealed};
 
 use crate::disk_paxos::lacks_its_end;
 use crate::lost::Loss;
@@ -71,9 +71,9 @@ impl Journal {
             Seal::Owner(keys) => entry::seal_owner(keys, key, &header, plaintext, random),
             Seal::Delivery(to) => entry::seal_delivery(to, key, &header, plaintext, random)?,
         };
-        let appended = match self.store.appends() {
-            Appends::Conditional => self.append_conditionally(after, sealed).await?,
-            Appends::Siblings => self.chain.append(after, sealed, &self.marks(after.position)).await?,
+        let appended = match self.store.append_mode() {
+            AppendMode::Conditional => self.append_conditionally(after, sealed).await?,
+            AppendMode::Siblings => self.chain.append(after, sealed, &self.marks(after.position)).await?,
         };
         match appended {
             Append::Done(_) => self.metrics.appended.increment(),

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use futures::TryStreamExt;
 use futures::future::{BoxFuture, FutureExt, try_join_all};
 use sealpost_base::{Error, Kind, Position, Result, limits};
-use sealpost_vault::{Appends, Hash, Store, mark};
+use sealpost_vault::{AppendMode, Hash, Store, mark};
 
 use crate::Journal;
 use crate::ballot::position_in;
@@ -280,7 +280,7 @@ impl Judge {
                     Some(_) if self.is_superseded(name, &object) => return Ok(MarkRead::Superseded),
                     Some(why) => MarkRead::Noise(why),
                 },
-                Err(e) if e.kind() == Kind::NotFound && store.appends() == Appends::Conditional => {
+                Err(e) if e.kind() == Kind::NotFound && store.append_mode() == AppendMode::Conditional => {
                     return Ok(MarkRead::Gone);
                 }
                 Err(e) if e.kind() == Kind::NotFound => MarkRead::Gone,

@@ -5,7 +5,7 @@ use futures::future::{BoxFuture, FutureExt};
 use futures::stream::{self, Stream, StreamExt};
 use sealpost_base::{Error, Kind, Position, Result, limits};
 use sealpost_vault::entry::{self, Generation, Header, Origin, Renumbering};
-use sealpost_vault::{AccountKeys, Appends, Hash};
+use sealpost_vault::{AccountKeys, AppendMode, Hash};
 use zeroize::Zeroizing;
 
 use crate::disk_paxos::ChainScan;
@@ -92,13 +92,13 @@ impl Journal {
     /// # Errors
     /// What the store says.
     pub async fn places_after(&self, known: &Tail) -> Result<Option<Vec<EntryName>>> {
-        match self.store.appends() {
-            Appends::Siblings => match self.chain.behind(known, Some(&self.marks(known.position))).await? {
+        match self.store.append_mode() {
+            AppendMode::Siblings => match self.chain.behind(known, Some(&self.marks(known.position))).await? {
                 ChainScan::Entries(places) => Ok(Some(places)),
                 ChainScan::Trimmed => Ok(None),
             },
             // The end of a log is never removed, so something is listed if anything after `known` was.
-            Appends::Conditional => {
+            AppendMode::Conditional => {
                 let places = self.listed_after(known).await?;
                 self.without_far(known.position, places).await.map(Some)
             }
@@ -122,9 +122,9 @@ impl Journal {
     /// # Errors
     /// What the store says.
     pub async fn reaches_back(&self, known: &Tail) -> Result<bool> {
-        match self.store.appends() {
-            Appends::Siblings => Ok(true),
-            Appends::Conditional => {
+        match self.store.append_mode() {
+            AppendMode::Siblings => Ok(true),
+            AppendMode::Conditional => {
                 let (next, asked) = (known.position.next(), self.trim_watermark.now());
                 let marked = self.marked_after(next).await?;
                 // See [`Journal::counts`].
@@ -230,7 +230,7 @@ impl Journal {
         for place in places {
             let gap = place.position.0.saturating_sub(before.0 + 1);
             // Without conditional create it is known what follows what.
-            if gap > 0 && gap < limits::LOG_GAP && self.store.appends() == Appends::Conditional {
+            if gap > 0 && gap < limits::LOG_GAP && self.store.append_mode() == AppendMode::Conditional {
                 let unlisted = (before.0 + 1..place.position.0).map(|p| EntryName::plain(Position(p)));
                 let unlisted = unlisted.filter(|place| self.judge.may_be_entry(place));
                 wanted.extend(unlisted.map(|place| (place, false)));
@@ -373,9 +373,9 @@ impl Journal {
     /// What the store says; `Corrupt` if no end is found among what is listed.
     pub async fn tail(&self, known: Tail) -> Result<Tail> {
         for _ in 0..TAIL_ATTEMPTS {
-            let places = match self.store.appends() {
-                Appends::Conditional => self.listed_after(&known).await?,
-                Appends::Siblings => match self.places_after(&known).await? {
+            let places = match self.store.append_mode() {
+                AppendMode::Conditional => self.listed_after(&known).await?,
+                AppendMode::Siblings => match self.places_after(&known).await? {
                     Some(places) => places,
                     None => self.chain.last().await?.map(|(place, _)| place).into_iter().collect(),
                 },
@@ -386,13 +386,13 @@ impl Journal {
                     return Err(too_noisy());
                 }
                 // Nothing of what is listed is an entry, or all of it was trimmed since.
-                if self.store.appends() == Appends::Siblings || self.holds(last.position).await? {
+                if self.store.append_mode() == AppendMode::Siblings || self.holds(last.position).await? {
                     return Ok(known);
                 }
                 continue;
             };
             // Asked when it has been read: see [`Journal::reaches_back`].
-            if self.store.appends() == Appends::Siblings || self.holds(place.position).await? {
+            if self.store.append_mode() == AppendMode::Siblings || self.holds(place.position).await? {
                 let ballot = (!place.is_plain()).then_some(place.ballot);
                 let (hash, generation) = (entry::hash(&object), header.generation);
                 return Ok(Tail { position: place.position, hash, ballot, generation });
@@ -407,10 +407,10 @@ impl Journal {
     /// What the store says.
     pub async fn last_after(&self, known: Position) -> Result<Position> {
         let tail = Tail { position: known, ..Tail::EMPTY };
-        let places = match self.store.appends() {
-            Appends::Conditional => self.listed_after(&tail).await?,
+        let places = match self.store.append_mode() {
+            AppendMode::Conditional => self.listed_after(&tail).await?,
             // What is listed may not count, and whoever is told of a position waits for it.
-            Appends::Siblings => {
+            AppendMode::Siblings => {
                 let listed = self.chain.list(known).await?;
                 if listed.iter().all(|place| place.position <= known) {
                     return Ok(known);

@@ -3,7 +3,7 @@
 //! account.
 
 use sealpost_base::{Error, Position, Result, limits};
-use sealpost_vault::Appends;
+use sealpost_vault::AppendMode;
 use sealpost_vault::entry::{self, CountedEntries, Generation, Renumbering};
 
 use crate::log::Took;
@@ -65,7 +65,7 @@ impl Journal {
 
     /// Appends the renumbering; `None` if others were first.
     async fn state(&self, left: &Left, renumbering: &Renumbering) -> Result<Option<Position>> {
-        if self.store.appends() == Appends::Siblings {
+        if self.store.append_mode() == AppendMode::Siblings {
             self.judge.pass_over_damage();
             let generation = left.tail.generation.next();
             let header = entry::Header { generation, ..self.header(&left.tail) };

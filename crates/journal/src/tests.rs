@@ -9,7 +9,7 @@ use object_store::memory::InMemory;
 use sealpost_base::{AccountId, FakeClock, Kind, Position, SeededRandom, Timestamp, limits};
 use sealpost_testkit::faulty::{Faulty, Plan};
 use sealpost_vault::entry::LogKey;
-use sealpost_vault::{AccountKeys, Appends, Backend, RootKey, Store};
+use sealpost_vault::{AccountKeys, AppendMode, Backend, RootKey, Store};
 
 use super::*;
 
@@ -25,14 +25,14 @@ struct World {
 }
 
 fn world() -> World {
-    world_of(Appends::Conditional)
+    world_of(AppendMode::Conditional)
 }
 
-fn world_of(appends: Appends) -> World {
+fn world_of(append_mode: AppendMode) -> World {
     let random = Arc::new(SeededRandom::new(1));
     let keys = AccountKeys::derive(&RootKey::generate(&*random), ACCOUNT);
     let objects = Arc::new(InMemory::new());
-    let store = Store::with(objects.clone(), Backend { appends });
+    let store = Store::with(objects.clone(), Backend { append_mode });
     World {
         objects,
         journal: Journal::new(store.clone(), ACCOUNT, &LogKey::for_tests(), random),
@@ -264,9 +264,9 @@ async fn a_checkpoint_is_not_made_of_another_historys_parts() {
 /// Of a log with entries up to the third, and a checkpoint of all of it, the last `lost` are gone.
 #[tokio::test]
 async fn nothing_is_appended_to_a_log_that_has_lost_its_end() {
-    for appends in [Appends::Conditional, Appends::Siblings] {
+    for append_mode in [AppendMode::Conditional, AppendMode::Siblings] {
         for lost in 1..=3 {
-            let w = world_of(appends);
+            let w = world_of(append_mode);
             let one = w.fill(Tail::EMPTY, &["one"]).await;
             let three = w.fill(one, &["two", "three"]).await;
             w.checkpoint(three, &[("head", "h")]).await;
@@ -409,11 +409,11 @@ async fn an_entry_that_is_told_of_before_it_is_given_out_is_waited_for() {
 /// A store, or a proxy before it, that lists an entry and says that it is not there: nobody goes on as if it was lost.
 #[tokio::test(start_paused = true)]
 async fn an_entry_that_is_listed_and_not_given_out_is_not_missing() {
-    for appends in [Appends::Conditional, Appends::Siblings] {
+    for append_mode in [AppendMode::Conditional, AppendMode::Siblings] {
         let hiding = Faulty::new(Arc::new(InMemory::new()), Plan::default(), 1);
         let random = Arc::new(SeededRandom::new(1));
         let keys = AccountKeys::derive(&RootKey::generate(&*random), ACCOUNT);
-        let store = Store::with(Arc::new(hiding.clone()), Backend { appends });
+        let store = Store::with(Arc::new(hiding.clone()), Backend { append_mode });
         let there = Journal::new(store, ACCOUNT, &LogKey::for_tests(), random);
         let one = there.append(&Tail::EMPTY, Seal::Owner(&keys), b"one").await.unwrap();
         let Append::Done(one) = one else { panic!("{one:?}") };
@@ -421,8 +421,8 @@ async fn an_entry_that_is_listed_and_not_given_out_is_not_missing() {
         hiding.give_out_late(u64::MAX);
         let read: Vec<_> = there.entries(&keys, Tail::EMPTY, &places).collect().await;
         let failed = read[0].as_ref().err().map(sealpost_base::Error::kind);
-        assert_eq!(failed, Some(Kind::Retry), "{appends:?}");
-        assert_eq!(there.tail(Tail::EMPTY).await.unwrap_err().kind(), Kind::Retry, "{appends:?}");
+        assert_eq!(failed, Some(Kind::Retry), "{append_mode:?}");
+        assert_eq!(there.tail(Tail::EMPTY).await.unwrap_err().kind(), Kind::Retry, "{append_mode:?}");
         hiding.give_out_late(0);
         assert_eq!(there.tail(Tail::EMPTY).await.unwrap(), one);
     }
@@ -430,19 +430,19 @@ async fn an_entry_that_is_listed_and_not_given_out_is_not_missing() {
 
 #[tokio::test(start_paused = true)]
 async fn noise_at_the_next_position_costs_that_position_and_nothing_else() {
-    for appends in [Appends::Conditional, Appends::Siblings] {
-        let w = world_of(appends);
+    for append_mode in [AppendMode::Conditional, AppendMode::Siblings] {
+        let w = world_of(append_mode);
         w.fill(Tail::EMPTY, &["one", "two"]).await;
         w.plant(3, b"noise").await;
         let begun = w.again();
         begun.deliver("three").await;
         w.again().deliver("four").await;
         let read = w.again().read(Tail::EMPTY).await;
-        let expected: &[&str] = match appends {
-            Appends::Conditional => &["one", "two", "renumbered 1", "three", "four"],
-            Appends::Siblings => &["one", "two", "three", "four"],
+        let expected: &[&str] = match append_mode {
+            AppendMode::Conditional => &["one", "two", "renumbered 1", "three", "four"],
+            AppendMode::Siblings => &["one", "two", "three", "four"],
         };
-        assert_eq!(read, expected, "{appends:?}");
+        assert_eq!(read, expected, "{append_mode:?}");
         let survey = w.again().journal.survey(Position(1)).await.unwrap();
         assert_eq!(survey.unfit.len(), 1);
         assert!(!survey.unfit[0].is_damaged && survey.unfit[0].position == Position(3));
@@ -451,21 +451,21 @@ async fn noise_at_the_next_position_costs_that_position_and_nothing_else() {
 
 #[tokio::test(start_paused = true)]
 async fn nothing_is_appended_behind_a_far_position() {
-    for appends in [Appends::Conditional, Appends::Siblings] {
+    for append_mode in [AppendMode::Conditional, AppendMode::Siblings] {
         for begin in [&[][..], &["one", "two"]] {
-            let w = world_of(appends);
+            let w = world_of(append_mode);
             w.fill(Tail::EMPTY, begin).await;
             for far in [0x8000_0000_0001, 0x0100_0000, u64::MAX, limits::LOG_GAP + 9] {
                 w.plant(far, b"noise").await;
             }
             // An entry of the same log at a wrong position.
-            if !begin.is_empty() && appends == Appends::Conditional {
+            if !begin.is_empty() && append_mode == AppendMode::Conditional {
                 w.plant(1 << 40, &w.object(2).await).await;
             }
             w.again().deliver("three").await;
             w.again().deliver("four").await;
             let expected: Vec<_> = begin.iter().chain(&["three", "four"]).copied().collect();
-            assert_eq!(w.again().read(Tail::EMPTY).await, expected, "{appends:?}");
+            assert_eq!(w.again().read(Tail::EMPTY).await, expected, "{append_mode:?}");
             let survey = w.again().journal.survey(Position(1)).await.unwrap();
             assert!(survey.unfit.iter().all(|unfit| survey.is_far(unfit.position)), "{survey:?}");
         }
@@ -519,8 +519,8 @@ async fn as_many_positions_as_the_limit_says_are_passed_over() {
 
 #[tokio::test(start_paused = true)]
 async fn a_damaged_last_entry_is_not_appended_to_before_a_repair() {
-    for appends in [Appends::Conditional, Appends::Siblings] {
-        let w = world_of(appends);
+    for append_mode in [AppendMode::Conditional, AppendMode::Siblings] {
+        let w = world_of(append_mode);
         let two = w.fill(Tail::EMPTY, &["one", "two"]).await;
         w.fill(two, &["three"]).await;
         let log = w.paths("log/").await;
@@ -532,24 +532,24 @@ async fn a_damaged_last_entry_is_not_appended_to_before_a_repair() {
         w.objects.put(&location, object.into()).await.unwrap();
         let begun = w.again();
         let tail = begun.journal.tail(Tail::EMPTY).await.unwrap();
-        assert_eq!(tail.position, Position(2), "{appends:?} {position}");
+        assert_eq!(tail.position, Position(2), "{append_mode:?} {position}");
         let public = w.keys.public();
         let refused = begun.journal.append(&tail, Seal::Delivery(&public), b"mail").await.unwrap_err();
-        assert_eq!(refused.kind(), Kind::Corrupt, "{appends:?}: {refused}");
+        assert_eq!(refused.kind(), Kind::Corrupt, "{append_mode:?}: {refused}");
         let repaired = w.again().journal.repair(false).await.unwrap().unwrap();
         assert_eq!(repaired.breaks, [Break::DamagedEnd(Position(3))]);
         w.again().deliver("four").await;
         let read: Vec<_> = w.again().read(Tail::EMPTY).await;
         let read: Vec<_> = read.iter().filter(|said| *said != "damaged").collect();
-        assert_eq!(read, ["one", "two", "renumbered 1", "four"], "{appends:?}");
-        assert_eq!(w.again().journal.repair(false).await.unwrap(), None, "{appends:?}");
+        assert_eq!(read, ["one", "two", "renumbered 1", "four"], "{append_mode:?}");
+        assert_eq!(w.again().journal.repair(false).await.unwrap(), None, "{append_mode:?}");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_missing_entry_is_gone_on_without_after_a_repair() {
-    for appends in [Appends::Conditional, Appends::Siblings] {
-        let w = world_of(appends);
+    for append_mode in [AppendMode::Conditional, AppendMode::Siblings] {
+        let w = world_of(append_mode);
         w.fill(Tail::EMPTY, &["one", "two", "three", "four"]).await;
         let missing = w.paths("log/").await[1].clone();
         let missing = format!("acct/{ACCOUNT}/log/{missing}");
@@ -559,16 +559,16 @@ async fn a_missing_entry_is_gone_on_without_after_a_repair() {
         // Mail goes on.
         w.again().deliver("five").await;
         let repaired = w.again().journal.repair(false).await.unwrap().unwrap();
-        assert_eq!(repaired.breaks, [Break::Unchained(Position(3))], "{appends:?}");
+        assert_eq!(repaired.breaks, [Break::Unchained(Position(3))], "{append_mode:?}");
         w.again().deliver("six").await;
         let expected = ["one", "repaired", "three", "four", "five", "renumbered 1", "six"];
-        assert_eq!(w.again().read(Tail::EMPTY).await, expected, "{appends:?}");
+        assert_eq!(w.again().read(Tail::EMPTY).await, expected, "{append_mode:?}");
         assert_eq!(w.again().journal.repair(false).await.unwrap(), None);
         // It comes back: who reads it sees that others do not count it, and that is said.
         let location = object_store::path::Path::parse(&missing).unwrap();
         w.objects.put(&location, bytes.into()).await.unwrap();
         let read = w.again().read(Tail::EMPTY).await;
-        assert!(read.contains(&"!renumbered 1".to_owned()), "{appends:?}: {read:?}");
+        assert!(read.contains(&"!renumbered 1".to_owned()), "{append_mode:?}: {read:?}");
         w.again().journal.repair(false).await.unwrap().unwrap();
         let read = w.again().read(Tail::EMPTY).await;
         assert!(

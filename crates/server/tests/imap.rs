@@ -114,7 +114,7 @@ transcripts![
 ];
 
 #[path = "imap/appends.rs"]
-mod appends;
+mod append_mode;
 #[path = "imap/arrivals.rs"]
 mod arrivals;
 #[path = "imap/compress.rs"]

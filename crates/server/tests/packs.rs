@@ -29,7 +29,7 @@ use sealpost_session::{Context, Settings};
 use sealpost_smtp_session::Protocol;
 use sealpost_testkit::faulty::{Faulty, Plan};
 use sealpost_vault::server_key::ServerKeys;
-use sealpost_vault::{Appends, Backend, Store};
+use sealpost_vault::{AppendMode, Backend, Store};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 
 /// How long the server may take for a reply.
@@ -268,9 +268,9 @@ async fn changes_of_a_thousand_messages_take_few_requests() {
 /// The whole of it, as a client of LMTP causes it: whose address it is, the message, and the entry; on stores of both kinds.
 #[tokio::test]
 async fn a_delivery_takes_three_requests() {
-    for appends in [Appends::Conditional, Appends::Siblings] {
+    for append_mode in [AppendMode::Conditional, AppendMode::Siblings] {
         let calls = Faulty::new(Arc::new(InMemory::new()), Plan::default(), 1);
-        let store = Store::with(Arc::new(calls.clone()), Backend { appends }).packing();
+        let store = Store::with(Arc::new(calls.clone()), Backend { append_mode }).packing();
         let mut world = smtp_world::TestServer::over(store, settings()).await;
         let mut client = Lmtp::new(world.connect_as(Protocol::Lmtp)).await;
         client.deliver("me@localhost", &message(1)).await;
@@ -278,15 +278,15 @@ async fn a_delivery_takes_three_requests() {
             let before = calls.calls();
             client.deliver("me@localhost", &message(n)).await;
             let requests = calls.calls() - before;
-            eprintln!("a delivery, {appends:?}: {requests} requests");
-            assert!(requests <= 3, "{appends:?}: {requests}");
+            eprintln!("a delivery, {append_mode:?}: {requests} requests");
+            assert!(requests <= 3, "{append_mode:?}: {requests}");
         }
         // A connection of its own for each, after a while in which nobody looked.
         world.clock.advance(std::time::Duration::from_secs(3600));
         let before = calls.calls();
         let mut client = Lmtp::new(world.connect_as(Protocol::Lmtp)).await;
         client.deliver("me@localhost", &message(9)).await;
-        eprintln!("the first after an hour, {appends:?}: {} requests", calls.calls() - before);
+        eprintln!("the first after an hour, {append_mode:?}: {} requests", calls.calls() - before);
         assert!(calls.calls() - before <= 6);
         assert_eq!(world.inbox("me@localhost").await.unwrap().len(), 5);
     }

@@ -2,7 +2,7 @@
 //!
 //! What it promises, and all that it promises: a write that was acknowledged is seen by every request that begins after
 //! that. A write that is under way, or whose reply was an error, may happen now, later, twice or never. With
-//! [`Appends::Conditional`] creates are serialized. With [`Appends::Siblings`] a create overwrites, and a write that was not
+//! [`AppendMode::Conditional`] creates are serialized. With [`AppendMode::Siblings`] a create overwrites, and a write that was not
 //! acknowledged may be seen by one reader and not by the next. Lists come in pages, each of its own moment. An answer to a read may have a wrong bit,
 //! but not the same one twice in a row: that would be damage.
 
@@ -22,7 +22,7 @@ use object_store::{
 };
 use sealpost_base::{AccountId, Random, SeededRandom, limits};
 use sealpost_journal::log_entry;
-use sealpost_vault::Appends;
+use sealpost_vault::AppendMode;
 use tokio::time::{Instant, sleep};
 
 use crate::node::Gate;
@@ -253,7 +253,7 @@ impl Bucket {
             return Ok(());
         };
         let modified = self.0.began.elapsed();
-        let serialized = self.0.plan.appends == Appends::Conditional;
+        let serialized = self.0.plan.append_mode == AppendMode::Conditional;
         {
             let mut state = self.lock();
             let before = state.objects.get(path);
@@ -529,7 +529,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_write_that_was_acknowledged_is_seen_though_another_one_got_stuck_on_top_of_it() {
-        let plan = Plan { appends: Appends::Siblings, ..Plan::new(1) };
+        let plan = Plan { append_mode: AppendMode::Siblings, ..Plan::new(1) };
         let bucket = Bucket::new(plan, 1);
         let put = |text: &'static [u8]| Write::Put { bytes: Bytes::from_static(text), create: true };
         let (first, second) = (put(b"first"), put(b"second"));

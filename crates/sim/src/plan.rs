@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use sealpost_base::{Random, SeededRandom};
-use sealpost_vault::Appends;
+use sealpost_vault::AppendMode;
 
 /// What one history is like. Chances are per thousand.
 #[derive(Debug, Clone)]
 pub struct Plan {
     /// What the store's conditional creates are worth.
-    pub appends: Appends,
+    pub append_mode: AppendMode,
     /// Nodes.
     pub nodes: usize,
     /// Clients, each on a node that it chooses anew for every command.
@@ -51,9 +51,9 @@ impl Plan {
         let calm = below(8) == 0;
         let chance = |most: u64| if calm { 0 } else { random.next_u64() % (most + 1) };
         let wrong = if calm { 0 } else { SeededRandom::new(seed ^ 0x0b17).below(30) };
-        let appends = if below(3) == 0 { Appends::Conditional } else { Appends::Siblings };
+        let append_mode = if below(3) == 0 { AppendMode::Conditional } else { AppendMode::Siblings };
         Plan {
-            appends,
+            append_mode,
             nodes: 2 + below(3) as usize,
             clients: 2 + below(6) as usize,
             commands: 6 + below(20) as usize,
@@ -61,7 +61,7 @@ impl Plan {
             wrong,
             lose_reply: chance(80),
             repeat: chance(60),
-            stick: if appends == Appends::Siblings { chance(40) } else { 0 },
+            stick: if append_mode == AppendMode::Siblings { chance(40) } else { 0 },
             delay: Duration::from_millis(1 + below(200)),
             trouble_every: Duration::from_millis(50 + below(3000)),
             pause: [Duration::from_millis(300), Duration::from_secs(30), Duration::from_secs(2 * 3600)]

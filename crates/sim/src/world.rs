@@ -8,7 +8,7 @@ use sealpost_directory::{AccountName, Directory, NewAccount, Secret};
 use sealpost_journal::{Journal, Tail};
 use sealpost_vault::entry::LogKey;
 use sealpost_vault::server_key::ServerKeys;
-use sealpost_vault::{AccountKeys, Appends, Backend, RootKey};
+use sealpost_vault::{AccountKeys, AppendMode, Backend, RootKey};
 use tokio::time::{Instant, sleep};
 
 use crate::bucket::{Bucket, Left, Seen};
@@ -156,7 +156,7 @@ impl World {
         let skew = self.plan.skew.as_secs();
         let skew = self.below(2 * skew + 1) as i64 - skew as i64;
         let random: Arc<dyn Random> = self.random.clone();
-        let backend = Backend { appends: self.plan.appends };
+        let backend = Backend { append_mode: self.plan.append_mode };
         let node = Node::start(&self.bucket, backend, LogKey::of(&self.key), self.began, skew, random);
         self.started.lock().unwrap_or_else(PoisonError::into_inner).push(node.clone());
         node
@@ -205,7 +205,7 @@ impl World {
             {
                 let mut seen = vec![Seen::Short, Seen::Wrong, Seen::Unreadable];
                 // Where nothing but listings tells of the end of a log, an acknowledged one is never left out.
-                if !is_last || self.plan.appends == Appends::Conditional {
+                if !is_last || self.plan.append_mode == AppendMode::Conditional {
                     seen.push(Seen::Absent);
                 }
                 node.hole.open(path, seen[self.below(seen.len() as u64) as usize]);

@@ -12,7 +12,7 @@ use sealpost_sim::bucket::Bucket;
 use sealpost_sim::node::Node;
 use sealpost_sim::world::ID;
 use sealpost_vault::entry::LogKey;
-use sealpost_vault::{AccountKeys, Appends, Backend, PublicKey, RootKey};
+use sealpost_vault::{AccountKeys, AppendMode, Backend, PublicKey, RootKey};
 use tokio::time::{Instant, sleep};
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
@@ -113,7 +113,7 @@ async fn who_slept_while_it_collected_removes_nothing_that_came_meanwhile() {
     let quiet = Plan { fail: 0, wrong: 0, lose_reply: 0, repeat: 0, stick: 0, delay: slow, ..Plan::new(1) };
     for moment in 10..13 {
         let world = World::new(quiet.clone(), moment);
-        let backend = Backend { appends: quiet.appends };
+        let backend = Backend { append_mode: quiet.append_mode };
         let (slept, awake) = (world.node(backend, 0), world.node(backend, 0));
         world.deliver(&awake).await;
         let account = slept.open(ID, &world.root).await.unwrap();
@@ -163,9 +163,9 @@ async fn a_checkpoint_that_goes_while_it_is_read_is_no_damage() {
     let logged = errors.clone();
     let log = tracing_subscriber::fmt().with_max_level(tracing::Level::ERROR);
     let _log = tracing::subscriber::set_default(log.with_writer(move || logged.clone()).finish());
-    for (moment, appends) in (0..30).flat_map(|n| [(n, Appends::Conditional), (n, Appends::Siblings)]) {
+    for (moment, append_mode) in (0..30).flat_map(|n| [(n, AppendMode::Conditional), (n, AppendMode::Siblings)]) {
         let quiet = Plan {
-            appends,
+            append_mode,
             fail: 0,
             wrong: 0,
             lose_reply: 0,
@@ -175,7 +175,7 @@ async fn a_checkpoint_that_goes_while_it_is_read_is_no_damage() {
             ..Plan::new(1)
         };
         let world = World::new(quiet, moment);
-        let (slept, awake) = (world.node(Backend { appends }, 0), world.node(Backend { appends }, 0));
+        let (slept, awake) = (world.node(Backend { append_mode }, 0), world.node(Backend { append_mode }, 0));
         let checkpoint = async || {
             world.deliver(&awake).await;
             let account = awake.open(ID, &world.root).await.unwrap();
@@ -192,10 +192,10 @@ async fn a_checkpoint_that_goes_while_it_is_read_is_no_damage() {
         }
         slept.resume();
         let account = loading.await.unwrap().unwrap();
-        assert!(!account.is_damaged(), "after {moment}, {appends:?}");
+        assert!(!account.is_damaged(), "after {moment}, {append_mode:?}");
         account.refresh().await.unwrap();
-        assert_eq!(account.state().message_count(), 4, "after {moment}, {appends:?}");
-        assert_eq!(errors.text(), "", "after {moment}, {appends:?}");
+        assert_eq!(account.state().message_count(), 4, "after {moment}, {append_mode:?}");
+        assert_eq!(errors.text(), "", "after {moment}, {append_mode:?}");
     }
 }
 

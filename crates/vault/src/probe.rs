@@ -10,7 +10,7 @@ use futures::TryStreamExt;
 use futures::future::join_all;
 use sealpost_base::{Clock, Error, Kind, Random, Result};
 
-use crate::store::Appends;
+use crate::store::AppendMode;
 use crate::{Put, Sealed, Store};
 
 /// What becomes of a conditional create of something that exists.
@@ -28,10 +28,10 @@ pub enum Conditions {
 
 impl Conditions {
     /// How to append to such a store.
-    pub fn appends(self) -> Appends {
+    pub fn append_mode(self) -> AppendMode {
         match self {
-            Conditions::Kept => Appends::Conditional,
-            Conditions::Ignored | Conditions::Raced | Conditions::Refused => Appends::Siblings,
+            Conditions::Kept => AppendMode::Conditional,
+            Conditions::Ignored | Conditions::Raced | Conditions::Refused => AppendMode::Siblings,
         }
     }
 }

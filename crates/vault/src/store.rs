@@ -40,7 +40,7 @@ pub use append_mode::MODE_MARKERS;
 pub use batch::Batch;
 pub(crate) use e_tags::ETags;
 pub use transfer::{Transfer, Unreadable};
-pub use types::{Appends, Backend, Listed, Put, StoreStats};
+pub use types::{AppendMode, Backend, Listed, Put, StoreStats};
 pub(crate) use upload::Upload;
 
 /// A handle on an object store; cloning shares it.
@@ -62,7 +62,7 @@ struct Shared {
     local: Option<Arc<LocalStore>>,
     remote: Option<Remote>,
     cache: Option<Cache>,
-    appends: Appends,
+    append_mode: AppendMode,
     e_tags: Arc<ETags>,
     packs: bool,
     /// Held so that receivers of a store nobody else can change wait for ever instead of seeing a closed channel.
@@ -109,8 +109,8 @@ impl Store {
     }
 
     /// How writers to this store find out which of them was first.
-    pub fn appends(&self) -> Appends {
-        self.0.appends
+    pub fn append_mode(&self) -> AppendMode {
+        self.0.append_mode
     }
 
     /// The directory that a local store is in.

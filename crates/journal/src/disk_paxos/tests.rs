@@ -6,7 +6,7 @@ use futures::StreamExt;
 use object_store::memory::InMemory;
 use sealpost_base::{AccountId, Position, SeededRandom};
 use sealpost_vault::entry::LogKey;
-use sealpost_vault::{AccountKeys, Appends, Backend, RootKey, Store};
+use sealpost_vault::{AccountKeys, AppendMode, Backend, RootKey, Store};
 
 use super::*;
 use crate::{Content, Journal, Read, Replay, Seal, Step};
@@ -26,13 +26,13 @@ impl World {
         World { objects: Arc::new(InMemory::new()), keys, random }
     }
 
-    fn store(&self, appends: Appends) -> Store {
-        Store::with(self.objects.clone(), Backend { appends })
+    fn store(&self, append_mode: AppendMode) -> Store {
+        Store::with(self.objects.clone(), Backend { append_mode })
     }
 
     /// A writer that knows nothing of the others.
-    fn writer(&self, appends: Appends) -> Journal {
-        Journal::new(self.store(appends), ACCOUNT, &LogKey::for_tests(), self.random.clone())
+    fn writer(&self, append_mode: AppendMode) -> Journal {
+        Journal::new(self.store(append_mode), ACCOUNT, &LogKey::for_tests(), self.random.clone())
     }
 
     async fn append(&self, journal: &Journal, after: &Tail, text: &str) -> Append {
@@ -57,8 +57,8 @@ impl World {
     }
 
     /// What a newcomer reads.
-    async fn read(&self, appends: Appends) -> String {
-        let journal = self.writer(appends);
+    async fn read(&self, append_mode: AppendMode) -> String {
+        let journal = self.writer(append_mode);
         let places = journal.places_after(&Tail::EMPTY).await.unwrap().unwrap();
         let entries = journal.entries(&self.keys, Tail::EMPTY, &places);
         let mut replay = Replay::after(Tail::EMPTY);
@@ -75,12 +75,12 @@ impl World {
 
     async fn begun(&self) -> Vec<String> {
         let folder = format!("acct/{ACCOUNT}/manifest");
-        self.store(Appends::Siblings).list(&folder, None).map(|object| object.unwrap().path).collect().await
+        self.store(AppendMode::Siblings).list(&folder, None).map(|object| object.unwrap().path).collect().await
     }
 
     /// A writer that begins a ballot and is never seen again.
     async fn begin_and_die(&self) {
-        let chain = &self.writer(Appends::Siblings).chain;
+        let chain = &self.writer(AppendMode::Siblings).chain;
         chain.begin(&Tail::EMPTY, None).await.unwrap();
     }
 }
@@ -88,20 +88,20 @@ impl World {
 #[tokio::test]
 async fn of_two_that_want_a_position_one_gets_it_and_the_other_finds_out() {
     let w = World::new();
-    let (one, two) = (w.writer(Appends::Siblings), w.writer(Appends::Siblings));
+    let (one, two) = (w.writer(AppendMode::Siblings), w.writer(AppendMode::Siblings));
     let first = w.done(&one, &Tail::EMPTY, "a").await;
     assert_eq!(w.append(&two, &Tail::EMPTY, "b").await, Append::Lost);
     let second = w.done(&two, &first, "b").await;
     // The first one's ballot is over. What it writes is there, and does not count.
     assert_eq!(w.append(&one, &first, "c").await, Append::Lost);
     w.done(&one, &second, "c").await;
-    assert_eq!(w.read(Appends::Siblings).await, "a b c");
+    assert_eq!(w.read(AppendMode::Siblings).await, "a b c");
 }
 
 #[tokio::test]
 async fn a_writer_that_stays_the_only_one_writes_and_lists_once() {
     let w = World::new();
-    let one = w.writer(Appends::Siblings);
+    let one = w.writer(AppendMode::Siblings);
     let mut tail = w.done(&one, &Tail::EMPTY, "a").await;
     for _ in 0..3 {
         let before = one.store.stats().objects;
@@ -114,24 +114,24 @@ async fn a_writer_that_stays_the_only_one_writes_and_lists_once() {
 #[tokio::test(start_paused = true)]
 async fn a_writer_that_died_in_its_ballot_keeps_nobody_waiting_for_ever() {
     let w = World::new();
-    let one = w.writer(Appends::Siblings);
+    let one = w.writer(AppendMode::Siblings);
     let tail = w.done(&one, &Tail::EMPTY, "a").await;
     w.begin_and_die().await;
-    assert_eq!(w.read(Appends::Siblings).await, "a");
+    assert_eq!(w.read(AppendMode::Siblings).await, "a");
     w.begin_and_die().await;
     assert_eq!(one.tail(Tail::EMPTY).await.unwrap().hash, tail.hash);
     w.add(&one, "b").await;
     w.begin_and_die().await;
     // Nobody has read it since. Its writer was told that it counts, and it does.
-    w.add(&w.writer(Appends::Siblings), "c").await;
-    assert_eq!(w.read(Appends::Siblings).await, "a b c");
+    w.add(&w.writer(AppendMode::Siblings), "c").await;
+    assert_eq!(w.read(AppendMode::Siblings).await, "a b c");
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_was_written_too_late_counts_if_the_next_followed_it_and_only_then() {
     for seen in [true, false] {
         let w = World::new();
-        let (one, two) = (w.writer(Appends::Siblings), w.writer(Appends::Siblings));
+        let (one, two) = (w.writer(AppendMode::Siblings), w.writer(AppendMode::Siblings));
         let first = w.done(&one, &Tail::EMPTY, "a").await;
         // What `one` would write next, had it not stood still.
         let lead = one.chain.cache.lead.lock().await.take().unwrap();
@@ -143,7 +143,7 @@ async fn what_was_written_too_late_counts_if_the_next_followed_it_and_only_then(
             b"late",
             &*w.random,
         );
-        let (path, store) = (one.path(&place), w.store(Appends::Siblings));
+        let (path, store) = (one.path(&place), w.store(AppendMode::Siblings));
         if seen {
             store.put_new(&path, late.clone()).await.unwrap();
         }
@@ -151,7 +151,7 @@ async fn what_was_written_too_late_counts_if_the_next_followed_it_and_only_then(
         let end = w.done(&two, &end, "b").await;
         let said = one.chain.follow_up(lead, late, Some(&one.marks(Position(1)))).await.unwrap();
         assert_eq!(matches!(said, Append::Done(_)), seen, "{said:?}");
-        assert_eq!(w.read(Appends::Siblings).await, if seen { "a late b" } else { "a b" });
+        assert_eq!(w.read(AppendMode::Siblings).await, if seen { "a late b" } else { "a b" });
         w.done(&one, &end, "c").await;
     }
 }
@@ -159,7 +159,7 @@ async fn what_was_written_too_late_counts_if_the_next_followed_it_and_only_then(
 #[tokio::test(start_paused = true)]
 async fn names_of_old_ballots_do_not_pile_up() {
     let w = World::new();
-    let (one, two) = (w.writer(Appends::Siblings), w.writer(Appends::Siblings));
+    let (one, two) = (w.writer(AppendMode::Siblings), w.writer(AppendMode::Siblings));
     let mut tail = Tail::EMPTY;
     for n in 0..3 * limits::BALLOTS {
         let writer = if n % 2 == 0 { &one } else { &two };
@@ -177,15 +177,15 @@ async fn a_log_goes_on_where_it_is_moved_to_and_back() {
     let w = World::new();
     let mut tail = Tail::EMPTY;
     let mut expected = Vec::new();
-    for (n, appends) in
-        [Appends::Conditional, Appends::Siblings, Appends::Conditional, Appends::Siblings].iter().enumerate()
+    for (n, append_mode) in
+        [AppendMode::Conditional, AppendMode::Siblings, AppendMode::Conditional, AppendMode::Siblings].iter().enumerate()
     {
         for k in 0..2 {
-            let journal = w.writer(*appends);
+            let journal = w.writer(*append_mode);
             tail = journal.tail(Tail::EMPTY).await.unwrap();
             tail = w.done(&journal, &tail, &format!("{n}{k}")).await;
             expected.push(format!("{n}{k}"));
-            assert_eq!(w.read(*appends).await, expected.join(" "));
+            assert_eq!(w.read(*append_mode).await, expected.join(" "));
         }
     }
     assert_eq!(tail.position, Position(8));

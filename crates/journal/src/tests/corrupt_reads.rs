@@ -10,7 +10,7 @@ use object_store::path::Path;
 use sealpost_base::{AccountId, Position, SeededRandom};
 use sealpost_testkit::faulty::{Faulty, Plan};
 use sealpost_vault::entry::LogKey;
-use sealpost_vault::{AccountKeys, Appends, Backend, RootKey, Store};
+use sealpost_vault::{AccountKeys, AppendMode, Backend, RootKey, Store};
 
 use crate::{Append, Content, Journal, EntryName, Read, Replay, Seal, Step, Tail};
 
@@ -20,23 +20,23 @@ const TEXTS: [&str; 3] = ["one", "two", "three"];
 struct World {
     objects: Arc<InMemory>,
     faulty: Faulty,
-    appends: Appends,
+    append_mode: AppendMode,
     keys: AccountKeys,
     random: Arc<SeededRandom>,
 }
 
 impl World {
-    fn new(appends: Appends) -> Self {
+    fn new(append_mode: AppendMode) -> Self {
         let random = Arc::new(SeededRandom::new(1));
         let keys = AccountKeys::derive(&RootKey::generate(&*random), ACCOUNT);
         let objects = Arc::new(InMemory::new());
         let faulty = Faulty::new(objects.clone(), Plan::default(), 1);
-        World { objects, faulty, appends, keys, random }
+        World { objects, faulty, append_mode, keys, random }
     }
 
     /// A node that knows nothing of the others.
     fn node(&self) -> Journal {
-        let store = Store::with(Arc::new(self.faulty.clone()), Backend { appends: self.appends });
+        let store = Store::with(Arc::new(self.faulty.clone()), Backend { append_mode: self.append_mode });
         Journal::new(store, ACCOUNT, &LogKey::for_tests(), self.random.clone())
     }
 
@@ -81,7 +81,7 @@ impl World {
 
 #[tokio::test]
 async fn whoever_writes_the_end_once_more_leaves_it_as_it_is() {
-    let w = World::new(Appends::Siblings);
+    let w = World::new(AppendMode::Siblings);
     let node = w.node();
     let end = w.fill(&node).await;
     let path = node.path(&EntryName { position: end.position, ballot: end.ballot.unwrap(), ..last(&node).await });
@@ -108,12 +108,12 @@ async fn last(journal: &Journal) -> EntryName {
 
 #[tokio::test]
 async fn an_entry_that_does_not_open_is_read_once_more() {
-    for appends in [Appends::Conditional, Appends::Siblings] {
+    for append_mode in [AppendMode::Conditional, AppendMode::Siblings] {
         for text in 1..=TEXTS.len() {
-            let w = World::new(appends);
+            let w = World::new(append_mode);
             w.fill(&w.node()).await;
             w.faulty.mislead(&format!("/log/{text:016x}"));
-            assert_eq!(w.read(&w.node()).await, TEXTS, "{appends:?} {text}");
+            assert_eq!(w.read(&w.node()).await, TEXTS, "{append_mode:?} {text}");
             assert!(w.faulty.has_misled());
         }
     }
@@ -122,7 +122,7 @@ async fn an_entry_that_does_not_open_is_read_once_more() {
 /// A listing of a directory that grows meanwhile may have an entry, and not the one before it.
 #[tokio::test]
 async fn an_entry_that_a_listing_left_out_is_not_missing() {
-    let w = World::new(Appends::Conditional);
+    let w = World::new(AppendMode::Conditional);
     let node = w.node();
     w.fill(&node).await;
     let mut places = node.places_after(&Tail::EMPTY).await.unwrap().unwrap();
@@ -140,22 +140,22 @@ async fn an_entry_that_a_listing_left_out_is_not_missing() {
 
 #[tokio::test]
 async fn the_hash_of_the_end_is_that_of_what_is_there() {
-    for appends in [Appends::Conditional, Appends::Siblings] {
-        let w = World::new(appends);
+    for append_mode in [AppendMode::Conditional, AppendMode::Siblings] {
+        let w = World::new(append_mode);
         let end = w.fill(&w.node()).await;
         let other = w.node();
         w.faulty.mislead("/log/");
         let tail = other.tail(Tail::EMPTY).await.unwrap();
         assert!(w.faulty.has_misled());
-        assert_eq!((tail.position, tail.hash), (end.position, end.hash), "{appends:?}");
+        assert_eq!((tail.position, tail.hash), (end.position, end.hash), "{append_mode:?}");
         w.add(&other, &tail, "four").await;
-        assert_eq!(w.read(&w.node()).await, ["one", "two", "three", "four"], "{appends:?}");
+        assert_eq!(w.read(&w.node()).await, ["one", "two", "three", "four"], "{append_mode:?}");
     }
 }
 
 #[tokio::test]
 async fn checkpoints_are_read_once_more_and_put_again_as_they_are() {
-    let w = World::new(Appends::Siblings);
+    let w = World::new(AppendMode::Siblings);
     let node = w.node();
     let mut tail = Tail::EMPTY;
     for text in TEXTS {

@@ -5,7 +5,7 @@ use sealpost_vault::server_key::ServerKeys;
 
 use super::*;
 
-const BOTH: [Appends; 2] = [Appends::Conditional, Appends::Siblings];
+const BOTH: [AppendMode; 2] = [AppendMode::Conditional, AppendMode::Siblings];
 
 impl World {
     fn manifest(&self, name: &str) -> String {
@@ -40,9 +40,9 @@ async fn noises(w: &World) -> Vec<Vec<u8>> {
 
 #[tokio::test(start_paused = true)]
 async fn noise_manifests_stop_no_delivery_and_no_reader() {
-    for appends in BOTH {
+    for append_mode in BOTH {
         for with_checkpoint in [false, true] {
-            let w = world_of(appends);
+            let w = world_of(append_mode);
             let two = w.fill(Tail::EMPTY, &["one", "two"]).await;
             if with_checkpoint {
                 w.checkpoint(two, &[("head", "h")]).await;
@@ -57,7 +57,7 @@ async fn noise_manifests_stop_no_delivery_and_no_reader() {
             let three = begun.journal.tail(two).await.unwrap();
             assert!(begun.journal.reaches_back(&three).await.unwrap());
             let read = w.again().read(Tail::EMPTY).await;
-            assert_eq!(read, ["one", "two", "three", "four"], "{appends:?} {with_checkpoint}");
+            assert_eq!(read, ["one", "two", "three", "four"], "{append_mode:?} {with_checkpoint}");
             let checkpoints = w.again().journal.checkpoints().await.unwrap();
             assert_eq!(checkpoints.len(), usize::from(with_checkpoint));
             let unfit = w.again().journal.survey_marks().await.unwrap();
@@ -69,8 +69,8 @@ async fn noise_manifests_stop_no_delivery_and_no_reader() {
 
 #[tokio::test(start_paused = true)]
 async fn forged_marks_of_positions_change_nothing() {
-    for appends in BOTH {
-        let w = world_of(appends);
+    for append_mode in BOTH {
+        let w = world_of(append_mode);
         w.fill(Tail::EMPTY, &["one", "two"]).await;
         let elsewhere = mark::passed_over(&LogKey::for_tests(), AccountId([8; 16]), Position(3));
         for (number, noise) in [&b"SPM\x01"[..], b"", elsewhere.as_ref()].iter().enumerate() {
@@ -78,7 +78,7 @@ async fn forged_marks_of_positions_change_nothing() {
             w.write(&w.manifest(&format!("s0000000000000003-{number:016x}")), noise).await;
         }
         w.again().deliver("three").await;
-        assert_eq!(w.again().read(Tail::EMPTY).await, ["one", "two", "three"], "{appends:?}");
+        assert_eq!(w.again().read(Tail::EMPTY).await, ["one", "two", "three"], "{append_mode:?}");
         let unfit = w.again().journal.survey_marks().await.unwrap();
         assert_eq!(unfit.len(), 3, "{unfit:?}");
     }
@@ -100,9 +100,9 @@ async fn a_position_is_passed_over_in_spite_of_forged_marks() {
 
 #[tokio::test(start_paused = true)]
 async fn trim_counts_no_noise_manifest() {
-    for appends in BOTH {
+    for append_mode in BOTH {
         for planted in [1, 2] {
-            let w = world_of(appends);
+            let w = world_of(append_mode);
             let two = w.fill(Tail::EMPTY, &["one", "two"]).await;
             w.checkpoint(two, &[("head", "h")]).await;
             w.fill(two, &["three", "four"]).await;
@@ -110,7 +110,7 @@ async fn trim_counts_no_noise_manifest() {
                 w.write(&w.manifest(&format!("{position:016x}")), b"noise").await;
             }
             w.again().journal.trim().await.unwrap();
-            assert_eq!(w.paths("log/").await.len(), 4, "{appends:?}");
+            assert_eq!(w.paths("log/").await.len(), 4, "{append_mode:?}");
             w.again().journal.checkpoint(&w.keys, Position(2)).await.unwrap();
         }
     }
@@ -194,8 +194,8 @@ fn rotation(old: ServerKeys, seed: u64) -> Rotation {
 }
 
 /// A log that was begun under an old key, and goes on under a new one.
-async fn rotated(appends: Appends) -> (World, Rotation) {
-    let base = world_of(appends);
+async fn rotated(append_mode: AppendMode) -> (World, Rotation) {
+    let base = world_of(append_mode);
     let keys = rotation(ServerKeys::generate(&SeededRandom::new(9)), 10);
     let w = base.keyed(&keys.old, 11);
     let two = w.fill(Tail::EMPTY, &["one", "two"]).await;
@@ -209,18 +209,18 @@ async fn rotated(appends: Appends) -> (World, Rotation) {
 
 #[tokio::test(start_paused = true)]
 async fn what_was_there_when_a_key_was_retired_stays_valid() {
-    for appends in BOTH {
-        let (base, keys) = rotated(appends).await;
+    for append_mode in BOTH {
+        let (base, keys) = rotated(append_mode).await;
         base.keyed(&keys.settled, 13).deliver("five").await;
         let expected = ["one", "two", "three", "four", "five"];
-        assert_eq!(base.keyed(&keys.settled, 14).read(Tail::EMPTY).await, expected, "{appends:?}");
+        assert_eq!(base.keyed(&keys.settled, 14).read(Tail::EMPTY).await, expected, "{append_mode:?}");
         let journal = base.keyed(&keys.settled, 15).journal;
         assert_eq!(journal.checkpoints().await.unwrap(), [Position(2)]);
         journal.checkpoint(&base.keys, Position(2)).await.unwrap();
         // And when the next one is retired.
         let next = rotation(keys.settled, 16);
         base.keyed(&next.rotated, 17).journal.attest().await.unwrap();
-        assert_eq!(base.keyed(&next.settled, 18).read(Tail::EMPTY).await, expected, "{appends:?}");
+        assert_eq!(base.keyed(&next.settled, 18).read(Tail::EMPTY).await, expected, "{append_mode:?}");
         let attestations = base.paths("manifest/").await.into_iter().filter(|name| name.starts_with('k'));
         assert_eq!(attestations.count(), 1, "the old one was replaced");
         assert_eq!(base.keyed(&next.settled, 19).journal.checkpoints().await.unwrap(), [Position(2)]);
@@ -230,8 +230,8 @@ async fn what_was_there_when_a_key_was_retired_stays_valid() {
 /// The thief has the old key, and knows the log as far as it is readable without the account's.
 #[tokio::test(start_paused = true)]
 async fn a_retired_key_authenticates_nothing_new() {
-    for appends in BOTH {
-        let (base, keys) = rotated(appends).await;
+    for append_mode in BOTH {
+        let (base, keys) = rotated(append_mode).await;
         let thief = base.keyed(&keys.old, 20);
         let public = base.keys.public();
         // An entry at the end: under its key that is the third.
@@ -239,16 +239,16 @@ async fn a_retired_key_authenticates_nothing_new() {
         let forged = thief.journal.append(&end, Seal::Delivery(&public), b"forged").await.unwrap();
         assert!(matches!(forged, Append::Done(_)), "{forged:?}");
         // With ballots nobody can tell what the end is before a repair.
-        if appends == Appends::Conditional {
+        if append_mode == AppendMode::Conditional {
             let read = base.keyed(&keys.settled, 22).read(Tail::EMPTY).await;
             let read: Vec<_> = read.iter().filter(|said| *said != "damaged").collect();
-            assert_eq!(read, ["one", "two", "three", "four"], "{appends:?}");
+            assert_eq!(read, ["one", "two", "three", "four"], "{append_mode:?}");
         }
         let refused = base.keyed(&keys.settled, 23).journal.append(&end, Seal::Owner(&base.keys), b"x").await;
         assert!(refused.is_err(), "nothing is appended behind it: {refused:?}");
         base.keyed(&keys.settled, 25).journal.repair(false).await.unwrap().unwrap();
         let read = base.keyed(&keys.settled, 26).read(Tail::EMPTY).await;
-        assert!(!read.contains(&"forged".to_owned()), "{appends:?}: {read:?}");
+        assert!(!read.contains(&"forged".to_owned()), "{append_mode:?}: {read:?}");
 
         // A manifest, a mark, and what would vouch for them.
         let key = LogKey::of(&keys.old);
@@ -260,7 +260,7 @@ async fn a_retired_key_authenticates_nothing_new() {
         let elsewhere = Tail { position: Position(7), ..end };
         thief.checkpoint(elsewhere, &[("head", "forged")]).await;
         let journal = base.keyed(&keys.settled, 24).journal;
-        assert_eq!(journal.checkpoints().await.unwrap(), [Position(2)], "{appends:?}");
+        assert_eq!(journal.checkpoints().await.unwrap(), [Position(2)], "{append_mode:?}");
         let unfit = journal.survey_marks().await.unwrap();
         assert_eq!(unfit.len(), 2, "what vouched before the last rotation is no damage: {unfit:?}");
     }
@@ -269,7 +269,7 @@ async fn a_retired_key_authenticates_nothing_new() {
 /// In the place of an entry that was there when the key was retired.
 #[tokio::test(start_paused = true)]
 async fn a_retired_key_replaces_no_old_entry() {
-    let (base, keys) = rotated(Appends::Conditional).await;
+    let (base, keys) = rotated(AppendMode::Conditional).await;
     let other = world();
     let thief = other.keyed(&keys.old, 20);
     let public = base.keys.public();

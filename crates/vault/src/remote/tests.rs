@@ -12,7 +12,7 @@ use super::{Refusal, RetryPolicy, S3};
 use crate::message::{MessageKey, MessageWriter};
 use crate::probe::{Conditions, probe};
 use crate::remote::fake::s3;
-use crate::{Appends, Put, Sealed, Store};
+use crate::{AppendMode, Put, Sealed, Store};
 
 const RETRY_POLICY: RetryPolicy =
     RetryPolicy { requests: 8, timeout: Duration::from_millis(500), pause: Duration::from_millis(1) };
@@ -43,7 +43,7 @@ async fn paths(store: &Store, prefix: &str, after: Option<&str>) -> Vec<String> 
 #[tokio::test]
 async fn objects_come_and_go_below_the_prefix() {
     let (server, store) = start().await;
-    assert_eq!(store.appends(), Appends::Conditional);
+    assert_eq!(store.append_mode(), AppendMode::Conditional);
     for n in 0..8 {
         assert_eq!(store.put_new(&format!("x/{n}"), sealed(&[n; 10])).await.unwrap(), Put::Created);
     }
@@ -79,11 +79,11 @@ async fn a_write_whose_reply_was_lost_is_known_for_ones_own() {
 /// Somebody between us and the store says that it was done, and it was not.
 #[tokio::test]
 async fn a_write_that_is_answered_with_another_etag_is_made_again() {
-    for appends in [ConditionalPut::Keeps, ConditionalPut::Refuses] {
-        let server = FakeS3::start(appends, 3).await;
+    for append_mode in [ConditionalPut::Keeps, ConditionalPut::Refuses] {
+        let server = FakeS3::start(append_mode, 3).await;
         let store = open(&server, RETRY_POLICY).await;
         server.once(Fault::AckWithoutWrite, is_put);
-        assert_eq!(store.put_new("x", sealed(b"mine")).await.unwrap(), Put::Created, "{appends:?}");
+        assert_eq!(store.put_new("x", sealed(b"mine")).await.unwrap(), Put::Created, "{append_mode:?}");
         assert_eq!(store.read("x").await.unwrap()[..], *b"mine");
         assert_eq!(server.object("a/prefix/x").unwrap()[..], *b"mine");
     }
@@ -297,7 +297,7 @@ async fn what_conditional_writes_are_worth_is_found_out() {
     for (manners, conditions) in expected {
         let server = FakeS3::start(manners, 1000).await;
         let store = open(&server, RETRY_POLICY).await;
-        assert_eq!(store.appends(), conditions.appends(), "{manners:?}");
+        assert_eq!(store.append_mode(), conditions.append_mode(), "{manners:?}");
         let asked = store.metrics().requests.read();
         assert!(asked <= 24, "{asked} requests at the start: {manners:?}");
         let found = probe(&store, &SystemClock::new(), &SeededRandom::new(1)).await.unwrap();

@@ -12,7 +12,7 @@ use futures::TryStreamExt;
 use futures::future::try_join_all;
 use sealpost_base::{Error, Result};
 
-use super::{Appends, Store};
+use super::{AppendMode, Store};
 use crate::Sealed;
 use crate::format::{self, FORMAT};
 
@@ -24,14 +24,14 @@ pub const MODE_MARKERS: &str = "store/appends";
 /// The folder with the mark that says which format the bucket has.
 const FORMATS: &str = "store/format";
 
-impl Appends {
-    const ALL: [Appends; 2] = [Appends::Conditional, Appends::Siblings];
+impl AppendMode {
+    const ALL: [AppendMode; 2] = [AppendMode::Conditional, AppendMode::Siblings];
 
     /// `conditional` or `siblings`.
     pub fn name(self) -> &'static str {
         match self {
-            Appends::Conditional => "conditional",
-            Appends::Siblings => "siblings",
+            AppendMode::Conditional => "conditional",
+            AppendMode::Siblings => "siblings",
         }
     }
 
@@ -48,7 +48,7 @@ impl Store {
     /// agree; with what to do. What the store says.
     pub async fn pin_append_mode(self) -> Result<Self> {
         let Some(remote) = &self.0.remote else { return Ok(self) };
-        let found = self.appends();
+        let found = self.append_mode();
         let mut marks = self.mode_markers().await?;
         self.check_format(marks.is_empty()).await?;
         if marks.is_empty() {
@@ -56,11 +56,11 @@ impl Store {
             marks = self.mode_markers().await?;
         }
         match (marks.as_slice(), found) {
-            ([Appends::Conditional], Appends::Conditional) => Ok(self),
-            ([Appends::Siblings], _) => {
+            ([AppendMode::Conditional], AppendMode::Conditional) => Ok(self),
+            ([AppendMode::Siblings], _) => {
                 // It may have been seen by this reader and not be by the next, if whoever wrote it did not get to know.
-                self.put_new(&Appends::Siblings.mark(), Sealed::marker()).await?;
-                if found == Appends::Siblings {
+                self.put_new(&AppendMode::Siblings.mark(), Sealed::marker()).await?;
+                if found == AppendMode::Siblings {
                     return Ok(self);
                 }
                 tracing::info!(
@@ -68,9 +68,9 @@ impl Store {
                      so entries are written as siblings (to change it, stop all servers and run: sealpost \
                      store probe --reset-append-mode)"
                 );
-                Ok(Self::remote(remote.clone(), Appends::Siblings))
+                Ok(Self::remote(remote.clone(), AppendMode::Siblings))
             }
-            ([Appends::Conditional], Appends::Siblings) => Err(Error::invalid(
+            ([AppendMode::Conditional], AppendMode::Siblings) => Err(Error::invalid(
                 "other servers rely on this store's conditional creates, which do not work from here: entries \
                  would be overwritten. Check for a proxy in between, or another endpoint. After a permanent \
                  change of the store, stop all servers and run: sealpost store probe --reset-append-mode",
@@ -107,10 +107,10 @@ impl Store {
     ///
     /// # Errors
     /// What the store says.
-    pub async fn mode_markers(&self) -> Result<Vec<Appends>> {
+    pub async fn mode_markers(&self) -> Result<Vec<AppendMode>> {
         let listed: Vec<_> = self.list(MODE_MARKERS, None).try_collect().await?;
-        let is_listed = |appends: &Appends| listed.iter().any(|object| object.path == appends.mark());
-        Ok(Appends::ALL.into_iter().filter(is_listed).collect())
+        let is_listed = |append_mode: &AppendMode| listed.iter().any(|object| object.path == append_mode.mark());
+        Ok(AppendMode::ALL.into_iter().filter(is_listed).collect())
     }
 
     /// Leaves the mark that says what was found of this store now, and no other. Nobody else may use it meanwhile.
@@ -121,8 +121,8 @@ impl Store {
         if self.0.remote.is_none() {
             return Ok(());
         }
-        self.put_new(&self.appends().mark(), Sealed::marker()).await?;
-        let others = Appends::ALL.into_iter().filter(|other| *other != self.appends());
+        self.put_new(&self.append_mode().mark(), Sealed::marker()).await?;
+        let others = AppendMode::ALL.into_iter().filter(|other| *other != self.append_mode());
         try_join_all(others.map(|other| async move { self.delete(&other.mark()).await })).await?;
         Ok(())
     }

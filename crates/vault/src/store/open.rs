@@ -10,7 +10,7 @@ use sealpost_base::limits::CHUNK_BYTES;
 use sealpost_base::{Clock, Error, Random, Result, SystemClock};
 use tokio::sync::watch;
 
-use super::{Appends, Backend, Room, Shared, Store};
+use super::{AppendMode, Backend, Room, Shared, Store};
 use crate::cache::Cache;
 use crate::local::LocalStore;
 use crate::probe::{self, Conditions};
@@ -84,19 +84,19 @@ impl Store {
     }
 
     async fn bucket(remote: Remote, random: Arc<dyn Random>) -> Result<Self> {
-        let store = Self::remote(remote.clone(), Appends::Conditional);
+        let store = Self::remote(remote.clone(), AppendMode::Conditional);
         let found = probe::conditions(&store, &*random, probe::Effort::Quick).await;
         let opened = match found? {
             Conditions::Kept => return Ok(store),
-            Conditions::Ignored | Conditions::Raced => Self::remote(remote, Appends::Siblings),
-            Conditions::Refused => Self::remote(remote.without_conditions(), Appends::Siblings),
+            Conditions::Ignored | Conditions::Raced => Self::remote(remote, AppendMode::Siblings),
+            Conditions::Refused => Self::remote(remote.without_conditions(), AppendMode::Siblings),
         };
         opened.0.keeps_removed.store(store.keeps_removed(), Ordering::Relaxed);
         Ok(opened)
     }
 
-    pub(crate) fn remote(remote: Remote, appends: Appends) -> Self {
-        let mut store = Self::new(Arc::new(remote.clone()), None, REMOTE_PART_BYTES, Backend { appends });
+    pub(crate) fn remote(remote: Remote, append_mode: AppendMode) -> Self {
+        let mut store = Self::new(Arc::new(remote.clone()), None, REMOTE_PART_BYTES, Backend { append_mode });
         if let Some(shared) = Arc::get_mut(&mut store.0) {
             shared.metrics = remote.metrics();
             shared.e_tags = remote.e_tags();
@@ -149,7 +149,7 @@ impl Store {
     /// The same store, writing without conditions; `None` if it cannot be told to.
     pub(crate) fn without_conditions(&self) -> Option<Self> {
         let remote = self.0.remote.as_ref()?.without_conditions();
-        Some(Self::remote(remote, Appends::Siblings))
+        Some(Self::remote(remote, AppendMode::Siblings))
     }
 
     fn new(
@@ -162,14 +162,14 @@ impl Store {
         let (metrics, clock) =
             (local.as_ref().map(|local| local.metrics()).unwrap_or_default(), SystemClock::new());
         let (puts, bytes, keeps_removed) = (0.into(), 0.into(), false.into());
-        let appends = backend.appends;
+        let append_mode = backend.append_mode;
         let (remote, cache) = (None, None);
         let shared = Shared {
             objects,
             local,
             remote,
             cache,
-            appends,
+            append_mode,
             e_tags: Arc::default(),
             packs: false,
             silent,

@@ -12,7 +12,7 @@ use futures::TryStreamExt;
 use rustix::io::Errno;
 use sealpost_base::{Error, Kind, Result};
 
-use super::{Appends, Store, error, location};
+use super::{AppendMode, Store, error, location};
 use crate::{Hash, Put, Sealed};
 
 /// What became of the copy of an object.
@@ -126,7 +126,7 @@ impl Store {
             Err(e) => return self.unread(path, e).await,
         };
         // Without conditions a write would replace what is there.
-        if to.appends() == Appends::Siblings {
+        if to.append_mode() == AppendMode::Siblings {
             match to.read(path).await {
                 Ok(there) => return Ok(if there == bytes { Transfer::Same } else { Transfer::Differs }),
                 Err(e) if e.kind() == Kind::Corrupt => return Ok(Transfer::Differs),

@@ -13,7 +13,7 @@ pub enum Put {
 
 /// How writers find out which of them was first.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Appends {
+pub enum AppendMode {
     /// The store creates an object only if it is absent: of two writers of one path one is told [`Put::Exists`].
     #[default]
     Conditional,
@@ -26,7 +26,7 @@ pub enum Appends {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Backend {
     /// What its conditional writes are worth.
-    pub appends: Appends,
+    pub append_mode: AppendMode,
 }
 
 /// One line of [`super::Store::list`].

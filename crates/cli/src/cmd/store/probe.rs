@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use sealpost_base::{Error, SystemClock, SystemRandom};
 use sealpost_vault::probe::{self, Conditions, Probe};
-use sealpost_vault::{Appends, Store};
+use sealpost_vault::{AppendMode, Store};
 use serde::Serialize;
 
 use crate::config::Config;
@@ -121,7 +121,7 @@ async fn look(store: &Store, reset_append_mode: bool, name: String) -> Result<Fo
     let probe = probe::probe(store, &SystemClock::new(), &SystemRandom).await?;
     if reset_append_mode {
         // What it does is what was found when it was opened, and again now.
-        if store.appends() != probe.conditions.appends() {
+        if store.append_mode() != probe.conditions.append_mode() {
             return Err(Error::retry("conditional creates worked in one test and failed in another; nothing was recorded: run it again").into());
         }
         store.reset_append_mode().await?;
@@ -130,16 +130,16 @@ async fn look(store: &Store, reset_append_mode: bool, name: String) -> Result<Fo
 }
 
 impl Found {
-    fn new(store: String, probe: &Probe, marks: &[Appends]) -> Self {
+    fn new(store: String, probe: &Probe, marks: &[AppendMode]) -> Self {
         let conditional_create = match probe.conditions {
             Conditions::Kept => "kept",
             Conditions::Ignored => "ignored",
             Conditions::Raced => "raced",
             Conditions::Refused => "refused",
         };
-        let append_mode = probe.conditions.appends().name();
+        let append_mode = probe.conditions.append_mode().name();
         // Siblings are right on any store.
-        let agrees = matches!(marks, [] | [Appends::Siblings]) || marks == [probe.conditions.appends()];
+        let agrees = matches!(marks, [] | [AppendMode::Siblings]) || marks == [probe.conditions.append_mode()];
         Found {
             store,
             usable: agrees && probe.lists_what_was_written && probe.reads_ranges && probe.uploads_in_parts,

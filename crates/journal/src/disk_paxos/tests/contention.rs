@@ -8,7 +8,7 @@ use object_store::memory::InMemory;
 use sealpost_base::{AccountId, SeededRandom};
 use sealpost_testkit::faulty::{Faulty, Plan};
 use sealpost_vault::entry::LogKey;
-use sealpost_vault::{AccountKeys, Appends, Backend, RootKey, Store};
+use sealpost_vault::{AccountKeys, AppendMode, Backend, RootKey, Store};
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -40,7 +40,7 @@ impl Done {
 fn process(objects: &Arc<InMemory>, seed: u64) -> (Journal, Faulty) {
     let plan = Plan { delay: 1000, delay_max: DELAY, ..Plan::default() };
     let faulty = Faulty::new(objects.clone(), plan, seed);
-    let store = Store::with(Arc::new(faulty.clone()), Backend { appends: Appends::Siblings });
+    let store = Store::with(Arc::new(faulty.clone()), Backend { append_mode: AppendMode::Siblings });
     (Journal::new(store, ACCOUNT, &LogKey::for_tests(), Arc::new(SeededRandom::new(seed))), faulty)
 }
 

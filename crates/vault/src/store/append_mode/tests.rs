@@ -23,15 +23,15 @@ async fn found(server: &FakeS3, seed: u64) -> Store {
 
 #[tokio::test]
 async fn the_first_server_decides() {
-    for (manners, appends) in [
-        (ConditionalPut::Keeps, Appends::Conditional),
-        (ConditionalPut::Ignores, Appends::Siblings),
-        (ConditionalPut::Refuses, Appends::Siblings),
+    for (manners, append_mode) in [
+        (ConditionalPut::Keeps, AppendMode::Conditional),
+        (ConditionalPut::Ignores, AppendMode::Siblings),
+        (ConditionalPut::Refuses, AppendMode::Siblings),
     ] {
         let server = FakeS3::start(manners, 1000).await;
         for seed in 1..4 {
-            assert_eq!(open(&server, seed).await.unwrap().appends(), appends);
-            assert_eq!(found(&server, 9).await.mode_markers().await.unwrap(), [appends]);
+            assert_eq!(open(&server, seed).await.unwrap().append_mode(), append_mode);
+            assert_eq!(found(&server, 9).await.mode_markers().await.unwrap(), [append_mode]);
         }
     }
 }
@@ -65,7 +65,7 @@ async fn who_cannot_do_what_others_rely_on_does_not_begin() {
     }
     // The others go on.
     server.behave(ConditionalPut::Keeps);
-    assert_eq!(open(&server, 3).await.unwrap().appends(), Appends::Conditional);
+    assert_eq!(open(&server, 3).await.unwrap().append_mode(), AppendMode::Conditional);
 }
 
 #[tokio::test]
@@ -73,14 +73,14 @@ async fn who_could_do_more_does_as_the_others() {
     let server = FakeS3::start(ConditionalPut::Ignores, 1000).await;
     open(&server, 1).await.unwrap();
     server.behave(ConditionalPut::Keeps);
-    assert_eq!(open(&server, 2).await.unwrap().appends(), Appends::Siblings);
+    assert_eq!(open(&server, 2).await.unwrap().append_mode(), AppendMode::Siblings);
     // Until somebody settles it.
     found(&server, 3).await.reset_append_mode().await.unwrap();
-    assert_eq!(open(&server, 4).await.unwrap().appends(), Appends::Conditional);
+    assert_eq!(open(&server, 4).await.unwrap().append_mode(), AppendMode::Conditional);
     server.behave(ConditionalPut::Ignores);
     assert!(open(&server, 5).await.is_err());
     found(&server, 6).await.reset_append_mode().await.unwrap();
-    assert_eq!(open(&server, 7).await.unwrap().appends(), Appends::Siblings);
+    assert_eq!(open(&server, 7).await.unwrap().append_mode(), AppendMode::Siblings);
 }
 
 /// Each has looked whether there are marks before the other left one, if all goes as planned.
@@ -97,7 +97,7 @@ async fn two_that_come_first_at_once_do_not_go_on_differently() {
     });
     let went_on = tokio::join!(one.pin_append_mode(), two.pin_append_mode());
     if let (Ok(one), Ok(two)) = &went_on {
-        assert_eq!(one.appends(), two.appends());
+        assert_eq!(one.append_mode(), two.append_mode());
     }
 }
 
@@ -105,17 +105,17 @@ async fn two_that_come_first_at_once_do_not_go_on_differently() {
 async fn where_the_first_did_not_agree_nobody_begins_until_it_is_settled() {
     let server = FakeS3::start(ConditionalPut::Keeps, 1000).await;
     found(&server, 1).await.put_new(&format!("{FORMATS}/{FORMAT}"), Sealed::marker()).await.unwrap();
-    for mark in Appends::ALL {
+    for mark in AppendMode::ALL {
         found(&server, 1).await.put_new(&mark.mark(), Sealed::marker()).await.unwrap();
     }
-    for (manners, appends) in
-        [(ConditionalPut::Keeps, Appends::Conditional), (ConditionalPut::Ignores, Appends::Siblings)]
+    for (manners, append_mode) in
+        [(ConditionalPut::Keeps, AppendMode::Conditional), (ConditionalPut::Ignores, AppendMode::Siblings)]
     {
         server.behave(manners);
         assert_eq!(open(&server, 3).await.err().unwrap().kind(), Kind::Invalid);
         found(&server, 4).await.reset_append_mode().await.unwrap();
-        assert_eq!(open(&server, 5).await.unwrap().appends(), appends);
-        for mark in Appends::ALL {
+        assert_eq!(open(&server, 5).await.unwrap().append_mode(), append_mode);
+        for mark in AppendMode::ALL {
             found(&server, 6).await.put_new(&mark.mark(), Sealed::marker()).await.unwrap();
         }
     }

@@ -15,7 +15,7 @@ use crate::probe;
 use crate::remote::fake::s3;
 use crate::remote::{Addressing, Azure, Credentials, Gcs, RetryPolicy, S3};
 use crate::store::Transfer;
-use crate::{Appends, Put, Sealed, Store};
+use crate::{AppendMode, Put, Sealed, Store};
 
 /// More than one page of S3's listings.
 const MANY: usize = 1050;
@@ -49,7 +49,7 @@ async fn objects_are_created_once_and_removed(store: &Store, below: &str) {
     assert_eq!(store.size(&path).await.unwrap_err().kind(), Kind::NotFound);
     let bytes: Vec<u8> = (0..100_000u32).map(|n| (n % 249) as u8).collect();
     assert_eq!(store.put_new(&path, sealed(bytes.clone())).await.unwrap(), Put::Created);
-    if store.appends() == Appends::Conditional {
+    if store.append_mode() == AppendMode::Conditional {
         assert_eq!(store.put_new(&path, sealed("other")).await.unwrap(), Put::Exists);
     }
     assert_eq!(store.read(&path).await.unwrap()[..], bytes);
@@ -85,7 +85,7 @@ async fn objects_are_created_together(store: &Store, below: &str) {
     assert_eq!(store.put_all_new(&some).await.unwrap(), Put::Created);
     assert_eq!(store.stats().objects - before.objects, 100);
     assert_eq!(store.stats().bytes - before.bytes, 400);
-    if store.appends() == Appends::Conditional {
+    if store.append_mode() == AppendMode::Conditional {
         let (there, not) = ((format!("{below}/050"), sealed("other")), object(100));
         assert_eq!(store.put_all_new(&[there, not]).await.unwrap(), Put::Exists);
         assert_eq!(store.read(&object(100).0).await.unwrap()[..], 100u32.to_be_bytes());
@@ -154,7 +154,7 @@ async fn parts_appear_together(store: &Store, below: &str) {
 }
 
 async fn of_many_writers_one_creates(store: &Store, below: &str) {
-    if store.appends() == Appends::Siblings {
+    if store.append_mode() == AppendMode::Siblings {
         return;
     }
     for round in 0..5 {
