@@ -80,7 +80,7 @@ async fn inbox(account: &Account) -> (UidValidity, Vec<(u32, String)>) {
 #[tokio::test]
 async fn mail_of_every_epoch_stays_readable_under_its_uid() {
     let (f, mut root) = Fixture::new().await;
-    let (token, phone) = f.directory.add_token(&f.name, &root, "phone").await.unwrap();
+    let (token, phone) = f.directory.add_app_password(&f.name, &root, "phone").await.unwrap();
     let recovery = f.directory.set_recovery(&f.name, &root).await.unwrap();
     let accounts = f.accounts();
     let mut expected = Vec::new();
@@ -106,7 +106,7 @@ async fn mail_of_every_epoch_stays_readable_under_its_uid() {
     assert_eq!(inbox(&account).await.1, expected);
     account.checkpoint().await.unwrap();
     assert_eq!(inbox(&*f.open(&f.root(&phone).await).await).await.1, expected);
-    f.directory.revoke_token(&f.name, token.id).await.unwrap();
+    f.directory.revoke_app_password(&f.name, token.id).await.unwrap();
     f.directory.set_password(&f.name, &root, secret("two")).await.unwrap();
     assert!(f.root("two").await.same(&root));
 }

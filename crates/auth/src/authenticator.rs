@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use sealpost_base::{AccountId, Budget, Clock, Error, Random, Result, limits};
 use sealpost_directory::{AccountRecord, Directory, Secret};
-use sealpost_vault::slot::{PasswordParams, Slot, SlotId, SlotKind, account_of_token, for_login};
+use sealpost_vault::slot::{PasswordParams, Slot, SlotId, SlotKind, account_of_app_password, for_login};
 use sealpost_vault::{Keyring, RootKey};
 
 use crate::metrics::LoginMetrics;
@@ -169,14 +169,14 @@ impl Authenticator {
     /// As [`Authenticator::bearer`], with nothing but the token, which says whose it is: as HTTP shows one (RFC 6750 §2.1).
     pub async fn bearer_alone(&self, peer: Option<IpAddr>, token: &[u8]) -> Result<Entered, Denied> {
         // What is no token counts as a guess at no account.
-        let name = account_of_token(token).unwrap_or_default();
+        let name = account_of_app_password(token).unwrap_or_default();
         self.bearer(peer, &name, token).await
     }
 
     async fn check_bearer(&self, peer: Option<IpAddr>, name: &str, token: &[u8]) -> Result<Entered, Denied> {
         let network = peer.map(Network::of);
         let (tried, record) = self.find(name).await?;
-        if let Some(entered) = record.as_ref().and_then(|record| self.by_token(record, token)) {
+        if let Some(entered) = record.as_ref().and_then(|record| self.by_app_password(record, token)) {
             self.known.note(entered.record.id, network);
             return Ok(entered);
         }
@@ -247,7 +247,7 @@ impl Authenticator {
         let remembered = self.recall(record, secret);
         remembered
             .map(|(root, slot)| Entered { record: record.clone(), root, slot })
-            .or_else(|| self.by_token(record, secret.bytes()))
+            .or_else(|| self.by_app_password(record, secret.bytes()))
     }
 
     fn recall(&self, record: &AccountRecord, secret: &Secret) -> Option<(RootKey, SlotId)> {
@@ -310,7 +310,7 @@ impl Authenticator {
     }
 
     /// The login by a token, if that is one of the account.
-    fn by_token(&self, record: &AccountRecord, secret: &[u8]) -> Option<Entered> {
+    fn by_app_password(&self, record: &AccountRecord, secret: &[u8]) -> Option<Entered> {
         let slot = token_slot(&for_login(&record.slots, secret))?;
         let root = self.keys.one(record.id, record.opener()(slot, secret)?);
         Some(Entered { record: record.clone(), root, slot: slot.id() })

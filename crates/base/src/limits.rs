@@ -260,7 +260,7 @@ pub const ALIAS_DEPTH: usize = 8;
 /// Addresses looked up to find the recipients of one.
 pub const ALIAS_LOOKUPS: usize = 300;
 /// App passwords of one account.
-pub const ACCOUNT_TOKENS: usize = 100;
+pub const ACCOUNT_APP_PASSWORDS: usize = 100;
 /// Bytes of the label of an app password.
 pub const TOKEN_LABEL_BYTES: usize = 200;
 /// Bytes of a password or token.

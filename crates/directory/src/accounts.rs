@@ -10,7 +10,7 @@ use sealpost_vault::slot::{PasswordParams, Slot, SlotId, SlotKind};
 use sealpost_vault::{AccountKeys, EarlierKeys, Epoch, RootKey};
 use zeroize::Zeroizing;
 
-use super::{AccountName, AccountRecord, Directory, Role, Secret, TokenInfo, path};
+use super::{AccountName, AccountRecord, Directory, Role, Secret, AppPassword, path};
 
 pub(super) const ROOT: &str = "accounts";
 
@@ -279,14 +279,14 @@ impl Directory {
     /// Makes an app password and returns it with its secret, which is shown this once.
     ///
     /// # Errors
-    /// As [`Directory::set_password`]; `Limit` beyond [`limits::ACCOUNT_TOKENS`], `Invalid` for a label that is
+    /// As [`Directory::set_password`]; `Limit` beyond [`limits::ACCOUNT_APP_PASSWORDS`], `Invalid` for a label that is
     /// empty, too long or has control characters.
-    pub async fn add_token(
+    pub async fn add_app_password(
         &self,
         name: &AccountName,
         root: &RootKey,
         label: &str,
-    ) -> Result<(TokenInfo, Zeroizing<String>)> {
+    ) -> Result<(AppPassword, Zeroizing<String>)> {
         if label.is_empty() || label.len() > limits::TOKEN_LABEL_BYTES || label.chars().any(char::is_control)
         {
             return Err(Error::invalid("the label of an app password must be a short text"));
@@ -296,29 +296,29 @@ impl Directory {
         let slot = slot.labelled(Some(label.to_owned()), self.clock.now());
         self.update(name, |record| {
             owned(record, id, root)?;
-            if record.tokens().count() >= limits::ACCOUNT_TOKENS {
+            if record.app_passwords().count() >= limits::ACCOUNT_APP_PASSWORDS {
                 return Err(Error::limit(format!(
                     "an account has at most {} app passwords; revoke one first",
-                    limits::ACCOUNT_TOKENS
+                    limits::ACCOUNT_APP_PASSWORDS
                 )));
             }
             record.slots.push(slot.clone());
             Ok(())
         })
         .await?;
-        Ok((TokenInfo { id: slot.id(), label: label.to_owned(), created: slot.created() }, secret))
+        Ok((AppPassword { id: slot.id(), label: label.to_owned(), created: slot.created() }, secret))
     }
 
     /// Revokes an app password; logins with it fail from now on.
     ///
     /// # Errors
     /// `NotFound` if there is no such account or token.
-    pub async fn revoke_token(&self, name: &AccountName, token: SlotId) -> Result<()> {
+    pub async fn revoke_app_password(&self, name: &AccountName, id: SlotId) -> Result<()> {
         self.update(name, |record| {
             let before = record.slots.len();
-            record.slots.retain(|slot| slot.kind() != SlotKind::Token || slot.id() != token);
+            record.slots.retain(|slot| slot.kind() != SlotKind::Token || slot.id() != id);
             if record.slots.len() == before {
-                return Err(Error::not_found(format!("{name} has no token {token}")));
+                return Err(Error::not_found(format!("{name} has no app password {id}")));
             }
             Ok(())
         })

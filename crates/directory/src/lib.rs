@@ -44,7 +44,7 @@ pub use accounts::NewAccount;
 pub use aliases::{Alias, AliasChange, AliasName};
 pub use name::{AccountName, Address};
 pub use quota::{Quotas, Resource, Usage, UsageRecord};
-pub use record::{AccountRecord, Role, TokenInfo};
+pub use record::{AccountRecord, Role, AppPassword};
 pub use resolve::{Recipient, Resolved};
 pub use secret::Secret;
 pub use server::Authenticated;

@@ -73,7 +73,7 @@ pub enum Role {
 
 /// One app password, as a list shows it. The secret itself is known to its owner alone.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TokenInfo {
+pub struct AppPassword {
     /// Names it, for revoking; also the visible first part of the token.
     pub id: SlotId,
     /// What its owner calls it.
@@ -112,8 +112,8 @@ impl AccountRecord {
     }
 
     /// Its app passwords, oldest first.
-    pub fn tokens(&self) -> impl Iterator<Item = TokenInfo> + '_ {
-        self.slots.iter().filter(|slot| slot.kind() == SlotKind::Token).map(|slot| TokenInfo {
+    pub fn app_passwords(&self) -> impl Iterator<Item = AppPassword> + '_ {
+        self.slots.iter().filter(|slot| slot.kind() == SlotKind::Token).map(|slot| AppPassword {
             id: slot.id(),
             label: slot.label().unwrap_or_default().to_owned(),
             created: slot.created(),

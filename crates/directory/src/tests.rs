@@ -174,16 +174,16 @@ async fn tokens_and_the_recovery_code() {
     let directory = world.directory();
     let me = name("me@x");
     let (_, root) = directory.create(&me, new("pw")).await.unwrap();
-    let (phone, phone_secret) = directory.add_token(&me, &root, "phone").await.unwrap();
+    let (phone, phone_secret) = directory.add_app_password(&me, &root, "phone").await.unwrap();
     world.clock.advance(Duration::from_secs(1));
-    let (desk, _) = directory.add_token(&me, &root, "desk").await.unwrap();
-    let listed: Vec<_> = directory.get(&me).await.unwrap().tokens().collect();
+    let (desk, _) = directory.add_app_password(&me, &root, "desk").await.unwrap();
+    let listed: Vec<_> = directory.get(&me).await.unwrap().app_passwords().collect();
     assert_eq!(listed, [phone.clone(), desk.clone()]);
     assert!(desk.created > phone.created);
     assert!(directory.unlock(&me, secret(&phone_secret)).await.is_ok());
 
-    directory.revoke_token(&me, phone.id).await.unwrap();
-    assert_eq!(kind(directory.revoke_token(&me, phone.id)).await, Kind::NotFound);
+    directory.revoke_app_password(&me, phone.id).await.unwrap();
+    assert_eq!(kind(directory.revoke_app_password(&me, phone.id)).await, Kind::NotFound);
     assert_eq!(kind(directory.unlock(&me, secret(&phone_secret))).await, Kind::Denied);
 
     let old = directory.set_recovery(&me, &root).await.unwrap();
@@ -193,10 +193,10 @@ async fn tokens_and_the_recovery_code() {
     assert!(directory.get(&me).await.unwrap().has_recovery());
 
     for label in [String::new(), "a\nb".to_owned(), "x".repeat(limits::TOKEN_LABEL_BYTES + 1)] {
-        assert_eq!(kind(directory.add_token(&me, &root, &label)).await, Kind::Invalid);
+        assert_eq!(kind(directory.add_app_password(&me, &root, &label)).await, Kind::Invalid);
     }
     let (_, foreign) = directory.create(&name("you@x"), new("pw")).await.unwrap();
-    assert_eq!(kind(directory.add_token(&me, &foreign, "evil")).await, Kind::Denied);
+    assert_eq!(kind(directory.add_app_password(&me, &foreign, "evil")).await, Kind::Denied);
     assert_eq!(kind(directory.set_password(&me, &foreign, secret("evil"))).await, Kind::Denied);
 }
 
@@ -234,7 +234,7 @@ async fn no_file_holds_a_slot_that_was_withdrawn() {
             let other = name(&format!("other{n}@x"));
             if round == 0 {
                 let (_, root) = here.create(&other, new("pw")).await.unwrap();
-                here.add_token(&other, &root, "x").await.unwrap();
+                here.add_app_password(&other, &root, "x").await.unwrap();
             }
             let change = |record: &mut AccountRecord| {
                 record.quota = Some(round as u64);
@@ -244,7 +244,7 @@ async fn no_file_holds_a_slot_that_was_withdrawn() {
         }
     };
     let (_, root) = here.create(&me, new("one")).await.unwrap();
-    let (phone, _) = here.add_token(&me, &root, "phone").await.unwrap();
+    let (phone, _) = here.add_app_password(&me, &root, "phone").await.unwrap();
     here.set_recovery(&me, &root).await.unwrap();
     crowd(0).await;
     let all = marks(&here, &me).await;
@@ -261,7 +261,7 @@ async fn no_file_holds_a_slot_that_was_withdrawn() {
     here.set_password(&me, &root, secret("two")).await.unwrap();
     gone(password, "the old password");
     crowd(1).await;
-    here.revoke_token(&me, phone.id).await.unwrap();
+    here.revoke_app_password(&me, phone.id).await.unwrap();
     gone(token, "an app password that was revoked");
     here.set_recovery(&me, &root).await.unwrap();
     gone(recovery, "an old recovery code");
@@ -298,10 +298,10 @@ async fn an_account_has_so_many_tokens_and_no_more() {
     let world = World::new();
     let directory = world.directory();
     let (_, root) = directory.create(&name("me@x"), new("pw")).await.unwrap();
-    for n in 0..limits::ACCOUNT_TOKENS {
-        directory.add_token(&name("me@x"), &root, &n.to_string()).await.unwrap();
+    for n in 0..limits::ACCOUNT_APP_PASSWORDS {
+        directory.add_app_password(&name("me@x"), &root, &n.to_string()).await.unwrap();
     }
-    assert_eq!(kind(directory.add_token(&name("me@x"), &root, "more")).await, Kind::Limit);
+    assert_eq!(kind(directory.add_app_password(&name("me@x"), &root, "more")).await, Kind::Limit);
 }
 
 #[tokio::test]
@@ -312,14 +312,14 @@ async fn changes_at_the_same_time_are_all_made() {
     let tasks: Vec<_> = (0..8)
         .map(|n| {
             let (directory, me, root) = (world.directory(), me.clone(), root.clone());
-            tokio::spawn(async move { directory.add_token(&me, &root, &format!("token {n}")).await })
+            tokio::spawn(async move { directory.add_app_password(&me, &root, &format!("token {n}")).await })
         })
         .collect();
     for task in tasks {
         task.await.unwrap().unwrap();
     }
     let record = world.directory().get(&me).await.unwrap();
-    assert_eq!((record.tokens().count(), record.version), (8, 9));
+    assert_eq!((record.app_passwords().count(), record.version), (8, 9));
     assert_eq!(world.paths("accounts").await.len(), 2, "old versions are pruned");
 }
 

@@ -4,7 +4,7 @@
 //! A token says of which account it is, so that a name need not be given with it. Only offered over TLS (RFC 7628 §3).
 
 use sealpost_imap::types::Secret;
-use sealpost_vault::slot::account_of_token;
+use sealpost_vault::slot::account_of_app_password;
 use zeroize::Zeroizing;
 
 use super::connection::End;
@@ -153,7 +153,7 @@ fn oauthbearer(message: &[u8], server_name: Option<&str>) -> Result<Credentials,
         return Err(Wrong::Request);
     }
     let secret = bearer(auth.ok_or(Wrong::Request)?)?;
-    let name = name.or_else(|| account_of_token(&secret)).ok_or(Wrong::NoToken)?;
+    let name = name.or_else(|| account_of_app_password(&secret)).ok_or(Wrong::NoToken)?;
     Ok(Credentials { name, secret })
 }
 

@@ -14,7 +14,7 @@ use std::fmt;
 use argon2::{Algorithm, Argon2, Block, Params, Version};
 use minicbor::{Decode, Encode};
 use sealpost_base::{AccountId, Random, Result, Timestamp};
-pub use token::account_of as account_of_token;
+pub use token::account_of as account_of_app_password;
 use zeroize::Zeroizing;
 
 use crate::cipher::{ObjectCipher, Place, Secret, TAG_BYTES, derive, leaving_nothing, sha256};

@@ -110,18 +110,18 @@ async fn names_in_any_case_and_secrets_to_the_letter() {
 async fn tokens_log_in_recovery_codes_do_not() {
     let world = World::new(patient()).await;
     let (name, root) = world.account("me@x", "pw").await;
-    let (info, token) = world.directory.add_token(&name, &root, "phone").await.unwrap();
+    let (info, app_password) = world.directory.add_app_password(&name, &root, "phone").await.unwrap();
     let code = world.directory.set_recovery(&name, &root).await.unwrap();
-    assert!(world.login("me@x", &token).await.unwrap().root.same(&root));
+    assert!(world.login("me@x", &app_password).await.unwrap().root.same(&root));
     assert!(world.refused("me@x", &code).await);
-    let mut wrong = token.to_string();
+    let mut wrong = app_password.to_string();
     let last = wrong.pop().unwrap();
     wrong.push(if last == '0' { '1' } else { '0' });
     assert!(world.refused("me@x", &wrong).await);
     world.account("you@x", "pw").await;
-    assert!(world.refused("you@x", &token).await, "a token opens its own account");
-    world.directory.revoke_token(&name, info.id).await.unwrap();
-    assert!(world.refused("me@x", &token).await, "at once");
+    assert!(world.refused("you@x", &app_password).await, "a token opens its own account");
+    world.directory.revoke_app_password(&name, info.id).await.unwrap();
+    assert!(world.refused("me@x", &app_password).await, "at once");
 }
 
 #[tokio::test]
@@ -299,7 +299,7 @@ async fn more_than_may_wait_are_told_to_come_back() {
 async fn who_keeps_failing_waits_and_who_proves_himself_cheaply_does_not() {
     let world = World::new(Login::default()).await;
     let (name, root) = world.account("me@x", "pw").await;
-    let (_, token) = world.directory.add_token(&name, &root, "phone").await.unwrap();
+    let (_, app_password) = world.directory.add_app_password(&name, &root, "phone").await.unwrap();
     assert!(world.login("me@x", "pw").await.is_ok(), "remembered from here on");
     for _ in 0..4 {
         assert!(world.refused("me@x", "wrong").await);
@@ -309,7 +309,7 @@ async fn who_keeps_failing_waits_and_who_proves_himself_cheaply_does_not() {
     assert!(start.elapsed() >= Duration::from_millis(250), "the fifth attempt waits");
     let start = tokio::time::Instant::now();
     assert!(world.login("me@x", "pw").await.is_ok());
-    assert!(world.login("me@x", &token).await.is_ok());
+    assert!(world.login("me@x", &app_password).await.is_ok());
     assert!(start.elapsed() < Duration::from_millis(250), "the owner's own programs go on");
 }
 
@@ -334,21 +334,21 @@ async fn take_all_turns(world: &World) -> Vec<checks::Turn> {
 async fn bearers_show_tokens_and_nothing_else() {
     let world = World::new(patient()).await;
     let (name, root) = world.account("me@x", "pw").await;
-    let (info, token) = world.directory.add_token(&name, &root, "phone").await.unwrap();
-    let bearer = async |name: &str, token: &str| world.auth.bearer(None, name, token.as_bytes()).await;
-    let entered = bearer("ME@X", &token).await.unwrap();
+    let (info, app_password) = world.directory.add_app_password(&name, &root, "phone").await.unwrap();
+    let bearer = async |name: &str, app_password: &str| world.auth.bearer(None, name, app_password.as_bytes()).await;
+    let entered = bearer("ME@X", &app_password).await.unwrap();
     assert!(entered.root.same(&root) && entered.slot == info.id);
-    for (name, token) in
-        [("me@x", "pw"), ("me@x", ""), ("you@x", &*token), ("", &*token), ("me@x", &token[..60])]
+    for (name, app_password) in
+        [("me@x", "pw"), ("me@x", ""), ("you@x", &*app_password), ("", &*app_password), ("me@x", &app_password[..60])]
     {
-        assert!(matches!(bearer(name, token).await, Err(Denied::Credentials)), "{name:?} {token:?}");
+        assert!(matches!(bearer(name, app_password).await, Err(Denied::Credentials)), "{name:?} {app_password:?}");
     }
-    let alone = async |token: &str| world.auth.bearer_alone(None, token.as_bytes()).await;
-    assert!(alone(&token).await.unwrap().root.same(&root), "it says whose it is");
+    let alone = async |app_password: &str| world.auth.bearer_alone(None, app_password.as_bytes()).await;
+    assert!(alone(&app_password).await.unwrap().root.same(&root), "it says whose it is");
     assert!(matches!(alone("pw").await, Err(Denied::Credentials)));
-    world.directory.revoke_token(&name, info.id).await.unwrap();
-    assert!(matches!(bearer("me@x", &token).await, Err(Denied::Credentials)), "at once");
-    assert!(matches!(alone(&token).await, Err(Denied::Credentials)));
+    world.directory.revoke_app_password(&name, info.id).await.unwrap();
+    assert!(matches!(bearer("me@x", &app_password).await, Err(Denied::Credentials)), "at once");
+    assert!(matches!(alone(&app_password).await, Err(Denied::Credentials)));
 }
 
 #[tokio::test(start_paused = true)]
@@ -372,18 +372,18 @@ async fn a_session_may_go_on_as_long_as_what_it_logged_in_with() {
         world.auth.standing(&entered)
     };
     let mut by_password = standing("pw").await;
-    let (info, token) = world.directory.add_token(&name, &root, "phone").await.unwrap();
-    let by_token = standing(&token).await;
-    assert!(by_password.holds() && by_token.holds(), "a new slot is known at once");
+    let (info, app_password) = world.directory.add_app_password(&name, &root, "phone").await.unwrap();
+    let by_app_password = standing(&app_password).await;
+    assert!(by_password.holds() && by_app_password.holds(), "a new slot is known at once");
     tokio::time::sleep(standing::PERIOD * 3).await;
-    assert!(by_password.holds() && by_token.holds());
+    assert!(by_password.holds() && by_app_password.holds());
 
     world.directory.set_password(&name, &root, secret("new")).await.unwrap();
     tokio::time::timeout(standing::PERIOD * 2, by_password.lost()).await.unwrap();
-    assert!(!by_password.holds() && by_token.holds());
+    assert!(!by_password.holds() && by_app_password.holds());
     by_password = standing("new").await;
-    world.directory.revoke_token(&name, info.id).await.unwrap();
-    tokio::time::timeout(standing::PERIOD * 2, by_token.lost()).await.unwrap();
+    world.directory.revoke_app_password(&name, info.id).await.unwrap();
+    tokio::time::timeout(standing::PERIOD * 2, by_app_password.lost()).await.unwrap();
     assert!(by_password.holds());
     let next = world.directory.rekey(&name, &root).await.unwrap();
     tokio::time::timeout(standing::PERIOD * 2, by_password.lost()).await.unwrap();
@@ -391,7 +391,7 @@ async fn a_session_may_go_on_as_long_as_what_it_logged_in_with() {
     assert!(by_password.holds() && world.login("me@x", "new").await.unwrap().root.same(&next));
     world.directory.remove(&name).await.unwrap();
     tokio::time::timeout(standing::PERIOD * 2, by_password.lost()).await.unwrap();
-    drop((by_password, by_token));
+    drop((by_password, by_app_password));
     tokio::time::sleep(standing::PERIOD * 2).await;
     assert_eq!(world.auth.standings.accounts(), 0, "nobody is watched without sessions");
 }
@@ -400,13 +400,13 @@ async fn a_session_may_go_on_as_long_as_what_it_logged_in_with() {
 async fn a_suspended_account_lets_nobody_in_and_its_sessions_end() {
     let world = World::new(patient()).await;
     let (name, root) = world.account("me@x", "pw").await;
-    let (_, token) = world.directory.add_token(&name, &root, "phone").await.unwrap();
+    let (_, app_password) = world.directory.add_app_password(&name, &root, "phone").await.unwrap();
     let session = world.auth.standing(&world.login("me@x", "pw").await.unwrap());
     world.directory.suspend(&name).await.unwrap();
-    for right in ["pw", &token] {
+    for right in ["pw", &app_password] {
         assert!(matches!(world.login("me@x", right).await, Err(Denied::Suspended)));
     }
-    let bearer = world.auth.bearer(None, "me@x", token.as_bytes()).await;
+    let bearer = world.auth.bearer(None, "me@x", app_password.as_bytes()).await;
     assert!(matches!(bearer, Err(Denied::Suspended)));
     assert!(world.refused("me@x", "wrong").await, "who guesses is not told");
     assert_eq!(world.auth.metrics().failures(), 4);

@@ -157,7 +157,7 @@ impl From<&AccountRecord> for Shown {
             created: rfc3339(record.created),
             suspended: record.suspended.map(rfc3339),
             removed: record.removed.map(rfc3339),
-            app_passwords: record.tokens().count(),
+            app_passwords: record.app_passwords().count(),
             recovery: record.has_recovery(),
         }
     }

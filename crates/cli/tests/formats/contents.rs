@@ -43,7 +43,7 @@ pub async fn of(data: &Path, secret: &str) -> String {
     let (record, root) = directory.unlock(&name, Secret::new(secret.as_bytes()).unwrap()).await.unwrap();
     let mut out = String::new();
     writeln!(out, "account {name} {} quota {:?}", record.id, record.quota).unwrap();
-    record.tokens().for_each(|token| writeln!(out, "token {} {}", token.id, token.label).unwrap());
+    record.app_passwords().for_each(|token| writeln!(out, "token {} {}", token.id, token.label).unwrap());
     for address in ["jane@example.org", "info@example.org", "joe@example.org"] {
         let leads = directory.resolve(address).await.unwrap();
         writeln!(out, "{address} leads to {} accounts", leads.recipients.len()).unwrap();

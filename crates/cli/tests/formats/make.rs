@@ -24,7 +24,7 @@ pub async fn store(data: &Path, password: &str) -> Vec<String> {
     let new = NewAccount { quota: Some(1 << 30), ..NewAccount::with_password(secret()) };
     let (jane, root) = open.directory.create(&names[0], new).await.unwrap();
     let (joe, _) = open.directory.create(&names[1], NewAccount::with_password(secret())).await.unwrap();
-    let (_, token) = open.directory.add_token(&names[0], &root, "phone").await.unwrap();
+    let (_, token) = open.directory.add_app_password(&names[0], &root, "phone").await.unwrap();
     let recovery = open.directory.set_recovery(&names[0], &root).await.unwrap();
     let targets = names.each_ref().map(|name| Address::parse(name.as_str()).unwrap());
     open.directory.set_alias(&AliasName::parse("info@example.org").unwrap(), &targets).await.unwrap();

@@ -13,7 +13,7 @@ use sealpost_vault::slot::Slot;
 use sealpost_vault::{RootKey, Sealed, Store};
 
 use crate::accounts::slots_of;
-use crate::{AccountName, Directory, NewAccount, Secret, TokenInfo};
+use crate::{AccountName, Directory, NewAccount, Secret, AppPassword};
 
 /// More calls than any change takes.
 const CALLS: u64 = 200;
@@ -27,7 +27,7 @@ struct Fixture {
     random: Arc<SeededRandom>,
     name: AccountName,
     root: RootKey,
-    phone: TokenInfo,
+    phone: AppPassword,
 }
 
 impl Fixture {
@@ -39,7 +39,7 @@ impl Fixture {
         let directory = Directory::new(store.clone(), key.clone(), clock.clone(), random.clone());
         let name = AccountName::parse("me@x").unwrap();
         let (_, root) = directory.create(&name, NewAccount::with_password(secret("one"))).await.unwrap();
-        let (phone, _) = directory.add_token(&name, &root, "phone").await.unwrap();
+        let (phone, _) = directory.add_app_password(&name, &root, "phone").await.unwrap();
         Fixture { faulty, store, key, clock, random, name, root, phone }
     }
 
@@ -89,7 +89,7 @@ async fn make(change: Change, fixture: &Fixture) -> Result<()> {
     let (directory, name) = (fixture.directory(), &fixture.name);
     match change {
         Change::Password => directory.set_password(name, &fixture.root, secret("two")).await,
-        Change::Revoke => directory.revoke_token(name, fixture.phone.id).await,
+        Change::Revoke => directory.revoke_app_password(name, fixture.phone.id).await,
         Change::Recovery => directory.set_recovery(name, &fixture.root).await.map(drop),
         Change::Purge => directory.purge(name, Timestamp(i64::MAX)).await.map(drop),
     }

@@ -29,7 +29,7 @@ async fn sessions_of_a_revoked_token_end_and_others_go_on() {
     tokio::time::pause();
     tokio::time::sleep(PERIOD * 3).await;
     sessions[1].ok("NOOP").await;
-    world.ctx.directory.revoke_token(world.name(), id).await.unwrap();
+    world.ctx.directory.revoke_app_password(world.name(), id).await.unwrap();
     tokio::time::sleep(PERIOD * 2).await;
     for client in &mut sessions {
         // Who idles may have heard that the server is still there.
@@ -66,7 +66,7 @@ async fn a_session_that_sends_without_pause_ends_too() {
     let mut client = world.connect();
     client.line().await;
     client.ok(&format!("LOGIN me@localhost {token}")).await;
-    world.ctx.directory.revoke_token(world.name(), id).await.unwrap();
+    world.ctx.directory.revoke_app_password(world.name(), id).await.unwrap();
     tokio::time::pause();
     let busy = async {
         // Until it hangs up.

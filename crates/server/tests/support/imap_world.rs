@@ -138,7 +138,7 @@ impl TestServer {
 
     /// A new token of the account.
     pub async fn token(&self) -> (SlotId, String) {
-        let added = self.ctx.directory.add_token(&self.record.name, &self.root, "test").await;
+        let added = self.ctx.directory.add_app_password(&self.record.name, &self.root, "test").await;
         let (info, token) = added.unwrap();
         (info.id, token.to_string())
     }

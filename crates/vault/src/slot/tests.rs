@@ -52,7 +52,7 @@ fn a_token_says_which_slot_it_opens() {
     let password = Slot::password(&root, ACCOUNT, b"p", CHEAP, &random);
     let slots = [password, other, slot];
     assert!(token.starts_with("sp_") && token.len() == 93);
-    assert_eq!(account_of_token(token.as_bytes()).as_deref(), Some("me@example.org"));
+    assert_eq!(account_of_app_password(token.as_bytes()).as_deref(), Some("me@example.org"));
     let found = for_login(&slots, token.as_bytes());
     assert_eq!(found.len(), 1);
     assert_eq!(found[0].id(), slots[2].id());

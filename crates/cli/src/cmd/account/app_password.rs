@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Subcommand;
 use sealpost_base::Error;
-use sealpost_directory::{AccountRecord, TokenInfo};
+use sealpost_directory::{AccountRecord, AppPassword};
 use sealpost_mailformat::date::rfc3339;
 use sealpost_vault::slot::SlotId;
 use serde::Serialize;
@@ -68,7 +68,7 @@ struct ListRow {
 }
 
 impl ListRow {
-    fn new(info: TokenInfo, app_password: Option<String>) -> Self {
+    fn new(info: AppPassword, app_password: Option<String>) -> Self {
         let created = info.created.map(rfc3339);
         ListRow { id: info.id.to_string(), label: info.label, created, app_password }
     }
@@ -83,7 +83,7 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     match args.command {
         Command::Add { account, label, password } => {
             let (record, root) = unlock(&place, &account.name, &password, Accept::Password).await?;
-            let (info, secret) = place.directory.add_token(&record.name, &root, &label).await?;
+            let (info, secret) = place.directory.add_app_password(&record.name, &root, &label).await?;
             let shown = ListRow::new(info, Some(secret.to_string()));
             global.output().note(format_args!(
                 "app password for {}; it is shown only once, and mail programs take it in place of the password:",
@@ -94,7 +94,7 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
         Command::List(account) => {
             let name = place.account_name(&account.name)?;
             let record = place.directory.get(&name).await?;
-            let shown: Vec<_> = record.tokens().map(|info| ListRow::new(info, None)).collect();
+            let shown: Vec<_> = record.app_passwords().map(|info| ListRow::new(info, None)).collect();
             let line =
                 |t: &ListRow| format!("{}  {}  {}\n", t.id, t.created.as_deref().unwrap_or("-"), t.label);
             global.output().show(&shown, |shown| shown.iter().map(line).collect())?;
@@ -103,7 +103,7 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
             let name = place.account_name(&account.name)?;
             let record = place.directory.get(&name).await?;
             let info = find(&record, &app_password)?;
-            place.directory.revoke_token(&name, info.id).await?;
+            place.directory.revoke_app_password(&name, info.id).await?;
             place.tell_of_record(record.id).await;
             global
                 .output()
@@ -114,11 +114,11 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
 }
 
 /// The app password of that id, or else the only one of that label.
-fn find(record: &AccountRecord, wanted: &str) -> Result<TokenInfo> {
-    if let Some(found) = record.tokens().find(|info| same(info.id, wanted)) {
+fn find(record: &AccountRecord, wanted: &str) -> Result<AppPassword> {
+    if let Some(found) = record.app_passwords().find(|info| same(info.id, wanted)) {
         return Ok(found);
     }
-    let mut labelled = record.tokens().filter(|info| info.label == wanted);
+    let mut labelled = record.app_passwords().filter(|info| info.label == wanted);
     match (labelled.next(), labelled.next()) {
         (Some(found), None) => Ok(found),
         (Some(_), Some(_)) => {
