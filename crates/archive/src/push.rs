@@ -10,20 +10,20 @@
 
 mod contents;
 mod deliver;
-mod item;
+mod message_chunk;
 mod key;
 mod local;
 mod map;
 mod mirror;
 mod origin;
-mod pairs;
-mod places;
+mod message_matching;
+mod destination_folders;
 mod plan;
 mod remote;
 mod report;
 mod run;
 mod target;
-mod tried;
+mod delivery_state;
 
 #[cfg(test)]
 pub(crate) mod tests;

@@ -9,9 +9,9 @@ use sealpost_imap::types::{Code, Flag, Response, SequenceSet, Status};
 use tokio::sync::mpsc::{self, error::TryRecvError};
 use tokio::sync::watch;
 
-use super::item::{Head, Item, Told};
+use super::message_chunk::{MessageMeta, MessageChunk, ProgressSink};
 use super::map::Put;
-use super::tried::{Room, Tried};
+use super::delivery_state::{SizeRefusals, DeliveryState};
 use crate::client::{Connection, Done, is_later};
 use crate::keep::Flags;
 
@@ -30,13 +30,13 @@ pub(super) struct Delivery<'a> {
     connection: &'a mut Connection,
     /// The folder, as commands send it.
     wire: &'a [u8],
-    items: mpsc::Receiver<Item>,
+    chunks: mpsc::Receiver<MessageChunk>,
     stop: watch::Receiver<bool>,
     multi: bool,
     asked: VecDeque<Asked>,
-    tried: &'a mut Tried,
-    room: &'a mut Room,
-    told: &'a mut Told<'a>,
+    tried: &'a mut DeliveryState,
+    room: &'a mut SizeRefusals,
+    sink: &'a mut ProgressSink<'a>,
     /// What went wrong was the source's.
     innocent: bool,
 }
@@ -53,22 +53,22 @@ impl<'a> Delivery<'a> {
     pub(super) fn new(
         connection: &'a mut Connection,
         wire: &'a [u8],
-        items: mpsc::Receiver<Item>,
+        chunks: mpsc::Receiver<MessageChunk>,
         stop: watch::Receiver<bool>,
         alone: bool,
-        (tried, room, told): (&'a mut Tried, &'a mut Room, &'a mut Told<'a>),
+        (tried, room, sink): (&'a mut DeliveryState, &'a mut SizeRefusals, &'a mut ProgressSink<'a>),
     ) -> Self {
         let multi = connection.capabilities().has("MULTIAPPEND") && !alone;
         Delivery {
             connection,
             wire,
-            items,
+            chunks,
             stop,
             multi,
             asked: VecDeque::new(),
             tried,
             room,
-            told,
+            sink,
             innocent: false,
         }
     }
@@ -94,19 +94,19 @@ impl<'a> Delivery<'a> {
         let mut next = None;
         let most = if self.multi { MULTI_AHEAD } else { AHEAD };
         while self.room.is_full().is_none() {
-            let head = match next.take() {
-                Some(head) => head,
+            let meta = match next.take() {
+                Some(meta) => meta,
                 None => match self.begin(true).await? {
-                    Some(head) => head,
+                    Some(meta) => meta,
                     None => break,
                 },
             };
-            if let Some(why) = self.hopeless(&head) {
+            if let Some(why) = self.hopeless(&meta) {
                 // Its octets are passed over.
-                self.tried.failed(head.uid, why);
+                self.tried.failed(meta.uid, why);
                 continue;
             }
-            next = self.command(head).await?;
+            next = self.command(meta).await?;
             while self.asked.len() > most {
                 self.answer().await?;
             }
@@ -118,13 +118,13 @@ impl<'a> Delivery<'a> {
     }
 
     /// The next message's head. `answers`: no command is open, so that answers may come while there is none.
-    async fn begin(&mut self, answers: bool) -> Result<Option<Head>> {
+    async fn begin(&mut self, answers: bool) -> Result<Option<MessageMeta>> {
         loop {
             if *self.stop.borrow() {
                 return Ok(None);
             }
-            let item = match self.items.try_recv() {
-                Ok(item) => Some(item),
+            let chunk = match self.chunks.try_recv() {
+                Ok(chunk) => Some(chunk),
                 Err(TryRecvError::Disconnected) => None,
                 Err(TryRecvError::Empty) => {
                     // The server has something to do meanwhile.
@@ -133,11 +133,11 @@ impl<'a> Delivery<'a> {
                     let came = tokio::select! {
                         biased;
                         _ = self.stop.wait_for(|stop| *stop) => Ok(None),
-                        item = self.items.recv() => Ok(item),
+                        chunk = self.chunks.recv() => Ok(chunk),
                         event = self.connection.next(), if owed => Err(event),
                     };
                     match came {
-                        Ok(item) => item,
+                        Ok(chunk) => chunk,
                         Err(event) => {
                             self.take(event?)?;
                             continue;
@@ -145,32 +145,32 @@ impl<'a> Delivery<'a> {
                     }
                 }
             };
-            match item {
+            match chunk {
                 None => return Ok(None),
-                Some(Item::Begin(head)) => return Ok(Some(head)),
-                Some(Item::Failed(uid, why)) => self.tried.failed(uid, why),
+                Some(MessageChunk::Begin(meta)) => return Ok(Some(meta)),
+                Some(MessageChunk::Failed(uid, why)) => self.tried.failed(uid, why),
                 // Of a message that was refused.
-                Some(Item::Octets(_) | Item::End) => {}
+                Some(MessageChunk::Octets(_) | MessageChunk::End) => {}
             }
         }
     }
 
     /// Why a message need not be sent.
-    fn hopeless(&self, head: &Head) -> Option<String> {
+    fn hopeless(&self, meta: &MessageMeta) -> Option<String> {
         let limit = self.connection.capabilities().append_limit();
-        if let Some(limit) = limit.filter(|limit| head.size > *limit) {
-            return Some(format!("{} bytes, more than the server's APPENDLIMIT of {limit}", head.size));
+        if let Some(limit) = limit.filter(|limit| meta.size > *limit) {
+            return Some(format!("{} bytes, more than the server's APPENDLIMIT of {limit}", meta.size));
         }
-        self.room.why_not(head.size).map(str::to_owned)
+        self.room.why_not(meta.size).map(str::to_owned)
     }
 
     /// Sends a command with this message, and what fits behind it; the head of what does not.
-    async fn command(&mut self, mut head: Head) -> Result<Option<Head>> {
+    async fn command(&mut self, mut meta: MessageMeta) -> Result<Option<MessageMeta>> {
         let (mut tag, mut octets) = (None, 0);
         loop {
-            let at_once = self.at_once(head.size);
+            let at_once = self.at_once(meta.size);
             let plus = if at_once { "+" } else { "" };
-            let flags = self.tried.flags(head.uid, settable(&head.flags));
+            let flags = self.tried.flags(meta.uid, settable(&meta.flags));
             let begin = match tag {
                 None => self.connection.begin(|w| w.raw(b"APPEND ").astring(self.wire)),
                 Some(tag) => tag,
@@ -180,29 +180,29 @@ impl<'a> Delivery<'a> {
             }
             tag = Some(begin);
             if let Some(asked) = self.asked.back_mut() {
-                asked.messages.push((head.uid, head.size));
+                asked.messages.push((meta.uid, meta.size));
             }
             self.connection.more(|w| {
                 w.space();
                 if !flags.is_empty() {
                     w.flags(&flags).space();
                 }
-                if let Some(date) = head.date {
+                if let Some(date) = meta.date {
                     w.date_time(date).space();
                 }
-                w.raw(format!("{{{}{plus}}}\r\n", head.size))
+                w.raw(format!("{{{}{plus}}}\r\n", meta.size))
             });
             if !at_once && !self.may_go_on(begin).await? {
                 return Ok(None);
             }
-            self.octets(&head).await?;
-            octets += head.size;
+            self.octets(&meta).await?;
+            octets += meta.size;
             let messages = self.asked.back().map_or(0, |asked| asked.messages.len());
             let full = octets >= MULTI_OCTETS || messages >= MULTI_MESSAGES;
             let next = if self.multi && !full { self.begin(false).await? } else { None };
             match next {
                 Some(next) if octets + next.size <= MULTI_OCTETS && self.hopeless(&next).is_none() => {
-                    head = next;
+                    meta = next;
                 }
                 next => {
                     self.connection.more(|w| w.crlf());
@@ -220,27 +220,27 @@ impl<'a> Delivery<'a> {
     }
 
     /// Sends a message's octets.
-    async fn octets(&mut self, head: &Head) -> Result<()> {
-        let mut left = head.size;
+    async fn octets(&mut self, meta: &MessageMeta) -> Result<()> {
+        let mut left = meta.size;
         let why = loop {
-            match self.items.recv().await {
-                Some(Item::Octets(bytes)) if bytes.len() as u64 <= left => {
+            match self.chunks.recv().await {
+                Some(MessageChunk::Octets(bytes)) if bytes.len() as u64 <= left => {
                     left -= bytes.len() as u64;
                     self.connection.put(&bytes).await?;
                 }
-                Some(Item::End) if left == 0 => return Ok(()),
-                Some(Item::Failed(_, why)) => {
-                    self.tried.failed(head.uid, why.clone());
+                Some(MessageChunk::End) if left == 0 => return Ok(()),
+                Some(MessageChunk::Failed(_, why)) => {
+                    self.tried.failed(meta.uid, why.clone());
                     break why;
                 }
                 Some(_) => {
-                    let why = format!("UID {} has an unexpected size", head.uid);
-                    self.tried.failed(head.uid, why.clone());
+                    let why = format!("UID {} has an unexpected size", meta.uid);
+                    self.tried.failed(meta.uid, why.clone());
                     break why;
                 }
                 None => {
                     let why = "the source ended in the middle of a message";
-                    self.tried.lost(head.uid, true, why);
+                    self.tried.lost(meta.uid, true, why);
                     break why.to_owned();
                 }
             }
@@ -324,8 +324,8 @@ impl<'a> Delivery<'a> {
         for (nth, (uid, _)) in messages.iter().enumerate() {
             self.tried.put(*uid, there.is_some());
             let there = there.as_ref().and_then(|(uidvalidity, uids)| Some((*uidvalidity, *uids.get(nth)?)));
-            let uidvalidity = self.told.uidvalidity;
-            self.told.put(there.map(|there| Put { uidvalidity, uid: *uid, there }));
+            let uidvalidity = self.sink.uidvalidity;
+            self.sink.put(there.map(|there| Put { uidvalidity, uid: *uid, there }));
         }
     }
 }

@@ -9,7 +9,7 @@ use sealpost_imap::types::DateTime;
 use tokio::sync::mpsc;
 
 use super::contents::{Contents, Like};
-use super::item::{Head, Item};
+use super::message_chunk::{MessageMeta, MessageChunk};
 use super::key::{Key, by_id, ends};
 use crate::blocking::blocking;
 use crate::keep::sent::{received_or_sent, sent};
@@ -64,14 +64,14 @@ pub(super) async fn contents(copy: Arc<dyn Copy>, kept: Kept, keys: bool) -> Res
                 contents.add(stored.uid, Key::default(), Like::default(), &stored.flags);
                 continue;
             }
-            let head = header(&*folder, stored.uid);
+            let meta = header(&*folder, stored.uid);
             let date = stored.internaldate.map(DateTime::timestamp);
-            match by_id(&head) {
+            match by_id(&meta) {
                 Some(key) => contents.add(stored.uid, key, Like::of(stored.size, date), &stored.flags),
                 None => {
                     // An export writes what the header says where it knows nothing else.
-                    let dated = date.is_some() && date != sent(&head).map(DateTime::timestamp);
-                    contents.add_without_id((stored.uid, &head), stored.size, date, dated, &stored.flags);
+                    let dated = date.is_some() && date != sent(&meta).map(DateTime::timestamp);
+                    contents.add_without_id((stored.uid, &meta), stored.size, date, dated, &stored.flags);
                 }
             }
         }
@@ -85,9 +85,9 @@ pub(super) async fn contents(copy: Arc<dyn Copy>, kept: Kept, keys: bool) -> Res
 pub(crate) fn header(folder: &dyn Folder, uid: u32) -> Vec<u8> {
     let mut most = PIECE_BYTES;
     loop {
-        let head = folder.head(uid, most).unwrap_or_default();
-        if head.len() < most || most >= HEADER_BYTES || ends(&head) {
-            return head;
+        let meta = folder.meta(uid, most).unwrap_or_default();
+        if meta.len() < most || most >= HEADER_BYTES || ends(&meta) {
+            return meta;
         }
         most = HEADER_BYTES.min(8 * most);
     }
@@ -98,16 +98,16 @@ pub(super) fn send(
     copy: &dyn Copy,
     name: &FolderName,
     missing: &UidSet,
-    to: &mpsc::Sender<Item>,
+    to: &mpsc::Sender<MessageChunk>,
 ) -> Result<()> {
     let folder = copy.look(name)?;
     // Whoever takes them says why it stopped.
-    let give = |item| to.blocking_send(item).is_ok();
+    let give = |chunk| to.blocking_send(chunk).is_ok();
     for stored in folder.messages()? {
         let stored = match stored {
             Ok(stored) => stored,
             Err(e) => {
-                if !give(Item::Failed(0, e.to_string())) {
+                if !give(MessageChunk::Failed(0, e.to_string())) {
                     return Ok(());
                 }
                 continue;
@@ -121,33 +121,33 @@ pub(super) fn send(
             Ok(Some(good)) => good,
             Ok(None) => return Ok(()),
             Err(why) => {
-                if !give(Item::Failed(uid, why)) {
+                if !give(MessageChunk::Failed(uid, why)) {
                     return Ok(());
                 }
                 continue;
             }
         };
         let date = received_or_sent(&*folder, &stored);
-        let head = Head { uid, flags: stored.flags, date, size: stored.size };
-        let begin = std::iter::once(Item::Begin(head));
-        if !begin.chain(held.into_iter().map(Item::Octets)).all(give) {
+        let meta = MessageMeta { uid, flags: stored.flags, date, size: stored.size };
+        let begin = std::iter::once(MessageChunk::Begin(meta));
+        if !begin.chain(held.into_iter().map(MessageChunk::Octets)).all(give) {
             return Ok(());
         }
         let mut rest = rest;
         while let Some(reader) = &mut rest {
-            let item = match piece(reader) {
+            let chunk = match piece(reader) {
                 Ok(octets) if octets.is_empty() => break,
-                Ok(octets) => Item::Octets(octets),
+                Ok(octets) => MessageChunk::Octets(octets),
                 Err(e) => {
                     rest = None;
-                    Item::Failed(uid, e.to_string())
+                    MessageChunk::Failed(uid, e.to_string())
                 }
             };
-            if !give(item) {
+            if !give(chunk) {
                 return Ok(());
             }
         }
-        if !give(Item::End) {
+        if !give(MessageChunk::End) {
             return Ok(());
         }
     }
@@ -165,7 +165,7 @@ struct Good<'a> {
 /// A message that is good to its end; nothing if nobody takes it any more. One that turns out to be damaged, or whose body is nowhere
 /// any more, when half of it was sent costs the connection, and what else was on its way. So what is too long to be held until then is
 /// read twice; a body that was given up is fetched once, whoever fetches it keeps it for a while.
-fn good<'a>(folder: &'a dyn Folder, uid: u32, to: &mpsc::Sender<Item>) -> Result<Option<Good<'a>>, String> {
+fn good<'a>(folder: &'a dyn Folder, uid: u32, to: &mpsc::Sender<MessageChunk>) -> Result<Option<Good<'a>>, String> {
     let open = || folder.read(uid).map_err(|e| e.to_string());
     let (mut reader, mut held, mut octets) = (open()?, Vec::new(), 0);
     // A reader says at its end whether the message is what was kept.

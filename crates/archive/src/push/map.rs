@@ -20,7 +20,7 @@ use crate::restored::{Line, Lines, uid_set};
 #[derive(Debug, Default)]
 pub struct UidMap {
     files: Vec<File>,
-    folders: HashMap<(String, String), Known>,
+    folders: HashMap<(String, String), FolderMap>,
     /// Into these folders something was put, and the run ended before all of it was answered.
     unfinished: HashSet<String>,
     /// Why the last line could not be written.
@@ -74,13 +74,13 @@ impl Putting {
 
 /// What was put from one folder into another.
 #[derive(Debug, Default)]
-pub(super) struct Known {
+pub(super) struct FolderMap {
     put: Vec<Put>,
     /// What was about to be put there.
     putting: Vec<Putting>,
 }
 
-impl Known {
+impl FolderMap {
     /// One more.
     pub(super) fn add(&mut self, put: Put) {
         for putting in &mut self.putting {
@@ -205,7 +205,7 @@ impl UidMap {
     }
 
     /// What was put from `folder` into the folder `to`.
-    pub(super) fn known(&self, folder: &str, to: &str) -> Option<&Known> {
+    pub(super) fn known(&self, folder: &str, to: &str) -> Option<&FolderMap> {
         self.folders.get(&(folder.to_owned(), to.to_owned()))
     }
 
@@ -307,7 +307,7 @@ mod tests {
 
     #[test]
     fn uids_mean_nothing_after_another_uidvalidity() {
-        let mut known = Known::default();
+        let mut known = FolderMap::default();
         known.add(Put { uidvalidity: 1, uid: 5, there: (2, 6) });
         assert_eq!(
             (known.pairs(1, 2).count(), known.pairs(1, 3).count(), known.pairs(2, 2).count()),

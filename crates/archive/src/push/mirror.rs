@@ -11,14 +11,14 @@ use sealpost_imap::types::{Flag, PermanentFlag};
 
 use super::contents::{Contents, in_commands};
 use super::deliver::settable;
-use super::item::locked;
+use super::message_chunk::locked;
 use super::map::Put;
 use super::origin::{From, Origin};
-use super::pairs::{Pairs, pair};
-use super::places::Places;
+use super::message_matching::{Pairs, pair};
+use super::destination_folders::Places;
 use super::report::{FolderReport, Observer, Options, Report};
 use super::run::{Run, unless};
-use super::target::Place;
+use super::target::DestinationFolder;
 use crate::client::{Connection, Selected, Server, lowest};
 
 /// Keywords that are told by name when a server refuses them.
@@ -232,7 +232,7 @@ impl Run<'_> {
 struct Both<'a> {
     contents: &'a Contents,
     there: &'a Contents,
-    place: &'a Place,
+    place: &'a DestinationFolder,
     name: &'a str,
 }
 

@@ -6,7 +6,7 @@ use sealpost_base::{Result, UidSet};
 use tokio::sync::mpsc;
 
 use super::contents::{Contents, of_the_folder};
-use super::item::Item;
+use super::message_chunk::Item;
 use super::local;
 use super::remote::Remote;
 use crate::client::{Found, Server};

@@ -2,7 +2,7 @@
 
 use sealpost_base::UidSet;
 
-use super::tried::Tried;
+use super::delivery_state::DeliveryState;
 
 /// What a look at both ends shows.
 #[derive(Debug, Clone, Copy)]
@@ -32,7 +32,7 @@ pub(super) enum Plan {
 
 impl Plan {
     /// After this look, with what earlier attempts learned.
-    pub(super) fn of(look: Look<'_>, tried: &Tried) -> Self {
+    pub(super) fn of(look: Look<'_>, tried: &DeliveryState) -> Self {
         let (uids, alone) = tried.next(look.missing);
         if look.dry_run {
             Plan::Show(uids)
@@ -46,7 +46,7 @@ impl Plan {
     }
 
     /// Whether another attempt has something to do, when messages were put there.
-    pub(super) fn has_more(missing: &UidSet, tried: &Tried, alone: bool) -> bool {
+    pub(super) fn has_more(missing: &UidSet, tried: &DeliveryState, alone: bool) -> bool {
         // Whatever has a command of its own is tried again only if that may do without keywords.
         tried.has_more(missing) && (!alone || tried.has_bare(missing))
     }
@@ -69,21 +69,21 @@ mod tests {
 
     #[test]
     fn all_that_is_missing_is_put_there_at_first() {
-        let (missing, tried) = (set(&[1, 2, 3]), Tried::default());
+        let (missing, tried) = (set(&[1, 2, 3]), DeliveryState::default());
         assert_eq!(Plan::of(look(&missing), &tried), Plan::Put { uids: missing.clone(), alone: false });
         assert!(!Plan::has_more(&missing, &tried, false));
     }
 
     #[test]
     fn a_folder_without_missing_messages_or_without_a_name_needs_nothing() {
-        let (missing, none, tried) = (set(&[1]), UidSet::new(), Tried::default());
+        let (missing, none, tried) = (set(&[1]), UidSet::new(), DeliveryState::default());
         assert_eq!(Plan::of(look(&none), &tried), Plan::Nothing);
         assert_eq!(Plan::of(Look { is_there: false, ..look(&missing) }, &tried), Plan::Nothing);
     }
 
     #[test]
     fn a_dry_run_only_shows_and_never_waits() {
-        let (missing, mut tried) = (set(&[1, 2]), Tried::default());
+        let (missing, mut tried) = (set(&[1, 2]), DeliveryState::default());
         tried.failed(2, "refused".into());
         let dry = Look { dry_run: true, unfinished: true, is_there: false, ..look(&missing) };
         assert_eq!(Plan::of(dry, &tried), Plan::Show(set(&[1])));
@@ -91,7 +91,7 @@ mod tests {
 
     #[test]
     fn an_unfinished_run_is_waited_for_once() {
-        let (missing, mut tried) = (set(&[1]), Tried::default());
+        let (missing, mut tried) = (set(&[1]), DeliveryState::default());
         let unfinished = Look { unfinished: true, ..look(&missing) };
         assert_eq!(Plan::of(unfinished, &tried), Plan::Settle);
         tried.settling(true, true);
@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn interrupted_messages_come_last_alone_and_after_a_wait() {
-        let (missing, mut tried) = (set(&[1, 2]), Tried::default());
+        let (missing, mut tried) = (set(&[1, 2]), DeliveryState::default());
         tried.settling(false, false);
         tried.lost(1, true, "gone");
         assert_eq!(Plan::of(look(&missing), &tried), Plan::Put { uids: set(&[2]), alone: false });
@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn a_message_refused_for_its_keywords_is_tried_without_them() {
-        let (missing, mut tried) = (set(&[1]), Tried::default());
+        let (missing, mut tried) = (set(&[1]), DeliveryState::default());
         tried.flags(1, vec![Flag::Keyword(Atom::new("$Work").unwrap())]);
         assert!(tried.leave_keywords(1));
         assert!(Plan::has_more(&missing, &tried, true));

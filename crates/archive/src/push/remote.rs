@@ -8,7 +8,7 @@ use sealpost_imap::types::{DateTime, Response};
 use tokio::sync::mpsc;
 
 use super::contents::Contents;
-use super::item::{Head, Item};
+use super::message_chunk::{MessageMeta, MessageChunk};
 use crate::client::{Connection, Done, Found, Server};
 use crate::keep::Flags;
 use crate::keep::sent::sent;
@@ -77,7 +77,7 @@ impl Remote {
     ///
     /// # Errors
     /// `Retry` if the connection is lost.
-    pub(super) async fn send(&mut self, left: &mut UidSet, to: mpsc::Sender<Item>) -> Result<()> {
+    pub(super) async fn send(&mut self, left: &mut UidSet, to: mpsc::Sender<MessageChunk>) -> Result<()> {
         // Until it is clear that nothing more comes that nobody waits for.
         let Some(mut connection) = self.connection.take() else {
             return Err(Error::retry("the connection is lost"));
@@ -98,7 +98,7 @@ impl Remote {
                 Some(_) if n > 1 => groups.extend([missing.slice(n / 2..n), missing.slice(0..n / 2)]),
                 Some(uid) => {
                     left.remove(uid);
-                    if to.send(Item::Failed(uid.get(), why)).await.is_err() {
+                    if to.send(MessageChunk::Failed(uid.get(), why)).await.is_err() {
                         return Ok(());
                     }
                 }
@@ -115,7 +115,7 @@ async fn send_group(
     connection: &mut Connection,
     group: &UidSet,
     left: &mut UidSet,
-    to: &mpsc::Sender<Item>,
+    to: &mpsc::Sender<MessageChunk>,
 ) -> Result<(Sent, Option<(UidSet, String)>)> {
     // What stands before a message's octets in APPEND may come behind them in FETCH.
     let mut heads: HashMap<u32, (Flags, Option<DateTime>)> = HashMap::new();
@@ -152,12 +152,12 @@ async fn send_group(
                 // What was not asked for, or comes again, is not put there.
                 large = took(uid, &mut missing, left);
                 let (flags, date) = heads.remove(&uid).unwrap_or_default();
-                if large && to.send(Item::Begin(Head { uid, flags, date, size })).await.is_err() {
+                if large && to.send(MessageChunk::Begin(MessageMeta { uid, flags, date, size })).await.is_err() {
                     return Ok((Sent::Refused, None));
                 }
             }
             Event::LiteralData(bytes) => {
-                let refused = large && to.send(Item::Octets(bytes)).await.is_err();
+                let refused = large && to.send(MessageChunk::Octets(bytes)).await.is_err();
                 if refused {
                     return Ok((Sent::Refused, None));
                 }
@@ -167,11 +167,11 @@ async fn send_group(
                 if let Some(octets) = body.take().filter(|_| took(uid, &mut missing, left)) {
                     let (flags, date) = heads.remove(&uid).unwrap_or_default();
                     let date = date.or_else(|| sent(&octets));
-                    let head = Head { uid, flags, date, size: octets.len() as u64 };
-                    let octets = (!octets.is_empty()).then(|| Item::Octets(octets.into()));
+                    let meta = MessageMeta { uid, flags, date, size: octets.len() as u64 };
+                    let octets = (!octets.is_empty()).then(|| MessageChunk::Octets(octets.into()));
                     large = true;
-                    for item in [Some(Item::Begin(head)), octets].into_iter().flatten() {
-                        if to.send(item).await.is_err() {
+                    for chunk in [Some(MessageChunk::Begin(meta)), octets].into_iter().flatten() {
+                        if to.send(chunk).await.is_err() {
                             return Ok((Sent::Refused, None));
                         }
                     }
@@ -180,7 +180,7 @@ async fn send_group(
                     let known = heads.get(&uid).and_then(|(_, date)| *date);
                     heads.insert(uid, (flags, date.or(known)));
                 }
-                if large && to.send(Item::End).await.is_err() {
+                if large && to.send(MessageChunk::End).await.is_err() {
                     return Ok((Sent::Refused, None));
                 }
             }

@@ -9,14 +9,14 @@ use tokio::sync::{mpsc, watch};
 
 use super::contents::Contents;
 use super::deliver::Delivery;
-use super::item::{Told, locked};
+use super::message_chunk::{ProgressSink, locked};
 use super::map::{Put, Putting};
 use super::origin::{From, Origin};
-use super::pairs::{Pairs, pair};
+use super::message_matching::{Pairs, pair};
 use super::plan::{Look, Plan};
 use super::report::{FolderReport, Observer, Options, Report};
-use super::target::{Place, Target};
-use super::tried::{Room, Tried};
+use super::target::{DestinationFolder, Target};
+use super::delivery_state::{SizeRefusals, DeliveryState};
 use crate::client::{Backoff, Server};
 use crate::keep::FolderName;
 
@@ -33,7 +33,7 @@ pub(super) struct Run<'a> {
     pub(super) options: &'a Options,
     pub(super) observer: Arc<dyn Observer>,
     backoff: Backoff,
-    room: Room,
+    room: SizeRefusals,
     pub(super) report: Report,
     /// The folders of the source, and which of them is at the destination under a name, once that was asked for.
     sources: Vec<FolderName>,
@@ -56,7 +56,7 @@ impl<'a> Run<'a> {
             options,
             observer,
             backoff: Backoff::new(to.timeouts.retry),
-            room: Room::default(),
+            room: SizeRefusals::default(),
             report: Report::default(),
             sources: Vec::new(),
             claimed: HashMap::new(),
@@ -137,7 +137,7 @@ impl<'a> Run<'a> {
     async fn folder(&mut self, from: &From) -> Result<()> {
         let mut this = FolderReport { name: from.name().to_string(), ..FolderReport::default() };
         self.observer.looking(&this.name);
-        let mut tried = Tried::default();
+        let mut tried = DeliveryState::default();
         let ended = loop {
             let before = this.put;
             let attempt = self.attempt(from, &mut this, &mut tried).await;
@@ -207,7 +207,7 @@ impl<'a> Run<'a> {
     }
 
     /// The folder at the destination, which is connected to if it is not.
-    pub(super) async fn place(&mut self, from: &From) -> Result<Place> {
+    pub(super) async fn place(&mut self, from: &From) -> Result<DestinationFolder> {
         if let Err(e) = unless(&self.options.stop, self.target.connection()).await {
             self.fatal = e.kind() != Kind::Retry;
             return Err(e);
@@ -222,7 +222,7 @@ impl<'a> Run<'a> {
 
     /// Makes sure that no other folder of the source is at that place: what one name cannot have at the destination may be what
     /// another one has already. Whether the place is this one's; a folder in which nothing is needs none.
-    async fn claim(&mut self, from: &From, place: &Place) -> Result<bool> {
+    async fn claim(&mut self, from: &From, place: &DestinationFolder) -> Result<bool> {
         if !self.is_claimed {
             for name in &self.sources {
                 let place = self.target.place(&self.levels(name)).await?;
@@ -246,7 +246,7 @@ impl<'a> Run<'a> {
     }
 
     /// Says once that a folder has another name at the destination than `wanted`, or than at the source.
-    fn tell_name(&self, from: &From, wanted: &FolderName, place: &Place, report: &mut FolderReport) {
+    fn tell_name(&self, from: &From, wanted: &FolderName, place: &DestinationFolder, report: &mut FolderReport) {
         let to = place.name.as_str();
         if report.to.as_deref() == Some(to) {
             return;
@@ -266,10 +266,10 @@ impl<'a> Run<'a> {
     fn compare(
         &self,
         from: &From,
-        place: &Place,
+        place: &DestinationFolder,
         contents: &Contents,
         there: &Contents,
-        tried: &mut Tried,
+        tried: &mut DeliveryState,
     ) -> Pairs {
         let mut map = locked(&self.options.map);
         let (name, to) = (from.name().as_str(), place.name.as_str());
@@ -293,7 +293,7 @@ impl<'a> Run<'a> {
     }
 
     /// Finds out the UIDs of messages that were put there, from a server that does not say them.
-    async fn name_what_was_put(&mut self, from: &From, tried: &mut Tried) -> Result<()> {
+    async fn name_what_was_put(&mut self, from: &From, tried: &mut DeliveryState) -> Result<()> {
         let place = self.place(from).await?;
         let there = unless(&self.options.stop, self.target.contents(&place)).await?;
         let contents = unless(&self.options.stop, self.origin.contents(from, true)).await?;
@@ -332,7 +332,7 @@ impl<'a> Run<'a> {
 
     /// Whether the folder, which is not there, would only become an empty one: it is below the one that all is put below, and
     /// has nothing but what earlier restores put there. Each of them would make one more level of it.
-    async fn is_put_below(&mut self, from: &From, place: &Place) -> Result<bool> {
+    async fn is_put_below(&mut self, from: &From, place: &DestinationFolder) -> Result<bool> {
         let (From::Copy(_), None) = (from, &place.wire) else { return Ok(false) };
         let below = &self.options.below;
         let is_below =
@@ -347,7 +347,7 @@ impl<'a> Run<'a> {
     }
 
     /// Puts into the folder what is missing; whether something was put off.
-    async fn attempt(&mut self, from: &From, report: &mut FolderReport, tried: &mut Tried) -> Result<bool> {
+    async fn attempt(&mut self, from: &From, report: &mut FolderReport, tried: &mut DeliveryState) -> Result<bool> {
         let Some((place, was_there)) = self.ready(from, report).await? else { return Ok(false) };
         let (contents, missing, there) = self.look(from, &place, report, tried).await?;
         let unfinished = was_there && locked(&self.options.map).is_unfinished(place.name.as_str());
@@ -373,8 +373,8 @@ impl<'a> Run<'a> {
                 self.record(from, &place, contents.uidvalidity, &uids, there);
                 let (observer, map) = (self.observer.clone(), &self.options.map);
                 let (uidvalidity, to) = (contents.uidvalidity, place.name.to_string());
-                let told = Told { observer: &*observer, map, report, uidvalidity, to };
-                self.put(from, &wire, (uids, alone), tried, told).await?;
+                let sink = ProgressSink { observer: &*observer, map, report, uidvalidity, to };
+                self.put(from, &wire, (uids, alone), tried, sink).await?;
                 Ok(Plan::has_more(&missing, tried, alone))
             }
         }
@@ -382,7 +382,7 @@ impl<'a> Run<'a> {
 
     /// The folder at the destination, made if it is not there, and whether it was there; nothing if another folder is at its
     /// place, or if there is no use in making it.
-    async fn ready(&mut self, from: &From, report: &mut FolderReport) -> Result<Option<(Place, bool)>> {
+    async fn ready(&mut self, from: &From, report: &mut FolderReport) -> Result<Option<(DestinationFolder, bool)>> {
         let mut place = self.place(from).await?;
         if !self.claim(from, &place).await? || self.is_put_below(from, &place).await? {
             return Ok(None);
@@ -406,9 +406,9 @@ impl<'a> Run<'a> {
     async fn look(
         &mut self,
         from: &From,
-        place: &Place,
+        place: &DestinationFolder,
         report: &mut FolderReport,
-        tried: &mut Tried,
+        tried: &mut DeliveryState,
     ) -> Result<(Contents, UidSet, (u32, u32))> {
         let stop = &self.options.stop;
         let there = unless(stop, self.target.contents(place)).await?;
@@ -431,7 +431,7 @@ impl<'a> Run<'a> {
     }
 
     /// Writes down what is about to be put there, for a run after one that ends before the answers.
-    fn record(&self, from: &From, place: &Place, uidvalidity: u32, uids: &UidSet, there: (u32, u32)) {
+    fn record(&self, from: &From, place: &DestinationFolder, uidvalidity: u32, uids: &UidSet, there: (u32, u32)) {
         let (mut map, to) = (locked(&self.options.map), place.name.as_str());
         match from {
             From::Copy(_) => {
@@ -449,15 +449,15 @@ impl<'a> Run<'a> {
         from: &From,
         wire: &[u8],
         (mut uids, alone): (UidSet, bool),
-        tried: &mut Tried,
-        mut told: Told<'_>,
+        tried: &mut DeliveryState,
+        mut sink: ProgressSink<'_>,
     ) -> Result<()> {
         let Run { origin, target, room, options, .. } = self;
-        let to = told.to.clone();
+        let to = sink.to.clone();
         let (sender, receiver) = mpsc::channel(WAITING);
         let connection = target.connection().await?;
         let (delivered, sent) = {
-            let parts = (&mut *tried, room, &mut told);
+            let parts = (&mut *tried, room, &mut sink);
             let delivery = Delivery::new(connection, wire, receiver, options.stop.clone(), alone, parts);
             let delivery = delivery.run();
             let sending = origin.send(from, &mut uids, sender);

@@ -31,7 +31,7 @@ pub(super) struct Target {
 
 /// A folder there.
 #[derive(Debug, Clone)]
-pub(super) struct Place {
+pub(super) struct DestinationFolder {
     /// Its name.
     pub(super) name: FolderName,
     /// Its name as commands send it; `None`: it is not there.
@@ -127,14 +127,14 @@ impl Target {
     ///
     /// # Errors
     /// As [`Target::connection`].
-    pub(super) async fn place(&mut self, levels: &[String]) -> Result<Place> {
+    pub(super) async fn place(&mut self, levels: &[String]) -> Result<DestinationFolder> {
         self.connection().await?;
         let name = self.name(levels);
         Ok(self.known(self.instead.get(name.as_str()).cloned().unwrap_or(name)))
     }
 
     /// A folder's name as commands send it, whether it is there or not: as the server writes names itself.
-    pub(super) fn encoded(&self, place: &Place) -> Box<[u8]> {
+    pub(super) fn encoded(&self, place: &DestinationFolder) -> Box<[u8]> {
         match (&place.wire, place.name.as_str()) {
             (Some(wire), _) => wire.clone(),
             (None, name) if self.raw => name.as_bytes().into(),
@@ -142,9 +142,9 @@ impl Target {
         }
     }
 
-    fn known(&self, name: FolderName) -> Place {
+    fn known(&self, name: FolderName) -> DestinationFolder {
         let wire = self.folders.get(name.as_str()).cloned();
-        Place { name, wire }
+        DestinationFolder { name, wire }
     }
 
     /// Makes the folder if it is not there; whether it was. If the server refuses its name, `place` becomes the one that the
@@ -152,7 +152,7 @@ impl Target {
     ///
     /// # Errors
     /// `Retry` if the connection is lost; what the server says.
-    pub(super) async fn make(&mut self, place: &mut Place) -> Result<bool> {
+    pub(super) async fn make(&mut self, place: &mut DestinationFolder) -> Result<bool> {
         if place.wire.is_some() {
             return Ok(true);
         }
@@ -173,7 +173,7 @@ impl Target {
 
     /// For a dry run, which makes nothing: `place` becomes the folder that was made before because its name was refused, if
     /// there is one and `ours` says so of its name.
-    pub(super) fn find_instead(&mut self, place: &mut Place, ours: impl Fn(&str) -> bool) {
+    pub(super) fn find_instead(&mut self, place: &mut DestinationFolder, ours: impl Fn(&str) -> bool) {
         let instead = self.known(FolderName::new(self.plain(place.name.as_str()), self.delimiter));
         if place.wire.is_none() && instead.wire.is_some() && ours(instead.name.as_str()) {
             self.instead.insert(place.name.as_str().to_owned(), instead.name.clone());
@@ -181,7 +181,7 @@ impl Target {
         }
     }
 
-    async fn create(&mut self, place: &mut Place) -> Result<()> {
+    async fn create(&mut self, place: &mut DestinationFolder) -> Result<()> {
         let wire = self.encoded(place);
         let connection = self.connection().await?;
         let created = connection.run(|w| w.raw(b"CREATE ").astring(&wire), |_| Ok(())).await?;
@@ -209,7 +209,7 @@ impl Target {
     /// # Errors
     /// `Retry` if the connection is lost; `Invalid` if the server does not list everything: what is there and was not listed
     /// would be put there again; what the server says.
-    pub(super) async fn contents(&mut self, place: &Place) -> Result<Contents> {
+    pub(super) async fn contents(&mut self, place: &DestinationFolder) -> Result<Contents> {
         let Some(wire) = &place.wire else { return Ok(Contents::default()) };
         let connection = self.connection().await?;
         let mut contents = Contents::of_server(connection, wire).await?;

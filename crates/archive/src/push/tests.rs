@@ -10,8 +10,8 @@ use sealpost_base::SeededRandom;
 use tokio::sync::{mpsc, watch};
 
 use super::deliver::Delivery;
-use super::item::{Head, Item, Told};
-use super::tried::{Room, Tried};
+use super::message_chunk::{Head, Item, ProgressSink};
+use super::delivery_state::{Room, DeliveryState};
 use super::{FolderReport, Observer, Options, Report, UidMap, migrate, restore};
 use crate::client::Connection;
 use crate::keep::{Copy, Flags};
@@ -463,10 +463,10 @@ async fn what_was_sent_counts_when_the_source_ends_in_the_middle_of_the_next_mes
         }
         drop(sender);
         let (_stop, stop) = watch::channel(false);
-        let (mut tried, mut room) = (Tried::default(), Room::default());
+        let (mut tried, mut room) = (DeliveryState::default(), Room::default());
         let (map, mut report) = (Mutex::new(UidMap::default()), FolderReport::default());
         let mut told =
-            Told { observer: &Nobody, map: &map, report: &mut report, uidvalidity: 7, to: "INBOX".into() };
+            ProgressSink { observer: &Nobody, map: &map, report: &mut report, uidvalidity: 7, to: "INBOX".into() };
         let parts = (&mut tried, &mut room, &mut told);
         let delivery = Delivery::new(&mut connection, b"INBOX", items, stop, false, parts);
         assert!(delivery.run().await.is_err());

@@ -10,8 +10,8 @@ use super::report::{FolderReport, Observer};
 use crate::keep::Flags;
 
 /// A message on its way: its head, its octets, its end. Without an end it did not arrive.
-pub(super) enum Item {
-    Begin(Head),
+pub(super) enum MessageChunk {
+    Begin(MessageMeta),
     Octets(Bytes),
     End,
     /// This one cannot be had.
@@ -20,7 +20,7 @@ pub(super) enum Item {
 
 /// What is known of a message before its octets.
 #[derive(Debug, Clone)]
-pub(super) struct Head {
+pub(super) struct MessageMeta {
     pub(super) uid: u32,
     pub(super) flags: Flags,
     pub(super) date: Option<DateTime>,
@@ -28,7 +28,7 @@ pub(super) struct Head {
 }
 
 /// Who is told of a message that is there now.
-pub(super) struct Told<'a> {
+pub(super) struct ProgressSink<'a> {
     pub(super) observer: &'a dyn Observer,
     pub(super) map: &'a Mutex<UidMap>,
     pub(super) report: &'a mut FolderReport,
@@ -38,7 +38,7 @@ pub(super) struct Told<'a> {
     pub(super) to: String,
 }
 
-impl Told<'_> {
+impl ProgressSink<'_> {
     /// A message is there now, under a UID if the server says so.
     pub(super) fn put(&mut self, put: Option<Put>) {
         self.report.put += 1;

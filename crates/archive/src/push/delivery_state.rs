@@ -1,4 +1,4 @@
-//! What was learned of messages and of the account while they were put there: [`Tried`] of a folder, [`Room`] of the account.
+//! What was learned of messages and of the account while they were put there: [`DeliveryState`] of a folder, [`SizeRefusals`] of the account.
 
 use std::collections::HashMap;
 
@@ -14,7 +14,7 @@ const FAILURES_TOLD: usize = 10_000;
 
 /// What was learned of a folder's messages.
 #[derive(Debug, Default)]
-pub(super) struct Tried {
+pub(super) struct DeliveryState {
     /// Those that were on their way when a connection ended, or in a command that was refused: a command for each, after all
     /// others, and after another look at what is there.
     careful: UidSet,
@@ -35,7 +35,7 @@ pub(super) struct Tried {
     before: Option<(u32, u32)>,
 }
 
-impl Tried {
+impl DeliveryState {
     /// Of what is missing, what to put there now, and whether with a command for each message.
     pub(super) fn next(&self, missing: &UidSet) -> (UidSet, bool) {
         let missing = missing.difference(&self.evicted);
@@ -56,7 +56,7 @@ impl Tried {
     }
 
     /// Messages are put there now, or `waits`: that is waited for first, and not again. `before`: as with
-    /// [`Tried::must_wait`].
+    /// [`DeliveryState::must_wait`].
     pub(super) fn settling(&mut self, before: bool, waits: bool) {
         let unsettled = self.unsettled.unwrap_or(before);
         self.unsettled = Some(unsettled && !waits);
@@ -170,14 +170,14 @@ impl Tried {
 
 /// How much more the account takes.
 #[derive(Debug, Default)]
-pub(super) struct Room {
+pub(super) struct SizeRefusals {
     /// Messages of so many octets were refused.
     least: Option<u64>,
     in_a_row: u32,
     why: String,
 }
 
-impl Room {
+impl SizeRefusals {
     /// Something was taken.
     pub(super) fn taken(&mut self) {
         self.in_a_row = 0;
@@ -211,7 +211,7 @@ mod tests {
 
     #[test]
     fn who_was_on_the_way_is_tried_last_and_not_for_ever() {
-        let mut tried = Tried::default();
+        let mut tried = DeliveryState::default();
         let missing = set(&[1, 2, 3]);
         assert_eq!(tried.next(&missing), (set(&[1, 2, 3]), false));
         tried.lost(1, true, "gone");
@@ -229,24 +229,24 @@ mod tests {
 
     #[test]
     fn it_is_waited_before_what_was_on_its_way_is_sent_again() {
-        let must_wait = |tried: &mut Tried, before, alone| {
+        let must_wait = |tried: &mut DeliveryState, before, alone| {
             let wait = tried.must_wait(before, alone);
             tried.settling(before, wait);
             wait
         };
-        let mut tried = Tried::default();
+        let mut tried = DeliveryState::default();
         assert!(!must_wait(&mut tried, false, false));
         tried.lost(1, false, "gone");
         // The others come first.
         assert!(!must_wait(&mut tried, false, false));
         assert!(must_wait(&mut tried, false, true) && !must_wait(&mut tried, false, true));
-        let mut tried = Tried::default();
+        let mut tried = DeliveryState::default();
         assert!(must_wait(&mut tried, true, false) && !must_wait(&mut tried, true, false));
     }
 
     #[test]
     fn what_came_there_without_an_answer_did_not_fail() {
-        let mut tried = Tried::default();
+        let mut tried = DeliveryState::default();
         assert!(tried.looked(5, 100) && !tried.looked(5, 103));
         for _ in 0..ATTEMPTS {
             tried.lost(1, true, "gone");
@@ -261,7 +261,7 @@ mod tests {
 
     #[test]
     fn smaller_messages_are_tried_until_some_are_refused_in_a_row() {
-        let mut room = Room::default();
+        let mut room = SizeRefusals::default();
         room.refused(1000, "full");
         assert_eq!((room.why_not(1000), room.why_not(999), room.is_full()), (Some("full"), None, None));
         room.taken();

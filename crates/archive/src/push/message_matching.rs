@@ -7,7 +7,7 @@ use sealpost_base::{Uid, UidSet};
 
 use super::contents::{Contents, Message};
 use super::key::Key;
-use super::map::Known;
+use super::map::FolderMap;
 
 /// Two folders side by side.
 #[derive(Debug, Default)]
@@ -48,7 +48,7 @@ impl Pairs {
 
 /// First what the map of UIDs says, unless Message-IDs say otherwise; then by key, as often as it is there; then what has no
 /// Message-ID and no known INTERNALDATE at the source, by its other fields.
-pub(super) fn pair(source: &Contents, there: &Contents, known: Option<&Known>) -> Pairs {
+pub(super) fn pair(source: &Contents, there: &Contents, known: Option<&FolderMap>) -> Pairs {
     let mut pairing = Pairing {
         source,
         there,
@@ -245,10 +245,10 @@ mod tests {
         // That server gave it a date of its own.
         there.add_without_id((11, b"Subject: x\n"), 5, Some(Timestamp(1000)), true, &Flags::default());
         there.end(true);
-        let mut known = Known::default();
+        let mut known = FolderMap::default();
         known.add(Put { uidvalidity: 9, uid: 1, there: (9, 11) });
         assert_eq!(pair(&source, &there, Some(&known)).same, [(0, 0)]);
-        let mut of_before = Known::default();
+        let mut of_before = FolderMap::default();
         of_before.add(Put { uidvalidity: 8, uid: 1, there: (9, 11) });
         assert_eq!(pair(&source, &there, Some(&of_before)).same, [(0, 1)]);
     }
@@ -256,7 +256,7 @@ mod tests {
     #[test]
     fn message_ids_contradict_the_map() {
         let (source, there) = (folder(&[(1, 1), (2, 2)]), folder(&[(11, 2), (12, 1), (13, 3)]));
-        let mut known = Known::default();
+        let mut known = FolderMap::default();
         for (uid, there) in [(1, 11), (2, 13)] {
             known.add(Put { uidvalidity: 9, uid, there: (9, there) });
         }

@@ -10,7 +10,7 @@ use sealpost_base::{Kind, Result};
 use super::contents::Contents;
 use super::origin::From;
 use super::run::{Run, unless};
-use super::target::{Place, Target};
+use super::target::{DestinationFolder, Target};
 use crate::client::Listing;
 
 /// Where folders are.
@@ -36,7 +36,7 @@ impl Places {
     }
 
     /// The place's name as commands send it; `None`: it is not there.
-    pub(super) fn wire(&self, place: &Place) -> Option<Box<[u8]>> {
+    pub(super) fn wire(&self, place: &DestinationFolder) -> Option<Box<[u8]>> {
         place.wire.clone().or_else(|| self.folded.get(place.name.as_str()).cloned())
     }
 
