@@ -27,7 +27,7 @@ mod tls;
 pub use backoff::Backoff;
 pub use capabilities::Capabilities;
 pub use connection::{Connection, Done};
-pub use listing::{Found, Listing, Numbers};
+pub use listing::{ListedMailbox, Listing, Numbers};
 pub use refusal::{is_later, lowest, suggested_wait};
 pub use select::Selected;
 pub use server::{Compress, Credential, Credentials, Security, Server, Timeouts};

@@ -1,7 +1,7 @@
 //! The copy of a mailbox that lives on somebody else's server: what a format on disk has to do, and what the engine
 //! that fills it may count on.
 //!
-//! [`Copy`] is one account's copy, [`Folder`] one folder of it. Whoever implements them decides how things are on disk;
+//! [`Backup`] is one account's copy, [`Folder`] one folder of it. Whoever implements them decides how things are on disk;
 //! the engine (`pull`) knows nothing but these traits. Calls come from blocking threads, never from async code, and for
 //! one folder from one thread at a time; several folders of a copy may be open at once.
 //!
@@ -17,13 +17,13 @@ use sealpost_base::{Error, Result, Uid, UidSet};
 use sealpost_imap::types::DateTime;
 use serde::{Deserialize, Serialize};
 
-mod appending;
+mod direct_writer;
 pub mod bodies;
 pub(crate) mod claim;
 mod contents;
 pub(crate) mod damaged;
 pub(crate) mod digest;
-mod file_copy;
+mod file_backup;
 mod folder;
 #[cfg(test)]
 pub(crate) mod format_tests;
@@ -40,30 +40,30 @@ mod ranges;
 mod reading;
 pub mod sealed;
 pub(crate) mod sent;
-pub mod transfer;
+pub mod convert;
 
-pub use known::{Known, Run};
+pub use known::{KnownMessages, Run};
 
 /// One account's copy, in one of the formats.
-pub trait Copy: Send + Sync {
+pub trait Backup: Send + Sync {
     /// The folders that were kept so far, in no particular order. Must not read what grows with the number of
     /// messages: a pull that finds nothing new opens nothing else.
     ///
     /// # Errors
     /// `Retry` if it cannot be read, `Corrupt` if it is damaged.
-    fn folders(&self) -> Result<Vec<Kept>>;
+    fn folders(&self) -> Result<Vec<BackupFolder>>;
 
-    /// What was put aside, under names that no folder has: [`Copy::look`] opens it by these.
+    /// What was put aside, under names that no folder has: [`Backup::look`] opens it by these.
     ///
     /// # Errors
-    /// As [`Copy::folders`].
-    fn put_aside(&self) -> Result<Vec<Kept>> {
+    /// As [`Backup::folders`].
+    fn superseded(&self) -> Result<Vec<BackupFolder>> {
         Ok(Vec::new())
     }
 
     /// Opens a folder to change it, and makes it if it is not there. A folder that the copy has under another name with
     /// the same MAILBOXID was renamed, and is renamed here. With another UIDVALIDITY than the server's, what was kept is
-    /// put aside ([`Copy::put_aside`]) and the folder begins anew.
+    /// put aside ([`Backup::put_aside`]) and the folder begins anew.
     ///
     /// # Errors
     /// `Conflict` if it is open already, by this process or another one; `Invalid` if the name cannot be kept; `Retry`,
@@ -73,18 +73,18 @@ pub trait Copy: Send + Sync {
     /// Opens a folder as it is, for restore, verify and export.
     ///
     /// # Errors
-    /// `NotFound` if the copy does not have it; as [`Copy::open`].
+    /// `NotFound` if the copy does not have it; as [`Backup::open`].
     fn look(&self, folder: &FolderName) -> Result<Box<dyn Folder>>;
 
-    /// Opens what was put aside, by the name that it has in [`Copy::put_aside`], to take messages out of it.
+    /// Opens what was put aside, by the name that it has in [`Backup::put_aside`], to take messages out of it.
     ///
     /// # Errors
-    /// As [`Copy::look`].
-    fn open_aside(&self, folder: &FolderName) -> Result<Box<dyn Folder>> {
+    /// As [`Backup::look`].
+    fn open_superseded(&self, folder: &FolderName) -> Result<Box<dyn Folder>> {
         self.look(folder)
     }
 
-    /// Messages, and octets on disk, of a folder that another program left here and no pull has taken over: [`Copy::folders`]
+    /// Messages, and octets on disk, of a folder that another program left here and no pull has taken over: [`Backup::folders`]
     /// knows none of them. `None` for other folders, or if what is there cannot be read. Changes nothing.
     ///
     /// # Errors
@@ -127,11 +127,11 @@ pub trait Copy: Send + Sync {
     }
 
     /// Repairs of folders that were opened, which no message has reported yet.
-    fn untold(&self) -> Vec<String> {
+    fn unreported(&self) -> Vec<String> {
         Vec::new()
     }
 
-    /// What of the copy cannot be read at all, and in which folder, if that is known: [`Copy::folders`] does not have it.
+    /// What of the copy cannot be read at all, and in which folder, if that is known: [`Backup::folders`] does not have it.
     fn unreadable(&self) -> Vec<String> {
         Vec::new()
     }
@@ -143,8 +143,8 @@ pub trait Copy: Send + Sync {
 /// A copy that is not there: without folders, and nothing can be kept in it.
 pub struct EmptyBackup;
 
-impl Copy for EmptyBackup {
-    fn folders(&self) -> Result<Vec<Kept>> {
+impl Backup for EmptyBackup {
+    fn folders(&self) -> Result<Vec<BackupFolder>> {
         Ok(Vec::new())
     }
 
@@ -160,7 +160,7 @@ impl Copy for EmptyBackup {
 /// One folder of a copy, opened.
 pub trait Folder: Send {
     /// What is in it, uncommitted changes included.
-    fn known(&self) -> &Known;
+    fn known(&self) -> &KnownMessages;
 
     /// What the last commit said about the server; the default if there was none.
     fn resume(&self) -> Resume;
@@ -215,13 +215,13 @@ pub trait Folder: Send {
     ///
     /// # Errors
     /// `Retry`.
-    fn vanished(&mut self, uid: u32) -> Result<()>;
+    fn remove(&mut self, uid: u32) -> Result<()>;
 
-    /// The server no longer has the message; the copy keeps it, and knows ([`Known::is_gone`]).
+    /// The server no longer has the message; the copy keeps it, and knows ([`KnownMessages::is_gone`]).
     ///
     /// # Errors
     /// `Retry`.
-    fn gone(&mut self, uid: u32) -> Result<()>;
+    fn mark_deleted_upstream(&mut self, uid: u32) -> Result<()>;
 
     /// Messages that are no good as they are. The next one of such a UID takes the place of what is there, in one transaction,
     /// with the flags that are known and its own date; until then, what is there stays.
@@ -340,7 +340,7 @@ fn name_aside<T>(
 }
 
 /// Those of these new UIDs that messages can have: of messages that are there, each for one, and no other one's.
-pub(crate) fn possible(known: &Known, uids: &BTreeMap<u32, u32>) -> BTreeMap<u32, u32> {
+pub(crate) fn possible(known: &KnownMessages, uids: &BTreeMap<u32, u32>) -> BTreeMap<u32, u32> {
     let mut taken = BTreeSet::new();
     let can = |(from, to): &(u32, u32)| known.contains(*from) && *to > 0 && !known.contains(*to);
     let possible = uids.iter().map(|(from, to)| (*from, *to)).filter(can);
@@ -352,7 +352,7 @@ fn is_among(uids: &UidSet, uid: u32) -> bool {
     Uid::new(uid).is_some_and(|uid| uids.contains(uid))
 }
 
-/// What is asked of [`Copy::evict_bodies`].
+/// What is asked of [`Backup::evict_bodies`].
 pub struct EvictBodies<'a> {
     /// Folders that are what they are at the server, as they were found unchanged there.
     pub in_step: &'a [FolderName],
@@ -447,7 +447,7 @@ fn is_another(uidvalidity: u32, mailboxid: Option<&str>, server: &Identity) -> b
 
 /// A folder that is in a copy.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Kept {
+pub struct BackupFolder {
     /// Its name.
     pub name: FolderName,
     /// Which folder it was, if it was put aside.
@@ -467,7 +467,7 @@ pub struct Kept {
     pub closed: bool,
 }
 
-impl Kept {
+impl BackupFolder {
     /// The folder that it is, or was before it was put aside.
     pub fn place(&self) -> &FolderName {
         self.was.as_ref().unwrap_or(&self.name)

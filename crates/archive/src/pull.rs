@@ -34,8 +34,8 @@ use std::sync::Arc;
 use sealpost_base::Result;
 
 use crate::blocking::blocking;
-use crate::client::{Found, Server};
-use crate::keep::{BodyCounts, Copy, EvictBodies, FolderName, ownership};
+use crate::client::{ListedMailbox, Server};
+use crate::keep::{BodyCounts, Backup, EvictBodies, FolderName, ownership};
 use ids::Ids;
 use shared::Shared;
 
@@ -49,7 +49,7 @@ pub use report::{Failure, FolderReport, Observer, Report, Silent};
 /// # Errors
 /// What keeps it from beginning: the login, the list of folders; `Conflict` if the copy is of another account's mail. What happens
 /// from then on is in the report, also what the copy says if it cannot be written.
-pub async fn pull(server: &Server, copy: Arc<dyn Copy>, options: &Options, tools: &Tools) -> Result<Report> {
+pub async fn pull(server: &Server, copy: Arc<dyn Backup>, options: &Options, tools: &Tools) -> Result<Report> {
     let began = tools.clock.monotonic();
     let (connection, listing) = worker::begin(server, tools).await?;
     let kept = {
@@ -76,7 +76,7 @@ pub async fn pull(server: &Server, copy: Arc<dyn Copy>, options: &Options, tools
     let plans = plan(&found, &kept, &wishes);
     let selectable = found.iter().filter(|found| found.selectable).count();
     let mut report = Report { folders: selectable as u64, ..Report::default() };
-    let planned = |found: &Found| plans.iter().any(|plan| plan.found.name == found.name);
+    let planned = |found: &ListedMailbox| plans.iter().any(|plan| plan.found.name == found.name);
     let unchanged: Vec<FolderName> = found
         .iter()
         .filter(|found| found.selectable && !planned(found))
@@ -108,7 +108,7 @@ pub async fn pull(server: &Server, copy: Arc<dyn Copy>, options: &Options, tools
 
 /// Has the copy give up bodies, if there are to be fewer: of what was looked at now, or did not change.
 async fn evict_bodies(
-    copy: &Arc<dyn Copy>,
+    copy: &Arc<dyn Backup>,
     in_step: Vec<FolderName>,
     options: &Options,
     tools: &Tools,

@@ -30,7 +30,7 @@ mod spooled;
 mod tests;
 
 use line::{Line, Spool};
-use spooled::Kept;
+use spooled::SpooledBodies;
 
 /// How long a fetch may take, beside what its octets take at [`SLOWEST`].
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -62,7 +62,7 @@ pub struct Refetch {
 
 #[derive(Default)]
 struct State {
-    kept: Kept<Key>,
+    kept: SpooledBodies<Key>,
     fetching: HashMap<Key, Fetch>,
 }
 

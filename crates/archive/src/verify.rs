@@ -16,7 +16,7 @@ use sealpost_base::{Kind, Random, Result, UidSet};
 
 use crate::blocking::blocking;
 use crate::client::{Backoff, Server};
-use crate::keep::{Copy, ownership};
+use crate::keep::{Backup, ownership};
 use crate::restored::Restored;
 use comparing::{Compared, Comparing};
 use local::read;
@@ -71,7 +71,7 @@ pub struct Report {
 /// What keeps it from beginning, or from going on. What is wrong in single folders is in the report.
 pub async fn verify(
     server: &Server,
-    copy: Arc<dyn Copy>,
+    copy: Arc<dyn Backup>,
     options: &Options,
     random: &dyn Random,
 ) -> Result<Report> {
@@ -82,7 +82,7 @@ pub async fn verify(
 /// As [`verify`]; with which messages were compared. `only`: these messages are compared, of these folders.
 async fn compare(
     server: &Server,
-    copy: Arc<dyn Copy>,
+    copy: Arc<dyn Backup>,
     options: &Options,
     random: &dyn Random,
     only: Option<&HashMap<String, UidSet>>,
@@ -99,7 +99,7 @@ async fn compare(
         let (copy, source) = (copy.clone(), server.source());
         blocking(move || {
             ownership::claim(&*copy, &source, false, true)?;
-            Ok((copy.folders()?, copy.put_aside()?))
+            Ok((copy.folders()?, copy.superseded()?))
         })
         .await?
     };
@@ -118,7 +118,7 @@ async fn compare(
 }
 
 /// Compares with itself a folder that is not compared with the server: which may have it all the same.
-async fn compare_alone(copy: &Arc<dyn Copy>, alone: &Alone<'_>, options: &Options) -> FolderReport {
+async fn compare_alone(copy: &Arc<dyn Backup>, alone: &Alone<'_>, options: &Options) -> FolderReport {
     let Alone { kept, is_there } = *alone;
     let mut report = FolderReport { name: kept.name.to_string(), ..FolderReport::default() };
     let (copy, name, looked) = (copy.clone(), kept.name.clone(), options.looked.clone());

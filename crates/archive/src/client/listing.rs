@@ -19,14 +19,14 @@ const STATUS_AT_ONCE: usize = 64;
 #[derive(Debug, Clone, Default)]
 pub struct Listing {
     /// In the order of the server.
-    pub folders: Vec<Found>,
+    pub folders: Vec<ListedMailbox>,
     /// Mailboxes that are left out, and why: others are not kept from being pulled by them.
     pub left_out: Vec<(String, String)>,
 }
 
 /// A mailbox of a server.
 #[derive(Debug, Clone)]
-pub struct Found {
+pub struct ListedMailbox {
     /// Its name.
     pub name: FolderName,
     /// Its name as commands have to send it.
@@ -122,7 +122,7 @@ impl Connection {
 /// A listing that is not complete.
 #[derive(Default)]
 struct Gathering {
-    folders: Vec<Found>,
+    folders: Vec<ListedMailbox>,
     by_name: HashMap<Box<str>, usize>,
     left_out: Vec<(String, String)>,
     too_many: u64,
@@ -188,7 +188,7 @@ impl Gathering {
         let not = [MailboxAttribute::NoSelect, MailboxAttribute::NonExistent];
         let selectable = !attributes.iter().any(|attribute| not.contains(attribute));
         self.by_name.insert(name.as_str().into(), self.folders.len());
-        self.folders.push(Found { name, wire, selectable, attributes, numbers: None });
+        self.folders.push(ListedMailbox { name, wire, selectable, attributes, numbers: None });
         Ok(())
     }
 

@@ -9,12 +9,12 @@ use sealpost_imap::types::DateTime;
 
 use super::journal::{Again, Commit, Header, Journal, Message, Record};
 use super::reading::Scratch;
-use super::{Known, Resume};
+use super::{KnownMessages, Resume};
 
 /// The journal of a folder and what it comes to.
 pub(super) struct Contents {
     pub journal: Journal,
-    pub known: Known,
+    pub known: KnownMessages,
     /// Messages of another program, which kept no date.
     pub undated: UidSet,
     /// UIDs that were removed.
@@ -48,7 +48,7 @@ impl Contents {
         open: impl FnOnce(&mut dyn FnMut(u64, Record) -> Result<()>) -> Result<Journal>,
         mut each: impl FnMut(u64, &Record),
     ) -> Result<Self> {
-        let (mut known, mut undated) = (Known::new(), UidSet::new());
+        let (mut known, mut undated) = (KnownMessages::new(), UidSet::new());
         let (mut removed, mut again) = (UidSet::new(), BTreeMap::new());
         let journal = open(&mut |at, record| {
             each(at, &record);
@@ -64,7 +64,7 @@ impl Contents {
 
     /// An empty journal.
     pub fn new(journal: Journal) -> Self {
-        let (known, undated) = (Known::new(), UidSet::new());
+        let (known, undated) = (KnownMessages::new(), UidSet::new());
         let (removed, again) = (UidSet::new(), BTreeMap::new());
         Contents { journal, known, undated, removed, again, index: OnceCell::new(), unread: 0 }
     }
@@ -303,7 +303,7 @@ fn note_date(undated: &mut UidSet, record: &Record) {
     }
 }
 
-fn take(known: &mut Known, removed: &mut UidSet, again: &mut BTreeMap<u32, u64>, at: u64, record: Record) {
+fn take(known: &mut KnownMessages, removed: &mut UidSet, again: &mut BTreeMap<u32, u64>, at: u64, record: Record) {
     match record {
         Record::Message(message) => {
             if let Some(uid) = Uid::new(message.uid)

@@ -18,7 +18,7 @@ use super::digest::Digesting;
 use super::journal::{Commit, FlagsRecord, Message, Record};
 use super::line_ends::ToText;
 use super::octets::Octets;
-use super::{Arrived, Flags, Folder, Known, Resume, Stored, is_among, possible};
+use super::{Arrived, Flags, Folder, KnownMessages, Resume, Stored, is_among, possible};
 
 /// Bytes of noted line ends that are gathered before they go to the journal.
 const RUNS_BYTES: usize = 8 * 1024;
@@ -39,7 +39,7 @@ pub(super) trait Files: Send {
     /// A message has other flags.
     fn flags(&mut self, uid: u32, before: &Flags, after: &Flags) -> Result<()>;
     /// A message is not to be kept.
-    fn vanished(&mut self, uid: u32, flags: &Flags) -> Result<()>;
+    fn remove(&mut self, uid: u32, flags: &Flags) -> Result<()>;
     /// These messages have other UIDs from now on, and are on the server. Nothing is uncommitted; it is durable when it returns. How many.
     fn renumber(&mut self, contents: &mut Contents, uids: &BTreeMap<u32, u32>) -> Result<u64>;
     /// What was written is on disk when it returns: bytes of the data file, if there is one.
@@ -142,7 +142,7 @@ impl<F: Files> FileFolder<F> {
 }
 
 impl<F: Files> Folder for FileFolder<F> {
-    fn known(&self) -> &Known {
+    fn known(&self) -> &KnownMessages {
         &self.contents.known
     }
 
@@ -238,15 +238,15 @@ impl<F: Files> Folder for FileFolder<F> {
         (!FlagsRecord::holds(flags)).then(|| FlagsRecord::of(flags).into_flags())
     }
 
-    fn vanished(&mut self, uid: u32) -> Result<()> {
+    fn remove(&mut self, uid: u32) -> Result<()> {
         self.check()?;
         let Some(flags) = self.contents.known.flags(uid).cloned() else { return Ok(()) };
         self.at_work()?;
-        self.files.vanished(uid, &flags)?;
+        self.files.remove(uid, &flags)?;
         self.contents.push(Record::Vanished { uid })
     }
 
-    fn gone(&mut self, uid: u32) -> Result<()> {
+    fn mark_deleted_upstream(&mut self, uid: u32) -> Result<()> {
         self.check()?;
         if !self.contents.known.contains(uid) || self.contents.known.is_gone(uid) {
             return Ok(());

@@ -135,7 +135,7 @@ pub fn copy_tree(from: &Path, to: &Path) {
 
 /// Folders that swap their names are known by their MAILBOXIDs, whichever the copy hears of first, also if UIDVALIDITY says nothing,
 /// and when somebody else has opened the copy meanwhile.
-pub fn swapped_names_are_recognized(open: impl Fn() -> Box<dyn Copy>) {
+pub fn swapped_names_are_recognized(open: impl Fn() -> Box<dyn Backup>) {
     let server = |(uidvalidity, id): (u32, &str)| Identity { uidvalidity, mailboxid: Some(id.into()) };
     for (case, [first, second], turns) in [
         ("e", [(7, "A"), (7, "B")], ["a", "b"]),
@@ -169,7 +169,7 @@ pub fn swapped_names_are_recognized(open: impl Fn() -> Box<dyn Copy>) {
 
 /// The next message of a UID that is to be replaced takes the place of what is there, when it is committed and not before; flags
 /// are those that are known. Others replace nothing.
-pub fn messages_are_replaced(open: impl Fn() -> Box<dyn Copy>) {
+pub fn messages_are_replaced(open: impl Fn() -> Box<dyn Backup>) {
     let uid = |uid| Uid::new(uid).unwrap();
     let opened = || {
         let copy = open();
@@ -212,7 +212,7 @@ pub fn messages_are_replaced(open: impl Fn() -> Box<dyn Copy>) {
 
 /// Messages of a folder that were put back at the server: octets, flags and dates stay, UIDs change, and what cannot have the one that
 /// it is to have stays as it is.
-pub fn messages_get_other_uids(open: impl Fn() -> Box<dyn Copy>) {
+pub fn messages_get_other_uids(open: impl Fn() -> Box<dyn Backup>) {
     let opened = || {
         let copy = open();
         let folder = copy.open(&folder_name("INBOX"), &identity(7)).unwrap();
@@ -228,8 +228,8 @@ pub fn messages_get_other_uids(open: impl Fn() -> Box<dyn Copy>) {
         let flags = Flags::from_names(["\\Flagged", "later"]);
         folder.flags(2, &flags).unwrap();
         mails.get_mut(&2).unwrap().flags = flags;
-        [1, 2, 5].into_iter().for_each(|uid| folder.gone(uid).unwrap());
-        folder.vanished(3).unwrap();
+        [1, 2, 5].into_iter().for_each(|uid| folder.mark_deleted_upstream(uid).unwrap());
+        folder.remove(3).unwrap();
         mails.remove(&3);
         folder.commit(&resume(7)).unwrap();
         folder.close().unwrap();
@@ -261,9 +261,9 @@ pub fn messages_get_other_uids(open: impl Fn() -> Box<dyn Copy>) {
     mails.insert(20, utc(mail("new\n")));
     folder.flags(11, &Flags::default()).unwrap();
     mails.get_mut(&11).unwrap().flags = Flags::default();
-    folder.vanished(12).unwrap();
+    folder.remove(12).unwrap();
     mails.remove(&12);
-    folder.gone(14).unwrap();
+    folder.mark_deleted_upstream(14).unwrap();
     folder.commit(&resume(21)).unwrap();
     check(&*folder, &mails, &[5, 14]);
     folder.close().unwrap();
@@ -282,7 +282,7 @@ pub fn messages_get_other_uids(open: impl Fn() -> Box<dyn Copy>) {
 
 /// Whatever a server says when it received a message is read again, also before 1970 and at its first second; and that it said
 /// nothing.
-pub fn dates_are_kept(open: impl Fn() -> Box<dyn Copy>) {
+pub fn dates_are_kept(open: impl Fn() -> Box<dyn Backup>) {
     let day = sealpost_imap::types::Date::new;
     let at = |year, month, of_month, (hour, minute, second), zone| {
         day(year, month, of_month).and_then(|day| DateTime::new(day, hour, minute, second, zone))
@@ -318,8 +318,8 @@ pub fn dates_are_kept(open: impl Fn() -> Box<dyn Copy>) {
 }
 
 /// What was put aside is counted, read by its name, kept over a run that has another folder of that name, and no folder.
-pub fn what_was_put_aside_is_read(open: impl Fn() -> Box<dyn Copy>) {
-    let names = |kept: Vec<Kept>| kept.into_iter().map(|kept| kept.name.to_string()).collect::<Vec<_>>();
+pub fn superseded_folders_are_read(open: impl Fn() -> Box<dyn Backup>) {
+    let names = |kept: Vec<BackupFolder>| kept.into_iter().map(|kept| kept.name.to_string()).collect::<Vec<_>>();
     for (uidvalidity, text) in [(7, "seven"), (8, "eight"), (9, "nine")] {
         let copy = open();
         let mut folder = copy.open(&folder_name("a/b"), &identity(uidvalidity)).unwrap();
@@ -328,8 +328,8 @@ pub fn what_was_put_aside_is_read(open: impl Fn() -> Box<dyn Copy>) {
             give(&mut *folder, uid, &mail(&format!("{text} {uid}")), 9).unwrap();
         }
         folder.commit(&resume(10)).unwrap();
-        folder.vanished(5).unwrap();
-        folder.gone(3).unwrap();
+        folder.remove(5).unwrap();
+        folder.mark_deleted_upstream(3).unwrap();
         folder.commit(&resume(10)).unwrap();
         folder.close().unwrap();
     }
@@ -339,7 +339,7 @@ pub fn what_was_put_aside_is_read(open: impl Fn() -> Box<dyn Copy>) {
     }
     let check = |wanted: [&str; 2]| {
         let copy = open();
-        let aside = copy.put_aside().unwrap();
+        let aside = copy.superseded().unwrap();
         assert!(aside.iter().all(|kept| kept.was == Some(folder_name("a/b"))), "{aside:?}");
         assert!(aside.iter().all(|kept| (kept.messages, kept.gone) == (2, 1)), "{aside:?}");
         assert_eq!(names(aside), wanted);

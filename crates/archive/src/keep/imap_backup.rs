@@ -13,8 +13,8 @@ use std::path::Path;
 use sealpost_base::Result;
 
 pub(super) use self::layout::ImapBackup;
-use super::Copy;
-use super::file_copy::FileCopy;
+use super::Backup;
+use super::file_backup::FileBackup;
 
 mod adopt;
 mod align;
@@ -33,16 +33,16 @@ mod tests;
 ///
 /// # Errors
 /// `Conflict` if another process has it; `Retry` if it cannot be read or made.
-pub fn open(directory: &Path) -> Result<Box<dyn Copy>> {
-    Ok(Box::new(FileCopy::new(directory, ImapBackup)?))
+pub fn open(directory: &Path) -> Result<Box<dyn Backup>> {
+    Ok(Box::new(FileBackup::new(directory, ImapBackup)?))
 }
 
 /// Opens the copy in `directory` to read it: nothing in it is changed, whatever state it is in.
 ///
 /// # Errors
 /// `Conflict` if another process is at work on it; `Retry` if it cannot be read.
-pub fn open_to_read(directory: &Path) -> Result<Box<dyn Copy>> {
-    Ok(Box::new(FileCopy::to_read(directory, ImapBackup)?))
+pub fn open_to_read(directory: &Path) -> Result<Box<dyn Backup>> {
+    Ok(Box::new(FileBackup::to_read(directory, ImapBackup)?))
 }
 
 /// The JSON is read or refused; what was read is written and read again.

@@ -1,4 +1,4 @@
-//! [`Known`]: which messages a folder has, and their flags, in a few bytes a message.
+//! [`KnownMessages`]: which messages a folder has, and their flags, in a few bytes a message.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::RangeInclusive;
@@ -10,7 +10,7 @@ use super::Flags;
 /// UIDs and their flags, as runs of neighbours with equal flags: one run of a few words for a mailbox in which all is
 /// read, about 20 bytes a message if no two neighbours are alike. Sets of flags are kept once each.
 #[derive(Debug, Default)]
-pub struct Known {
+pub struct KnownMessages {
     /// By the first UID.
     runs: BTreeMap<u32, Tail>,
     sets: Vec<Flags>,
@@ -44,7 +44,7 @@ pub struct Run<'a> {
     pub gone: bool,
 }
 
-impl Known {
+impl KnownMessages {
     /// Nothing.
     pub fn new() -> Self {
         Self::default()
@@ -56,7 +56,7 @@ impl Known {
     }
 
     /// Messages that the server no longer has.
-    pub fn gone(&self) -> u64 {
+    pub fn mark_deleted_upstream(&self) -> u64 {
         self.gone
     }
 
@@ -76,7 +76,7 @@ impl Known {
         self.sets.get((tail.set & !GONE) as usize)
     }
 
-    /// Whether the message is there, and with other flags than [`Known::insert`] would give it.
+    /// Whether the message is there, and with other flags than [`KnownMessages::insert`] would give it.
     pub fn differs(&self, uid: u32, flags: &Flags) -> bool {
         self.flags(uid).is_some_and(|known| {
             known != flags && (self.fits(flags) || *known != Flags::of_system(flags.system))
@@ -214,7 +214,7 @@ mod tests {
 
     #[test]
     fn a_mailbox_in_which_all_is_read_is_one_run() {
-        let mut known = Known::new();
+        let mut known = KnownMessages::new();
         for uid in 1..=1000 {
             known.insert(uid, &seen());
         }
@@ -224,7 +224,7 @@ mod tests {
 
     #[test]
     fn too_many_sets_lose_keywords_and_nothing_else() {
-        let mut known = Known::new();
+        let mut known = KnownMessages::new();
         let long = "k".repeat(limits::ARCHIVE_FLAG_BYTES / 32);
         let mut left_out = 0;
         for uid in 1..=200u32 {
@@ -257,7 +257,7 @@ mod tests {
     proptest! {
         #[test]
         fn runs_are_what_a_map_says(steps in prop::collection::vec(step(), 0..200)) {
-            let (mut known, mut model) = (Known::new(), BTreeMap::<u32, (u8, bool)>::new());
+            let (mut known, mut model) = (KnownMessages::new(), BTreeMap::<u32, (u8, bool)>::new());
             for step in steps {
                 match step {
                     Step::Insert(uid, system) => {

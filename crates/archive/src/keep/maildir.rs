@@ -13,8 +13,8 @@ use std::path::Path;
 use sealpost_base::{Error, Result};
 
 use self::layout::Maildir;
-use super::Copy;
-use super::file_copy::FileCopy;
+use super::Backup;
+use super::file_backup::FileBackup;
 
 mod adopt;
 mod aside;
@@ -32,18 +32,18 @@ mod tests;
 /// # Errors
 /// `Invalid` if another program keeps its mail there; `Conflict` if another process has it; `Retry` if it cannot be read or
 /// made.
-pub fn open(directory: &Path) -> Result<Box<dyn Copy>> {
+pub fn open(directory: &Path) -> Result<Box<dyn Backup>> {
     check_ours(directory)?;
-    Ok(Box::new(FileCopy::new(directory, Maildir)?))
+    Ok(Box::new(FileBackup::new(directory, Maildir)?))
 }
 
 /// Opens the copy in `directory` to read it: nothing in it is changed, whatever state it is in.
 ///
 /// # Errors
 /// As [`open`].
-pub fn open_to_read(directory: &Path) -> Result<Box<dyn Copy>> {
+pub fn open_to_read(directory: &Path) -> Result<Box<dyn Backup>> {
     check_ours(directory)?;
-    Ok(Box::new(FileCopy::to_read(directory, Maildir)?))
+    Ok(Box::new(FileBackup::to_read(directory, Maildir)?))
 }
 
 fn check_ours(directory: &Path) -> Result<()> {

@@ -2,14 +2,14 @@
 
 use sealpost_base::{Error, Result};
 
-use super::{Copy, Source};
+use super::{Backup, Source};
 
 /// Makes sure that `copy` is of the same account's mail as `from`, whose messages are to be put into it, and says so in it unless it is
 /// only looked at.
 ///
 /// # Errors
 /// `Conflict` if it is of another account, or `from` does not say of which it is and `copy` does; what the copies say.
-pub fn claim_like(copy: &dyn Copy, from: &dyn Copy, look: bool) -> Result<()> {
+pub fn claim_like(copy: &dyn Backup, from: &dyn Backup, look: bool) -> Result<()> {
     match (from.source()?, copy.source()?) {
         (Some(source), _) => claim(copy, &source, false, look),
         (None, Some(owner)) if !copy.folders()?.is_empty() => Err(Error::conflict(format!(
@@ -25,7 +25,7 @@ pub fn claim_like(copy: &dyn Copy, from: &dyn Copy, look: bool) -> Result<()> {
 ///
 /// # Errors
 /// `Conflict` if it is of another account; what the copy says.
-pub(crate) fn claim(copy: &dyn Copy, source: &Source, renamed: bool, look: bool) -> Result<()> {
+pub(crate) fn claim(copy: &dyn Backup, source: &Source, renamed: bool, look: bool) -> Result<()> {
     let owner = copy.source()?;
     if owner.as_ref() == Some(source) {
         return Ok(());
@@ -63,7 +63,7 @@ mod tests {
         };
         let (ada, other, nobodys) =
             (copy("ada", Some("ada")), copy("other", Some("bob")), copy("plain", None));
-        let refused = |copy: &dyn Copy, from: &dyn Copy| {
+        let refused = |copy: &dyn Backup, from: &dyn Backup| {
             claim_like(copy, from, false).err().is_some_and(|e| e.kind() == Kind::Conflict)
         };
         assert!(refused(&*ada, &*other) && refused(&*ada, &*nobodys));

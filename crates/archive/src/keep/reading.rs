@@ -1,6 +1,6 @@
 //! [`Reading`]: the files of a folder that is only read, and where nothing of the copy is changed.
 //!
-//! A copy that is opened to be read ([`super::Copy::folders`] and [`super::Copy::look`], nothing else) may be damaged, on a medium that
+//! A copy that is opened to be read ([`super::Backup::folders`] and [`super::Backup::look`], nothing else) may be damaged, on a medium that
 //! cannot be written, or another program's. What other runs mend is made in a directory of this run's own, [`Scratch`]: journals are
 //! taken over from `.imap` files there, and damaged ones are read out into it.
 
@@ -93,7 +93,7 @@ impl Files for Reading {
         refused()
     }
 
-    fn vanished(&mut self, _uid: u32, _flags: &Flags) -> Result<()> {
+    fn remove(&mut self, _uid: u32, _flags: &Flags) -> Result<()> {
         refused()
     }
 

@@ -21,7 +21,7 @@ use tokio::runtime::Handle;
 use self::folder::SealedFolder;
 use super::claim::{Claim, Claims};
 use super::{
-    BodyCounts, Copy, EvictBodies, Folder, FolderName, Identity, Kept, Source, can_be_kept, is_another,
+    BodyCounts, Backup, EvictBodies, Folder, FolderName, Identity, BackupFolder, Source, can_be_kept, is_another,
     put_aside_notice,
 };
 use crate::refetch::Refetch;
@@ -45,7 +45,7 @@ mod uids;
 const SOURCE: &str = "archive/source";
 
 /// A copy in an account.
-struct SealedCopy {
+struct SealedBackup {
     runtime: Handle,
     account: Arc<Account>,
     claims: Claims,
@@ -57,7 +57,7 @@ struct SealedCopy {
 
 /// What a copy may do besides being kept.
 #[derive(Default)]
-pub struct Bodies {
+pub struct BodyOptions {
     /// Keep no more bodies than these.
     pub keep: Option<BodyLimit>,
     /// Whoever fetches those that were given up.
@@ -69,8 +69,8 @@ pub struct Bodies {
 ///
 /// # Errors
 /// `Conflict` if another process has it; `Retry` if the lock cannot be made.
-pub fn open(runtime: Handle, account: Arc<Account>, lock: &Path) -> Result<Box<dyn Copy>> {
-    open_with(runtime, account, lock, Bodies::default())
+pub fn open(runtime: Handle, account: Arc<Account>, lock: &Path) -> Result<Box<dyn Backup>> {
+    open_with(runtime, account, lock, BodyOptions::default())
 }
 
 /// As [`open`], not all bodies being kept, or those that were given up being had again.
@@ -81,15 +81,15 @@ pub fn open_with(
     runtime: Handle,
     account: Arc<Account>,
     lock: &Path,
-    bodies: Bodies,
-) -> Result<Box<dyn Copy>> {
+    bodies: BodyOptions,
+) -> Result<Box<dyn Backup>> {
     let claims = Claims::named(lock, &format!("archive-{}.lock", account.id()))?;
     let body_eviction = Arc::new(BodyEviction::new(bodies.keep));
     let making = Mutex::new(());
-    Ok(Box::new(SealedCopy { runtime, account, claims, making, body_eviction, refetch: bodies.refetch }))
+    Ok(Box::new(SealedBackup { runtime, account, claims, making, body_eviction, refetch: bodies.refetch }))
 }
 
-impl SealedCopy {
+impl SealedBackup {
     fn commit(&self, decide: impl FnMut(&AccountState) -> Result<(Vec<Event>, ())> + Send) -> Result<()> {
         self.runtime.block_on(self.account.commit(decide)).map(|_| ())
     }
@@ -140,7 +140,7 @@ impl SealedCopy {
     }
 }
 
-impl Copy for SealedCopy {
+impl Backup for SealedBackup {
     fn source(&self) -> Result<Option<Source>> {
         let state = self.account.state();
         // What cannot be understood says nothing.
@@ -152,17 +152,17 @@ impl Copy for SealedCopy {
         self.commit(|_| Ok((vec![Event::ObjectPut { name: SOURCE.to_owned(), value: value.clone() }], ())))
     }
 
-    fn folders(&self) -> Result<Vec<Kept>> {
+    fn folders(&self) -> Result<Vec<BackupFolder>> {
         let state = self.account.state();
         Ok(records(&state).into_values().map(FolderRecord::kept).collect())
     }
 
-    fn put_aside(&self) -> Result<Vec<Kept>> {
+    fn superseded(&self) -> Result<Vec<BackupFolder>> {
         let state = self.account.state();
         let kept = asides(&state).into_iter().map(|(name, (_, record))| {
             let kept = record.kept();
             let name = FolderName::new(name, kept.name.delimiter());
-            Kept { name, was: Some(kept.name), ..kept }
+            BackupFolder { name, was: Some(kept.name), ..kept }
         });
         Ok(kept.filter(|kept| kept.messages + kept.gone > 0).collect())
     }

@@ -7,7 +7,7 @@ use sealpost_base::{Clock, Error, Random, Result, UidSet};
 use tokio::sync::watch;
 
 use super::report::Observer;
-use crate::client::{Connection, Found, Server};
+use crate::client::{Connection, ListedMailbox, Server};
 use crate::restored::Restored;
 
 /// What to pull, and how.
@@ -18,7 +18,7 @@ pub struct Options {
     /// What the server no longer has goes from the copy too.
     pub delete: bool,
     /// Which folders.
-    pub wanted: Arc<dyn Fn(&Found) -> bool + Send + Sync>,
+    pub wanted: Arc<dyn Fn(&ListedMailbox) -> bool + Send + Sync>,
     /// Say what would be done, and do nothing.
     pub dry_run: bool,
     /// The same mailbox had another host or user name before: its backup goes on.

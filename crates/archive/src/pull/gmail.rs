@@ -2,17 +2,17 @@
 
 use sealpost_imap::types::MailboxAttribute;
 
-use crate::client::{Capabilities, Found};
+use crate::client::{Capabilities, ListedMailbox};
 
 /// The folders to pull: those that are `wanted`; of Gmail's, if All Mail is one of them, only those that hold messages
 /// which All Mail does not: Spam and Trash. Which labels a message has is kept with its flags.
 pub fn once(
     capabilities: &Capabilities,
-    folders: Vec<Found>,
-    wanted: &(dyn Fn(&Found) -> bool + Send + Sync),
-) -> Vec<Found> {
-    let has = |found: &Found, attribute: &MailboxAttribute| found.attributes.contains(attribute);
-    let folders: Vec<Found> = folders.into_iter().filter(|found| wanted(found)).collect();
+    folders: Vec<ListedMailbox>,
+    wanted: &(dyn Fn(&ListedMailbox) -> bool + Send + Sync),
+) -> Vec<ListedMailbox> {
+    let has = |found: &ListedMailbox, attribute: &MailboxAttribute| found.attributes.contains(attribute);
+    let folders: Vec<ListedMailbox> = folders.into_iter().filter(|found| wanted(found)).collect();
     let all_mail = folders.iter().any(|found| found.selectable && has(found, &MailboxAttribute::All));
     if !(capabilities.gmail() && all_mail) {
         return folders;
@@ -28,8 +28,8 @@ mod tests {
     use super::*;
     use crate::keep::FolderName;
 
-    fn folder(name: &str, attributes: &[MailboxAttribute]) -> Found {
-        Found {
+    fn folder(name: &str, attributes: &[MailboxAttribute]) -> ListedMailbox {
+        ListedMailbox {
             name: FolderName::new(name, Some('/')),
             wire: name.as_bytes().into(),
             selectable: true,
@@ -38,7 +38,7 @@ mod tests {
         }
     }
 
-    fn pulled(capability: &str, wanted: &(dyn Fn(&Found) -> bool + Send + Sync)) -> Vec<String> {
+    fn pulled(capability: &str, wanted: &(dyn Fn(&ListedMailbox) -> bool + Send + Sync)) -> Vec<String> {
         let folders = vec![
             folder("INBOX", &[]),
             folder("Work", &[]),

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use crate::client::Found;
-use crate::keep::{FolderName, Identity, Kept};
+use crate::client::ListedMailbox;
+use crate::keep::{FolderName, Identity, BackupFolder};
 
 /// The MAILBOXIDs of a listing. One that several mailboxes have says nothing about any of them: by it a mailbox of its own would be
 /// taken for another one that was renamed, and its messages for those of that one.
@@ -18,11 +18,11 @@ enum Has {
 
 impl Ids {
     /// Those of everything that a server has. A mailbox of which the listing does not say it has the one that it is `kept` with.
-    pub(super) fn of(found: &[Found], kept: &[Kept]) -> Self {
+    pub(super) fn of(found: &[ListedMailbox], kept: &[BackupFolder]) -> Self {
         let known = kept.iter().filter_map(|kept| Some((&kept.name, kept.identity.mailboxid.as_ref()?)));
         let known: HashMap<_, _> = known.collect();
         let mut ids = HashMap::new();
-        for Found { name, numbers, .. } in found {
+        for ListedMailbox { name, numbers, .. } in found {
             let said = numbers.as_ref().and_then(|numbers| numbers.mailboxid.as_ref());
             if let Some(id) = said.or_else(|| known.get(name).copied()) {
                 ids.entry(id.clone())
@@ -40,8 +40,8 @@ impl Ids {
     }
 
     /// Takes ids that several mailboxes have out of what was listed.
-    pub(super) fn strip(&self, found: &mut [Found]) {
-        for Found { name, numbers, .. } in found {
+    pub(super) fn strip(&self, found: &mut [ListedMailbox]) {
+        for ListedMailbox { name, numbers, .. } in found {
             if let Some(numbers) = numbers
                 && numbers.mailboxid.as_ref().is_some_and(|id| !self.is_its_own(name, id))
             {
@@ -65,7 +65,7 @@ mod tests {
     use crate::client::Numbers;
     use crate::keep::Resume;
 
-    fn found(name: &str, id: Option<&str>) -> Found {
+    fn found(name: &str, id: Option<&str>) -> ListedMailbox {
         let name = FolderName::new(name, Some('/'));
         let numbers = Numbers {
             messages: 1,
@@ -75,11 +75,11 @@ mod tests {
             mailboxid: id.map(str::to_owned),
         };
         let wire = name.as_str().as_bytes().into();
-        Found { wire, name, selectable: true, attributes: vec![], numbers: Some(numbers) }
+        ListedMailbox { wire, name, selectable: true, attributes: vec![], numbers: Some(numbers) }
     }
 
-    fn kept(name: &str, id: &str) -> Kept {
-        Kept {
+    fn kept(name: &str, id: &str) -> BackupFolder {
+        BackupFolder {
             name: FolderName::new(name, Some('/')),
             was: None,
             identity: Identity { uidvalidity: 5, mailboxid: Some(id.into()) },

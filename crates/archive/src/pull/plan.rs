@@ -4,15 +4,15 @@ use std::collections::HashMap;
 
 use sealpost_base::UidSet;
 
-use crate::client::{Found, Selected};
-use crate::keep::Kept;
+use crate::client::{ListedMailbox, Selected};
+use crate::keep::BackupFolder;
 use crate::restored::Restored;
 
 /// A folder that has to be looked into.
 #[derive(Debug, Clone)]
 pub struct Plan {
     /// The mailbox.
-    pub found: Found,
+    pub found: ListedMailbox,
     /// Why.
     pub reason: Reason,
     /// About how many messages there are to be fetched.
@@ -76,10 +76,10 @@ pub struct Wishes<'a> {
 }
 
 /// Those of `found` that have to be looked into, those with most to fetch first.
-pub fn plan(found: &[Found], kept: &[Kept], wishes: &Wishes<'_>) -> Vec<Plan> {
+pub fn plan(found: &[ListedMailbox], kept: &[BackupFolder], wishes: &Wishes<'_>) -> Vec<Plan> {
     let Wishes { condstore, delete, restored, again } = *wishes;
-    let by_name: HashMap<&str, &Kept> = kept.iter().map(|kept| (kept.name.as_str(), kept)).collect();
-    let by_id: HashMap<&str, &Kept> =
+    let by_name: HashMap<&str, &BackupFolder> = kept.iter().map(|kept| (kept.name.as_str(), kept)).collect();
+    let by_id: HashMap<&str, &BackupFolder> =
         kept.iter().filter_map(|kept| Some((kept.identity.mailboxid.as_deref()?, kept))).collect();
     let selectable = found.iter().filter(|found| found.selectable);
     let mut plans: Vec<Plan> = selectable
@@ -87,7 +87,7 @@ pub fn plan(found: &[Found], kept: &[Kept], wishes: &Wishes<'_>) -> Vec<Plan> {
             let again = again.get(found.name.as_str()).map_or(0, |uids| uids.len() as u64);
             let id = found.numbers.as_ref().and_then(|numbers| numbers.mailboxid.as_deref());
             let renamed = id.and_then(|id| by_id.get(id)).filter(|kept| kept.name != found.name);
-            let same = |kept: &&&Kept| {
+            let same = |kept: &&&BackupFolder| {
                 id.zip(kept.identity.mailboxid.as_deref()).is_none_or(|(id, kept)| id == kept)
             };
             let (reason, estimate) = match by_name.get(found.name.as_str()).filter(same) {
@@ -111,7 +111,7 @@ pub fn plan(found: &[Found], kept: &[Kept], wishes: &Wishes<'_>) -> Vec<Plan> {
 }
 
 /// Why this folder of the copy has to be looked into; `None`: it does not.
-fn look(found: &Found, kept: &Kept, condstore: bool) -> Option<(Reason, u64)> {
+fn look(found: &ListedMailbox, kept: &BackupFolder, condstore: bool) -> Option<(Reason, u64)> {
     let Some(numbers) = &found.numbers else { return Some((Reason::Unknown, 0)) };
     if numbers.uidvalidity != kept.identity.uidvalidity {
         return Some((Reason::Begun, all(found)));
@@ -136,11 +136,11 @@ fn look(found: &Found, kept: &Kept, condstore: bool) -> Option<(Reason, u64)> {
     (!sure && !empty).then_some((Reason::Unknown, 0))
 }
 
-fn all(found: &Found) -> u64 {
+fn all(found: &ListedMailbox) -> u64 {
     found.numbers.as_ref().map_or(0, |numbers| u64::from(numbers.messages))
 }
 
-fn more(found: &Found, kept: &Kept) -> u64 {
+fn more(found: &ListedMailbox, kept: &BackupFolder) -> u64 {
     all(found).saturating_sub(kept.messages)
 }
 
@@ -150,17 +150,17 @@ mod tests {
     use crate::client::Numbers;
     use crate::keep::{FolderName, Identity, Resume};
 
-    fn found(name: &str, numbers: Option<Numbers>) -> Found {
+    fn found(name: &str, numbers: Option<Numbers>) -> ListedMailbox {
         let name = FolderName::new(name, Some('/'));
-        Found { wire: name.as_str().as_bytes().into(), name, selectable: true, attributes: vec![], numbers }
+        ListedMailbox { wire: name.as_str().as_bytes().into(), name, selectable: true, attributes: vec![], numbers }
     }
 
     fn numbers() -> Numbers {
         Numbers { messages: 10, uidnext: 11, uidvalidity: 5, highestmodseq: 7, mailboxid: Some("M".into()) }
     }
 
-    fn kept(name: &str) -> Kept {
-        Kept {
+    fn kept(name: &str) -> BackupFolder {
+        BackupFolder {
             name: FolderName::new(name, Some('/')),
             was: None,
             identity: Identity { uidvalidity: 5, mailboxid: Some("M".into()) },
@@ -173,8 +173,8 @@ mod tests {
     }
 
     fn planned(
-        found: &[Found],
-        kept: &[Kept],
+        found: &[ListedMailbox],
+        kept: &[BackupFolder],
         condstore: bool,
         delete: bool,
         again: &HashMap<String, UidSet>,
@@ -182,7 +182,7 @@ mod tests {
         plan(found, kept, &Wishes { condstore, delete, restored: &Restored::default(), again })
     }
 
-    fn reason(numbers: Numbers, kept: Kept, condstore: bool) -> Option<Reason> {
+    fn reason(numbers: Numbers, kept: BackupFolder, condstore: bool) -> Option<Reason> {
         planned(&[found("a", Some(numbers))], &[kept], condstore, false, &HashMap::new())
             .first()
             .map(|plan| plan.reason)
@@ -213,8 +213,8 @@ mod tests {
         let mut unfinished = kept("a");
         unfinished.resume.whole = false;
         assert_eq!(reason(numbers(), unfinished, true), Some(Reason::Unfinished));
-        assert_eq!(reason(numbers(), Kept { as_left: false, ..kept("a") }, true), Some(Reason::Touched));
-        let some_gone = [Kept { gone: 3, ..kept("a") }];
+        assert_eq!(reason(numbers(), BackupFolder { as_left: false, ..kept("a") }, true), Some(Reason::Touched));
+        let some_gone = [BackupFolder { gone: 3, ..kept("a") }];
         let with_gone =
             |delete| planned(&[found("a", Some(numbers()))], &some_gone, true, delete, &HashMap::new());
         assert_eq!((with_gone(false).len(), with_gone(true)[0].reason), (0, Reason::Gone));

@@ -14,8 +14,8 @@ use sealpost_imap::client::{Event, FetchData};
 use tokio::sync::watch;
 
 use crate::client::{Connection, commands};
-use crate::keep::transfer::hand_over;
-use crate::keep::{Arrived, Copy, Folder, FolderName, Identity, Kept, Resume, Stored};
+use crate::keep::convert::hand_over;
+use crate::keep::{Arrived, Backup, Folder, FolderName, Identity, BackupFolder, Resume, Stored};
 use crate::push::{MARK_FIELDS, Mark, header};
 use crate::restored::{Restored, Way};
 use crate::same::is_same;
@@ -31,7 +31,7 @@ pub(super) struct Recorded {
     /// Other UIDs of messages of the folder, by those that they have.
     here: BTreeMap<u32, u32>,
     /// The same of messages elsewhere in the copy.
-    elsewhere: Vec<(Kept, BTreeMap<u32, u32>)>,
+    elsewhere: Vec<(BackupFolder, BTreeMap<u32, u32>)>,
     /// What was put back, and as what.
     pairs: Vec<(u32, u32)>,
     /// Messages that may come under UIDs that nobody knows.
@@ -53,7 +53,7 @@ pub(super) struct Reunited {
 
 /// The copy and what is known of it and of its server.
 pub(super) struct Reuniting<'a> {
-    pub(super) copy: &'a dyn Copy,
+    pub(super) copy: &'a dyn Backup,
     pub(super) restored: &'a Restored,
     /// Folders that the server has.
     pub(super) listed: &'a HashSet<String>,
@@ -160,10 +160,10 @@ impl Reuniting<'_> {
     }
 
     /// What the copy has that its messages can be taken from: the server has it no more.
-    fn source(&self, way: &Way) -> Result<Option<Kept>> {
+    fn source(&self, way: &Way) -> Result<Option<BackupFolder>> {
         let is_it =
-            |kept: &Kept| kept.place().as_str() == way.folder && kept.identity.uidvalidity == way.uidvalidity;
-        if let Some(kept) = self.copy.put_aside()?.into_iter().find(is_it) {
+            |kept: &BackupFolder| kept.place().as_str() == way.folder && kept.identity.uidvalidity == way.uidvalidity;
+        if let Some(kept) = self.copy.superseded()?.into_iter().find(is_it) {
             return Ok(Some(kept));
         }
         if way.below != Some(false) || self.listed.contains(&way.folder) {
@@ -173,12 +173,12 @@ impl Reuniting<'_> {
     }
 
     /// Moves messages from another folder of the copy; how many. A run that is killed leaves some in both, and the next one goes on.
-    fn take_over(&self, kept: &Kept, uids: &BTreeMap<u32, u32>, folder: &mut dyn Folder) -> Result<u64> {
+    fn take_over(&self, kept: &BackupFolder, uids: &BTreeMap<u32, u32>, folder: &mut dyn Folder) -> Result<u64> {
         if uids.is_empty() {
             return Ok(0);
         }
         let opened = match kept.was {
-            Some(_) => self.copy.open_aside(&kept.name),
+            Some(_) => self.copy.open_superseded(&kept.name),
             None => self.copy.open(&kept.name, &kept.identity),
         };
         let Ok(mut from) = opened else { return Ok(0) };
@@ -243,7 +243,7 @@ fn leave(from: &mut dyn Folder, folder: &mut dyn Folder, moved: Vec<u32>) -> Res
     // All is compared with the server then.
     folder.commit(&Resume { highestmodseq: 0, ..folder.resume() })?;
     for uid in &moved {
-        from.vanished(*uid)?;
+        from.remove(*uid)?;
     }
     let resume = from.resume();
     from.commit(&resume)?;

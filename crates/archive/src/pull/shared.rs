@@ -14,7 +14,7 @@ use super::plan::Plan;
 use super::report::{FolderReport, Report};
 use super::reunite::Reuniting;
 use crate::client::Server;
-use crate::keep::Copy;
+use crate::keep::Backup;
 use crate::restored::Restored;
 
 /// Connections that have nothing to do look so often whether they would be of use in a folder, and those that cannot work whether
@@ -34,7 +34,7 @@ pub(super) enum Next {
 /// A pull.
 pub(super) struct Shared {
     pub(super) server: Server,
-    pub(super) copy: Arc<dyn Copy>,
+    pub(super) copy: Arc<dyn Backup>,
     pub(super) options: Options,
     pub(super) tools: Tools,
     pub(super) ids: Ids,
@@ -59,7 +59,7 @@ struct State {
 
 /// What a thread needs that recognizes what was put back.
 pub(super) struct Parts {
-    pub(super) copy: Arc<dyn Copy>,
+    pub(super) copy: Arc<dyn Backup>,
     restored: Arc<Restored>,
     listed: Arc<HashSet<String>>,
     stop: watch::Receiver<bool>,
@@ -74,7 +74,7 @@ impl Parts {
 impl Shared {
     pub(super) fn new(
         server: Server,
-        copy: Arc<dyn Copy>,
+        copy: Arc<dyn Backup>,
         options: Options,
         tools: Tools,
         (plans, ids, listed): (Vec<Plan>, Ids, HashSet<String>),

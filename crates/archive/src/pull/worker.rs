@@ -116,7 +116,7 @@ enum End {
     /// Something about this folder.
     Folder(Error),
     /// The copy cannot be written.
-    Copy(Error),
+    Backup(Error),
     /// Nothing was done: the server does not want this connection.
     Back(Error),
     /// The pull is to end, or no connection can be had.
@@ -140,7 +140,7 @@ impl Worker {
                 }
                 End::Folder(e) => job.set_error(&e),
                 End::Stop(e) => job.gave_up(&e),
-                End::Copy(e) => shared.broken(e),
+                End::Backup(e) => shared.broken(e),
             }
             if job.leave() {
                 let failed = self.doubtful(&job).await;
@@ -277,7 +277,7 @@ impl Worker {
         let shared = &self.shared;
         open(job, shared, &selected, Some(connection)).await?;
         let gmail = connection.capabilities().gmail();
-        let work = job.work().map_err(|e| Attempt::End(End::Copy(e)))?;
+        let work = job.work().map_err(|e| Attempt::End(End::Backup(e)))?;
         let mut incoming = Incoming::new(work, shared.tools.clock.clone(), gmail);
         if let Some(before) = job.before_sync() {
             let sync = Sync {
@@ -310,7 +310,7 @@ impl Worker {
             return Ok(false);
         }
         let clock = &self.shared.tools.clock;
-        let work = job.work().map_err(|e| Attempt::End(End::Copy(e)))?;
+        let work = job.work().map_err(|e| Attempt::End(End::Backup(e)))?;
         let mut incoming = Incoming::new(work, clock.clone(), false);
         let todo = all_missing(UidSet::new(), empty, &mut incoming).await.map_err(lost_or_end)?;
         let planned = job.set_todo(todo, clock.monotonic());
@@ -357,7 +357,7 @@ async fn open(
 ) -> Result<(), Attempt> {
     // A name that cannot be kept, or what is damaged of one folder, keeps no other one from being pulled.
     let failed = |e: Error| match e.kind() {
-        Kind::Retry | Kind::Internal | Kind::Offloaded => Attempt::End(End::Copy(e)),
+        Kind::Retry | Kind::Internal | Kind::Offloaded => Attempt::End(End::Backup(e)),
         _ => Attempt::End(End::Folder(e)),
     };
     let Some(opened) = job.open(shared, selected).await.map_err(failed)? else { return Ok(()) };

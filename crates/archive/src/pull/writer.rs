@@ -276,7 +276,7 @@ impl Writer {
     fn undo(&mut self, uids: Vec<u32>) -> Result<()> {
         for uid in uids {
             if let Some(octets) = self.unsure.remove(&uid) {
-                self.folder.vanished(uid)?;
+                self.folder.remove(uid)?;
                 self.open.messages -= 1;
                 self.open.octets -= octets;
                 self.changed();
@@ -424,7 +424,7 @@ impl Writer {
                 same_date && known.flags(uid) == known.flags(twin)
             });
             if alike && is_same(&*self.folder, uid, &*self.folder, twin) {
-                self.folder.vanished(uid)?;
+                self.folder.remove(uid)?;
                 self.written.doubles += 1;
                 self.changed();
             } else {
@@ -469,7 +469,7 @@ impl Writer {
                     self.unsure.insert(uid, octets);
                 }
                 if let Some(before) = before {
-                    self.folder.vanished(before)?;
+                    self.folder.remove(before)?;
                     self.open.recognized += 1;
                 }
                 self.open.octets += octets;
@@ -528,7 +528,7 @@ impl Writer {
         }
     }
 
-    fn gone(&mut self, uid: u32) -> Result<()> {
+    fn mark_deleted_upstream(&mut self, uid: u32) -> Result<()> {
         let known = self.folder.known();
         if !known.contains(uid) || (known.is_gone(uid) && !self.delete) {
             return Ok(());
@@ -541,9 +541,9 @@ impl Writer {
             }
         }
         if self.delete {
-            self.folder.vanished(uid)?
+            self.folder.remove(uid)?
         } else {
-            self.folder.gone(uid)?
+            self.folder.mark_deleted_upstream(uid)?
         }
         self.written.gone += 1;
         self.changed();

@@ -13,7 +13,7 @@ use super::message_chunk::{MessageMeta, MessageChunk};
 use super::key::{Key, by_id, ends};
 use crate::blocking::blocking;
 use crate::keep::sent::{received_or_sent, sent};
-use crate::keep::{Copy, Folder, FolderName, Kept};
+use crate::keep::{Backup, Folder, FolderName, BackupFolder};
 
 /// Octets that are read at a time.
 const PIECE_BYTES: usize = 64 * 1024;
@@ -25,11 +25,11 @@ const HELD_BYTES: usize = 4 * 1024 * 1024;
 const NOWHERE: &str = "the body is evicted, and the server no longer has the message";
 
 /// The copy's folders, sorted; the superseded ones too if `include_superseded`.
-pub(super) async fn folders(copy: Arc<dyn Copy>, include_superseded: bool) -> Result<Vec<Kept>> {
+pub(super) async fn folders(copy: Arc<dyn Backup>, include_superseded: bool) -> Result<Vec<BackupFolder>> {
     let mut kept = blocking(move || {
         let mut kept = copy.folders()?;
         if include_superseded {
-            kept.extend(copy.put_aside()?);
+            kept.extend(copy.superseded()?);
         }
         Ok(kept)
     })
@@ -39,7 +39,7 @@ pub(super) async fn folders(copy: Arc<dyn Copy>, include_superseded: bool) -> Re
 }
 
 /// The UIDs of a folder, if it is of this UIDVALIDITY.
-pub(super) async fn uids(copy: Arc<dyn Copy>, name: FolderName, uidvalidity: u32) -> Result<UidSet> {
+pub(super) async fn uids(copy: Arc<dyn Backup>, name: FolderName, uidvalidity: u32) -> Result<UidSet> {
     blocking(move || {
         let kept = copy.folders()?;
         match kept.iter().find(|kept| kept.name == name && kept.identity.uidvalidity == uidvalidity) {
@@ -51,7 +51,7 @@ pub(super) async fn uids(copy: Arc<dyn Copy>, name: FolderName, uidvalidity: u32
 }
 
 /// What is in a folder; without `keys` no message is read.
-pub(super) async fn contents(copy: Arc<dyn Copy>, kept: Kept, keys: bool) -> Result<Contents> {
+pub(super) async fn contents(copy: Arc<dyn Backup>, kept: BackupFolder, keys: bool) -> Result<Contents> {
     blocking(move || {
         let folder = copy.look(&kept.name)?;
         let (mut contents, mut complete) = (Contents::new(kept.identity.uidvalidity), folder.unread() == 0);
@@ -95,7 +95,7 @@ pub(crate) fn header(folder: &dyn Folder, uid: u32) -> Vec<u8> {
 
 /// Sends these messages, in the order of the copy.
 pub(super) fn send(
-    copy: &dyn Copy,
+    copy: &dyn Backup,
     name: &FolderName,
     missing: &UidSet,
     to: &mpsc::Sender<MessageChunk>,
@@ -197,7 +197,7 @@ fn piece(reader: &mut dyn Read) -> io::Result<Bytes> {
 
 /// Those of these messages with evicted bodies and that their server has no more, so that they can be had nowhere. No
 /// server is asked.
-pub(super) async fn lost(copy: Arc<dyn Copy>, kept: Kept, among: UidSet) -> Result<Vec<(u32, String)>> {
+pub(super) async fn lost(copy: Arc<dyn Backup>, kept: BackupFolder, among: UidSet) -> Result<Vec<(u32, String)>> {
     blocking(move || {
         let folder = copy.look(&kept.name)?;
         let mut lost = Vec::new();

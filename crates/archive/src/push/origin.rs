@@ -9,28 +9,28 @@ use super::contents::{Contents, of_the_folder};
 use super::message_chunk::Item;
 use super::local;
 use super::remote::Remote;
-use crate::client::{Found, Server};
-use crate::keep::{Copy, FolderName, Kept};
+use crate::client::{ListedMailbox, Server};
+use crate::keep::{Backup, FolderName, BackupFolder};
 
 /// Where messages come from.
 pub(super) enum Origin {
     /// Whether also of what was put aside.
-    Copy(Arc<dyn Copy>, bool),
+    Backup(Arc<dyn Backup>, bool),
     Server(Box<Remote>),
 }
 
 /// A folder of it.
 #[derive(Debug, Clone)]
 pub(super) enum From {
-    Copy(Kept),
-    Server(Found),
+    Backup(BackupFolder),
+    Server(ListedMailbox),
 }
 
 impl From {
     /// Its name.
     pub(super) fn name(&self) -> &FolderName {
         match self {
-            From::Copy(kept) => &kept.name,
+            From::Backup(kept) => &kept.name,
             From::Server(found) => &found.name,
         }
     }
@@ -38,7 +38,7 @@ impl From {
     /// Whether nothing is in it, as far as that is known.
     pub(super) fn is_empty(&self) -> bool {
         match self {
-            From::Copy(kept) => kept.resume.whole && kept.messages + kept.gone == 0,
+            From::Backup(kept) => kept.resume.whole && kept.messages + kept.gone == 0,
             From::Server(found) => found.numbers.as_ref().is_some_and(|numbers| numbers.uidnext == 1),
         }
     }
@@ -46,7 +46,7 @@ impl From {
     /// The name of the folder that its messages are put into.
     pub(super) fn place(&self) -> &FolderName {
         match self {
-            From::Copy(kept) => kept.place(),
+            From::Backup(kept) => kept.place(),
             From::Server(found) => &found.name,
         }
     }
@@ -64,8 +64,8 @@ impl Origin {
     /// What the copy or the server says.
     pub(super) async fn folders(&mut self) -> Result<Vec<From>> {
         Ok(match self {
-            Origin::Copy(copy, put_aside) => {
-                local::folders(copy.clone(), *put_aside).await?.into_iter().map(From::Copy).collect()
+            Origin::Backup(copy, put_aside) => {
+                local::folders(copy.clone(), *put_aside).await?.into_iter().map(From::Backup).collect()
             }
             Origin::Server(remote) => remote.folders().await?.into_iter().map(From::Server).collect(),
         })
@@ -77,7 +77,7 @@ impl Origin {
     /// `Retry` if the connection is lost; what the copy or the server says.
     pub(super) async fn contents(&mut self, from: &From, keys: bool) -> Result<Contents> {
         match (self, from) {
-            (Origin::Copy(copy, _), From::Copy(kept)) => {
+            (Origin::Backup(copy, _), From::Backup(kept)) => {
                 // Another connection does not make it better.
                 local::contents(copy.clone(), kept.clone(), keys).await.map_err(of_the_folder)
             }
@@ -92,7 +92,7 @@ impl Origin {
     /// What the copy says.
     pub(super) async fn uids(&self, folder: &FolderName, uidvalidity: u32) -> Result<UidSet> {
         match self {
-            Origin::Copy(copy, _) => {
+            Origin::Backup(copy, _) => {
                 local::uids(copy.clone(), folder.clone(), uidvalidity).await.map_err(of_the_folder)
             }
             Origin::Server(_) => Ok(UidSet::new()),
@@ -110,7 +110,7 @@ impl Origin {
         to: mpsc::Sender<Item>,
     ) -> Result<()> {
         match (self, from) {
-            (Origin::Copy(copy, _), From::Copy(kept)) => {
+            (Origin::Backup(copy, _), From::Backup(kept)) => {
                 let (copy, name, set) = (copy.clone(), kept.name.clone(), left.clone());
                 let sent = crate::blocking::blocking(move || local::send(&*copy, &name, &set, &to)).await;
                 sent.map_err(of_the_folder)
@@ -126,7 +126,7 @@ impl Origin {
     /// What the copy says.
     pub(super) async fn lost(&self, from: &From, among: &UidSet) -> Result<Vec<(u32, String)>> {
         match (self, from) {
-            (Origin::Copy(copy, _), From::Copy(kept)) => {
+            (Origin::Backup(copy, _), From::Backup(kept)) => {
                 local::lost(copy.clone(), kept.clone(), among.clone()).await.map_err(of_the_folder)
             }
             _ => Ok(Vec::new()),

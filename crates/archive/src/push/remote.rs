@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 
 use super::contents::Contents;
 use super::message_chunk::{MessageMeta, MessageChunk};
-use crate::client::{Connection, Done, Found, Server};
+use crate::client::{Connection, Done, ListedMailbox, Server};
 use crate::keep::Flags;
 use crate::keep::sent::sent;
 
@@ -59,7 +59,7 @@ impl Remote {
     ///
     /// # Errors
     /// As [`Connection::open`] and [`Connection::listing`].
-    pub(super) async fn folders(&mut self) -> Result<Vec<Found>> {
+    pub(super) async fn folders(&mut self) -> Result<Vec<ListedMailbox>> {
         let mut listing = self.connection().await?.listing().await?;
         listing.folders.retain(|found| found.selectable);
         Ok(listing.folders)
@@ -69,7 +69,7 @@ impl Remote {
     ///
     /// # Errors
     /// As [`Contents::of_server`].
-    pub(super) async fn contents(&mut self, found: &Found) -> Result<Contents> {
+    pub(super) async fn contents(&mut self, found: &ListedMailbox) -> Result<Contents> {
         Contents::of_server(self.connection().await?, &found.wire).await
     }
 

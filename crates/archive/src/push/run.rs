@@ -160,7 +160,7 @@ impl<'a> Run<'a> {
                 }
             }
         };
-        let is_copy = matches!(from, From::Copy(_));
+        let is_copy = matches!(from, From::Backup(_));
         if is_copy && tried.has_unnamed() && ended.is_ok() && !self.stopped() {
             // What stays without its UID is recognized by what it is.
             let _ = self.name_what_was_put(from, &mut tried).await;
@@ -280,7 +280,7 @@ impl<'a> Run<'a> {
             let put = Put { uidvalidity: contents.uidvalidity, uid, there: (there.uidvalidity, there_uid) };
             // Between servers what is not known to be ours is the owner's, and no mirror removes it.
             let is_expected = || {
-                let known = map.known(name, to).filter(|_| matches!(from, From::Copy(_)));
+                let known = map.known(name, to).filter(|_| matches!(from, From::Backup(_)));
                 known.is_some_and(|known| known.expects(&put))
             };
             if tried.found(uid, there.uidvalidity, there_uid) || is_expected() {
@@ -304,7 +304,7 @@ impl<'a> Run<'a> {
     /// Leaves out of what is missing what is another message of the copy: of those that a restore put back under other UIDs one is
     /// enough, and what is there because this run puts it there from another folder is not put below that once more.
     async fn leave_out_twins(&mut self, from: &From, contents: &Contents, pairs: &mut Pairs) -> Result<()> {
-        let (From::Copy(kept), false) = (from, pairs.missing.is_empty()) else { return Ok(()) };
+        let (From::Backup(kept), false) = (from, pairs.missing.is_empty()) else { return Ok(()) };
         let restored = self.options.restored.clone();
         let (folder, uidvalidity) = (kept.place(), contents.uidvalidity);
         for twins in restored.twins(folder.as_str(), uidvalidity, &contents.uids()) {
@@ -333,7 +333,7 @@ impl<'a> Run<'a> {
     /// Whether the folder, which is not there, would only become an empty one: it is below the one that all is put below, and
     /// has nothing but what earlier restores put there. Each of them would make one more level of it.
     async fn is_put_below(&mut self, from: &From, place: &DestinationFolder) -> Result<bool> {
-        let (From::Copy(_), None) = (from, &place.wire) else { return Ok(false) };
+        let (From::Backup(_), None) = (from, &place.wire) else { return Ok(false) };
         let below = &self.options.below;
         let is_below =
             !below.is_empty() && from.place().levels().take(below.len()).eq(below.iter().map(String::as_str));
@@ -434,7 +434,7 @@ impl<'a> Run<'a> {
     fn record(&self, from: &From, place: &DestinationFolder, uidvalidity: u32, uids: &UidSet, there: (u32, u32)) {
         let (mut map, to) = (locked(&self.options.map), place.name.as_str());
         match from {
-            From::Copy(_) => {
+            From::Backup(_) => {
                 let below = !self.options.below.is_empty();
                 let (uids, answered) = (uids.clone(), HashSet::new());
                 map.putting(from.name().as_str(), to, Putting { uidvalidity, uids, there, below, answered });
@@ -468,7 +468,7 @@ impl<'a> Run<'a> {
                 delivered = &mut delivery => {
                     let sent = match from {
                         // It notices soon, has the folder open until then, and may say why there was no more.
-                        From::Copy(_) => unless(&options.stop, sending).await,
+                        From::Backup(_) => unless(&options.stop, sending).await,
                         From::Server(_) => Ok(()),
                     };
                     (delivered, sent)

@@ -14,7 +14,7 @@ use super::message_chunk::{Head, Item, ProgressSink};
 use super::delivery_state::{Room, DeliveryState};
 use super::{FolderReport, Observer, Options, Report, UidMap, migrate, restore};
 use crate::client::Connection;
-use crate::keep::{Copy, Flags};
+use crate::keep::{Backup, Flags};
 use crate::pull::tests::memory::Memory;
 use crate::pull::tests::pulled::copy_of;
 use crate::pull::tests::server::{Box_, Fault, Script};
@@ -118,7 +118,7 @@ async fn a_message_is_read_once_to_be_restored() {
 async fn superseded_folders_are_restored_once() {
     use crate::keep::format_tests::{folder_name, give, identity, mail, resume};
     let directory = tempfile::tempdir().unwrap();
-    let copy: Arc<dyn Copy> = crate::keep::imap_backup::open(directory.path()).unwrap().into();
+    let copy: Arc<dyn Backup> = crate::keep::imap_backup::open(directory.path()).unwrap().into();
     let message = |n: u32| mail(&format!("Message-ID: <{n}@x>\r\n\r\ntext {n}"));
     let to = Script::start(Box_::with(0), "LITERAL+", &[]).await;
     for (uidvalidity, uids) in [(7, 1..=5), (8, 5..=6)] {
@@ -144,7 +144,7 @@ async fn superseded_folders_are_restored_once() {
 async fn damaged_messages_are_named_and_all_others_are_restored() {
     use crate::keep::format_tests::{folder_name, give, identity, mail, resume};
     let directory = tempfile::tempdir().unwrap();
-    let copy: Arc<dyn Copy> = crate::keep::imap_backup::open(directory.path()).unwrap().into();
+    let copy: Arc<dyn Backup> = crate::keep::imap_backup::open(directory.path()).unwrap().into();
     let mut folder = copy.open(&folder_name("INBOX"), &identity(7)).unwrap();
     for n in 1..=30 {
         let lines = if n % 2 == 0 { 1 } else { 9000 };
@@ -176,9 +176,9 @@ async fn damaged_messages_are_named_and_all_others_are_restored() {
 async fn what_a_damaged_journal_does_not_name_is_missed() {
     use crate::keep::format_tests::{folder_name, give, identity, mail, resume};
     use crate::keep::maildir;
-    use crate::keep::transfer::transfer;
+    use crate::keep::convert::transfer;
     let directory = tempfile::tempdir().unwrap();
-    let copy: Arc<dyn Copy> = maildir::open(directory.path()).unwrap().into();
+    let copy: Arc<dyn Backup> = maildir::open(directory.path()).unwrap().into();
     let mut folder = copy.open(&folder_name("INBOX"), &identity(7)).unwrap();
     for n in 1..=12 {
         give(&mut *folder, n, &mail(&format!("Message-ID: <{n}@x>\r\n\r\ntext {n}\r\n")), 99).unwrap();
@@ -197,7 +197,7 @@ async fn what_a_damaged_journal_does_not_name_is_missed() {
         std::fs::write(&path, changed).unwrap();
         let copy = maildir::open(directory.path()).unwrap();
         let misses = copy.look(&folder_name("INBOX")).unwrap().unread() == 1;
-        misses.then(|| Arc::<dyn Copy>::from(copy))
+        misses.then(|| Arc::<dyn Backup>::from(copy))
     });
     let copy = copy.unwrap();
     let to = Script::start(Box_::with(0), "LITERAL+", &[]).await;

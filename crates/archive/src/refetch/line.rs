@@ -30,12 +30,12 @@ pub(super) struct Spool<'a> {
 /// A server, and a connection if there is one.
 pub(super) struct Line {
     server: Server,
-    open: Mutex<Option<Open>>,
+    open: Mutex<Option<OpenConnection>>,
     /// Counts the fetches, so that whoever closes it knows whether it was used meanwhile.
     used: AtomicU64,
 }
 
-struct Open {
+struct OpenConnection {
     connection: Connection,
     /// Which mailbox is selected.
     selected: Option<(String, Selected)>,
@@ -65,7 +65,7 @@ impl Line {
 
     async fn once(
         &self,
-        line: &mut Option<Open>,
+        line: &mut Option<OpenConnection>,
         place: &AtServer,
         wanted: Wanted,
         spool: Spool<'_>,
@@ -73,7 +73,7 @@ impl Line {
         // Whatever ends this early leaves a connection that nobody knows the state of: it is put back at the end.
         let mut open = match line.take() {
             Some(open) => open,
-            None => Open { connection: Connection::open(&self.server).await?, selected: None },
+            None => OpenConnection { connection: Connection::open(&self.server).await?, selected: None },
         };
         open.select(place).await?;
         let mut writer = SpoolWriter::new(spool.store, spool.budget, spool.random).await?;
@@ -116,7 +116,7 @@ impl Line {
     }
 }
 
-impl Open {
+impl OpenConnection {
     /// The folder's name as commands send it. What the server has called otherwise than any name would be written has to be looked up.
     async fn wire(&mut self, name: &str) -> Result<Box<[u8]>> {
         let encoded = utf7::encode(name).into_bytes().into();

@@ -6,18 +6,18 @@ use sealpost_base::limits::{BODIES_SPOOLED, BODIES_SPOOLED_BYTES};
 use sealpost_vault::spool::Spooled;
 
 /// What is there, what was used last at the end; and what has to go as soon as nobody reads it.
-pub(super) struct Kept<K> {
+pub(super) struct SpooledBodies<K> {
     kept: Vec<(K, Arc<Spooled>)>,
     leaving: Vec<Arc<Spooled>>,
 }
 
-impl<K> Default for Kept<K> {
+impl<K> Default for SpooledBodies<K> {
     fn default() -> Self {
-        Kept { kept: Vec::new(), leaving: Vec::new() }
+        SpooledBodies { kept: Vec::new(), leaving: Vec::new() }
     }
 }
 
-impl<K: PartialEq> Kept<K> {
+impl<K: PartialEq> SpooledBodies<K> {
     /// The body, which is used by that.
     pub(super) fn find(&mut self, key: &K) -> Option<Arc<Spooled>> {
         let at = self.kept.iter().position(|(kept, _)| kept == key)?;

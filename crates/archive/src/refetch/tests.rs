@@ -15,8 +15,8 @@ use tokio::task::spawn_blocking;
 
 use super::*;
 use crate::keep::format_tests::{folder_name, give, identity, mail_of, resume};
-use crate::keep::sealed::{Bodies as Kept, BodyLimit, open_with};
-use crate::keep::{BodyCounts, Copy, EvictBodies, Flags};
+use crate::keep::sealed::{Bodies as SpooledBodies, BodyLimit, open_with};
+use crate::keep::{BodyCounts, Backup, EvictBodies, Flags};
 use crate::pull::Report;
 use crate::pull::tests::pulled::{options, pulled_into};
 use crate::pull::tests::server::{Box_, Fault, Script};
@@ -39,7 +39,7 @@ struct World {
 
 /// A copy as a process has it.
 struct Opened {
-    copy: Arc<dyn Copy>,
+    copy: Arc<dyn Backup>,
     account: Arc<Account>,
     refetch: Arc<Refetch>,
 }
@@ -93,7 +93,7 @@ impl World {
         let account = accounts.open(ID, &self.root).await.unwrap();
         let keep = keep.map(|octets| BodyLimit { slack: 100_000, ..BodyLimit::new(octets, clock) });
         let copy = loop {
-            let bodies = Kept { keep: keep.clone(), refetch: Some(refetch.clone()) };
+            let bodies = SpooledBodies { keep: keep.clone(), refetch: Some(refetch.clone()) };
             match open_with(Handle::current(), account.clone(), self.lock.path(), bodies) {
                 // What a pull leaves behind lets go of the copy a moment later.
                 Err(e) if e.kind() == Kind::Conflict => tokio::task::yield_now().await,

@@ -7,12 +7,12 @@ use sealpost_base::{Error, Kind, Random, Result, Uid, UidSet};
 use super::Options;
 use super::asked::{hashes, sizes_of};
 use super::local::{Local, read};
-use super::plan::{Listed, Progress, WithServer, choose};
+use super::plan::{ServerListing, Progress, WithServer, choose};
 use super::report::FolderReport;
 use super::there::There;
 use crate::blocking::blocking;
 use crate::client::{Connection, Selected, commands, is_later};
-use crate::keep::Copy;
+use crate::keep::Backup;
 
 /// A folder that was compared.
 pub(super) struct Compared {
@@ -25,7 +25,7 @@ pub(super) struct Compared {
 
 /// A folder that is being compared.
 pub(super) struct Comparing<'a> {
-    copy: &'a Arc<dyn Copy>,
+    copy: &'a Arc<dyn Backup>,
     folder: WithServer<'a>,
     options: &'a Options,
     local: Option<Local>,
@@ -36,7 +36,7 @@ pub(super) struct Comparing<'a> {
 }
 
 impl<'a> Comparing<'a> {
-    pub(super) fn new(copy: &'a Arc<dyn Copy>, mut folder: WithServer<'a>, options: &'a Options) -> Self {
+    pub(super) fn new(copy: &'a Arc<dyn Backup>, mut folder: WithServer<'a>, options: &'a Options) -> Self {
         let progress = Progress::new(folder.chosen.take());
         let report = FolderReport { name: folder.found.name.to_string(), ..FolderReport::default() };
         Comparing { copy, folder, options, local: None, progress, common: UidSet::new(), report }
@@ -82,7 +82,7 @@ impl<'a> Comparing<'a> {
         };
         let local = &*self.local.insert(local);
         self.report.kept = local.messages.len() as u64;
-        let mut listed = Listed::default();
+        let mut listed = ServerListing::default();
         if selected.messages > 0 {
             sizes_of(connection, &mut |uid, size| listed.add(local, uid, size)).await?;
         }

@@ -7,7 +7,7 @@ use ring::digest::{Context, SHA256};
 use sealpost_base::{Error, Result, Uid, UidSet};
 
 use crate::keep::digest::finish;
-use crate::keep::{Copy, FolderName};
+use crate::keep::{Backup, FolderName};
 
 /// What the copy has of a folder.
 #[derive(Default)]
@@ -40,7 +40,7 @@ impl Local {
 const DAMAGES_TOLD: usize = 1000;
 
 /// All messages of a folder of the copy, read and hashed.
-pub(super) fn read(copy: &dyn Copy, name: &FolderName, looked: &dyn Fn(&str)) -> Result<Local> {
+pub(super) fn read(copy: &dyn Backup, name: &FolderName, looked: &dyn Fn(&str)) -> Result<Local> {
     let folder = copy.look(name)?;
     let mut local = Local::default();
     let (mut uids, mut evicted, mut damaged) = (Vec::new(), Vec::new(), Vec::new());

@@ -6,8 +6,8 @@ use sealpost_base::{Random, Uid, UidSet};
 
 use super::local::Local;
 use super::report::FolderReport;
-use crate::client::Found;
-use crate::keep::{FolderName, Kept};
+use crate::client::ListedMailbox;
+use crate::keep::{FolderName, BackupFolder};
 
 /// How often a message may be what a connection ended with.
 const ATTEMPTS: u32 = 3;
@@ -24,12 +24,12 @@ pub enum Sample {
 /// What the server and the copy have.
 pub(super) struct Ends<'a> {
     /// Folders of the server that a pull would keep.
-    pub(super) folders: &'a [Found],
+    pub(super) folders: &'a [ListedMailbox],
     /// The names of all of the server's.
     pub(super) all: &'a HashSet<FolderName>,
-    pub(super) kept: &'a [Kept],
+    pub(super) kept: &'a [BackupFolder],
     /// What was put aside.
-    pub(super) aside: &'a [Kept],
+    pub(super) aside: &'a [BackupFolder],
 }
 
 /// The folders to compare.
@@ -40,15 +40,15 @@ pub(super) struct Plan<'a> {
 
 /// A folder of the server.
 pub(super) struct WithServer<'a> {
-    pub(super) found: &'a Found,
-    pub(super) kept: Option<&'a Kept>,
+    pub(super) found: &'a ListedMailbox,
+    pub(super) kept: Option<&'a BackupFolder>,
     /// Only these messages are compared octet by octet; otherwise a sample.
     pub(super) chosen: Option<UidSet>,
 }
 
 /// A folder of the copy that is compared with itself.
 pub(super) struct Alone<'a> {
-    pub(super) kept: &'a Kept,
+    pub(super) kept: &'a BackupFolder,
     /// The server may have all of it: under this name, or, if it was put aside, under other UIDs.
     pub(super) is_there: bool,
 }
@@ -61,7 +61,7 @@ impl<'a> Plan<'a> {
         only: Option<&HashMap<String, UidSet>>,
     ) -> Self {
         let Ends { folders, all, kept, aside } = *ends;
-        let compared = |found: &&Found| {
+        let compared = |found: &&ListedMailbox| {
             found.selectable && only.is_none_or(|only| only.contains_key(found.name.as_str()))
         };
         let with_server = folders.iter().filter(compared).map(|found| WithServer {
@@ -69,7 +69,7 @@ impl<'a> Plan<'a> {
             kept: kept.iter().find(|kept| kept.name == found.name),
             chosen: only.and_then(|only| only.get(found.name.as_str()).cloned()),
         });
-        let is_found = |kept: &&Kept| folders.iter().any(|found| found.selectable && found.name == kept.name);
+        let is_found = |kept: &&BackupFolder| folders.iter().any(|found| found.selectable && found.name == kept.name);
         let alone = kept.iter().filter(|kept| !is_found(kept)).chain(aside);
         let alone = alone.filter(|kept| only.is_none() && wanted(kept.name.as_str()));
         let alone = alone.map(|kept| Alone { kept, is_there: all.contains(&kept.name) });
@@ -79,14 +79,14 @@ impl<'a> Plan<'a> {
 
 /// What the server says of a folder's messages.
 #[derive(Debug, Default)]
-pub(super) struct Listed {
+pub(super) struct ServerListing {
     /// Their UIDs.
     pub(super) there: UidSet,
     /// Those of which it says another size than the copy has octets.
     pub(super) sizes: UidSet,
 }
 
-impl Listed {
+impl ServerListing {
     /// The server has this message, of that size.
     pub(super) fn add(&mut self, local: &Local, uid: u32, size: u64) {
         let Some(id) = Uid::new(uid) else { return };

@@ -13,7 +13,7 @@ use super::comparing::Compared;
 use super::report::FolderReport;
 use super::{Options, Report, compare};
 use crate::client::Server;
-use crate::keep::Copy;
+use crate::keep::Backup;
 use crate::pull::{self, Tools, pull};
 
 impl FolderReport {
@@ -30,7 +30,7 @@ impl FolderReport {
 /// As [`super::verify`] and [`pull()`]. What was fetched until then is in the copy, and what is left is found again.
 pub async fn repair(
     server: &Server,
-    copy: Arc<dyn Copy>,
+    copy: Arc<dyn Backup>,
     options: &Options,
     connections: usize,
     tools: &Tools,

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use sealpost_base::{Error, Random, Result};
 
 use super::Options;
-use crate::client::{Backoff, Connection, Found, Server};
+use crate::client::{Backoff, Connection, ListedMailbox, Server};
 use crate::keep::FolderName;
 use crate::pull::gmail;
 
@@ -26,12 +26,12 @@ impl There<'_> {
     }
 
     /// The folders that a pull would keep, and the names of all.
-    pub(super) async fn folders(&mut self, options: &Options) -> Result<(Vec<Found>, HashSet<FolderName>)> {
+    pub(super) async fn folders(&mut self, options: &Options) -> Result<(Vec<ListedMailbox>, HashSet<FolderName>)> {
         let connection = self.connection().await?;
         let listing = connection.listing().await?;
         let all =
             listing.folders.iter().filter(|found| found.selectable).map(|found| found.name.clone()).collect();
-        let wanted = |found: &Found| (options.wanted)(found.name.as_str());
+        let wanted = |found: &ListedMailbox| (options.wanted)(found.name.as_str());
         Ok((gmail::once(connection.capabilities(), listing.folders, &wanted), all))
     }
 

@@ -112,7 +112,7 @@ struct Listing {
     /// UID, where the message begins in the mbox, and its length.
     entries: Vec<(u32, u64, u64)>,
     flags: HashMap<u32, Flags>,
-    head: json::Head,
+    head: json::JsonHeader,
     /// Why it cannot be read to its end.
     damaged: Option<String>,
 }

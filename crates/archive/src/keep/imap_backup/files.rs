@@ -14,7 +14,7 @@ use super::from_line;
 use super::json;
 use super::quote::{Quoter, Unquoting};
 use super::rewrite::{renumber, rewrite};
-use crate::keep::appending::Appending;
+use crate::keep::direct_writer::Appending;
 use crate::keep::contents::Contents;
 use crate::keep::folder::Files;
 use crate::keep::journal::Message;
@@ -274,7 +274,7 @@ impl Files for MboxFiles {
         Ok(())
     }
 
-    fn vanished(&mut self, _uid: u32, _flags: &Flags) -> Result<()> {
+    fn remove(&mut self, _uid: u32, _flags: &Flags) -> Result<()> {
         self.published = None;
         Ok(())
     }

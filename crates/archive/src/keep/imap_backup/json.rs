@@ -26,7 +26,7 @@ pub struct Entry {
 
 /// What a file says besides its messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Head {
+pub struct JsonHeader {
     /// 2 or 3.
     pub version: u32,
     /// UIDVALIDITY of the folder.
@@ -81,7 +81,7 @@ pub fn flags(names: &[String]) -> Flags {
 ///
 /// # Errors
 /// If it is not such a file, or ends too early, or cannot be read. `each` may have been called by then.
-pub fn read(file: impl Read, mut each: impl FnMut(Entry)) -> Result<Head, serde_json::Error> {
+pub fn read(file: impl Read, mut each: impl FnMut(Entry)) -> Result<JsonHeader, serde_json::Error> {
     let mut deserializer =
         serde_json::Deserializer::from_reader(io::BufReader::with_capacity(64 * 1024, file));
     let head = deserializer.deserialize_map(File { each: &mut each })?;
@@ -90,7 +90,7 @@ pub fn read(file: impl Read, mut each: impl FnMut(Entry)) -> Result<Head, serde_
 }
 
 /// What the beginning of a file says, without its messages.
-pub fn head(file: impl Read) -> Option<Head> {
+pub fn head(file: impl Read) -> Option<JsonHeader> {
     let mut start = Vec::new();
     file.take(1024).read_to_end(&mut start).ok()?;
     let start = String::from_utf8_lossy(&start);
@@ -99,7 +99,7 @@ pub fn head(file: impl Read) -> Option<Head> {
         let after = after.trim_start().strip_prefix(':')?.trim_start();
         after.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
     };
-    let head = Head { version: number("version")?, uid_validity: number("uid_validity")? };
+    let head = JsonHeader { version: number("version")?, uid_validity: number("uid_validity")? };
     (matches!(head.version, 2 | 3) && head.uid_validity > 0).then_some(head)
 }
 
@@ -108,13 +108,13 @@ struct File<'a> {
 }
 
 impl<'de> Visitor<'de> for File<'_> {
-    type Value = Head;
+    type Value = JsonHeader;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("the metadata of a folder")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Head, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<JsonHeader, A::Error> {
         use serde::de::Error as _;
         let (mut version, mut uid_validity, mut listed) = (None, None, false);
         while let Some(key) = map.next_key::<String>()? {
@@ -136,7 +136,7 @@ impl<'de> Visitor<'de> for File<'_> {
         }
         match (version, uid_validity) {
             (Some(version @ (2 | 3)), Some(uid_validity)) if listed && uid_validity > 0 => {
-                Ok(Head { version, uid_validity })
+                Ok(JsonHeader { version, uid_validity })
             }
             _ => Err(A::Error::custom("version, uid_validity or messages are missing")),
         }
@@ -203,7 +203,7 @@ mod tests {
 
     use super::*;
 
-    fn read_all(text: &str) -> Option<(Head, Vec<Entry>)> {
+    fn read_all(text: &str) -> Option<(JsonHeader, Vec<Entry>)> {
         let mut entries = Vec::new();
         let head = read(text.as_bytes(), |entry| entries.push(entry)).ok()?;
         Some((head, entries))
@@ -221,7 +221,7 @@ mod tests {
         );
         assert_eq!(text, expected);
         let (found, entries) = read_all(&text).unwrap();
-        assert_eq!(found, Head { version: 3, uid_validity: 1_606_316_666 });
+        assert_eq!(found, JsonHeader { version: 3, uid_validity: 1_606_316_666 });
         assert_eq!(head(text.as_bytes()), Some(found));
         assert_eq!((entries.len(), entries[1].offset), (2, 3736));
         assert_eq!(flags(&entries[0].flags), Flags::from_names(["\\Seen", "$a", "X"]));

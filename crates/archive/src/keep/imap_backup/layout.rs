@@ -12,7 +12,7 @@ use super::files::{MboxFiles, is_published};
 use super::{json, name, rewrite};
 use crate::keep::contents::Contents;
 use crate::keep::damaged::put_aside;
-use crate::keep::file_copy::{Found, Layout, Purpose};
+use crate::keep::file_backup::{FoundFolder, Layout, Purpose};
 use crate::keep::journal::{Commit, Header, Journal, Message};
 use crate::keep::reading::{Reading, Scratch, first_there};
 use crate::keep::{Flags, FolderName};
@@ -35,7 +35,7 @@ impl Layout for ImapBackup {
         ["mbox", "imap", "mirror", "sealpost"].map(|end| root.join(format!("{place}.{end}"))).to_vec()
     }
 
-    fn find(&self, root: &Path) -> Result<Vec<Found>> {
+    fn find(&self, root: &Path) -> Result<Vec<FoundFolder>> {
         let mut found = Vec::new();
         walk(root, "", 0, &mut found)?;
         Ok(found)
@@ -70,7 +70,7 @@ impl Layout for ImapBackup {
 
     fn foreign(&self, root: &Path, place: &str) -> Result<Option<(FolderName, u32)>> {
         let Ok(file) = open_file(&self.paths(root, place).json) else { return Ok(None) };
-        let named = |head: json::Head| (FolderName::new(name::name(place), Some('/')), head.uid_validity);
+        let named = |head: json::JsonHeader| (FolderName::new(name::name(place), Some('/')), head.uid_validity);
         Ok(json::head(file).map(named))
     }
 
@@ -223,7 +223,7 @@ fn open_ours(paths: &Paths, header: Header, purpose: Purpose) -> Result<(MboxFil
     Ok((files, contents))
 }
 
-fn walk(root: &Path, below: &str, depth: usize, found: &mut Vec<Found>) -> Result<()> {
+fn walk(root: &Path, below: &str, depth: usize, found: &mut Vec<FoundFolder>) -> Result<()> {
     if depth > limits::MAILBOX_LEVELS {
         return Ok(());
     }
@@ -238,7 +238,7 @@ fn walk(root: &Path, below: &str, depth: usize, found: &mut Vec<Found>) -> Resul
         } else if !kind.is_file() {
             continue;
         } else if let Some(place) = path.strip_suffix(".sealpost") {
-            found.push(Found { place: place.to_owned(), foreign: None });
+            found.push(FoundFolder { place: place.to_owned(), foreign: None });
         } else if let Some(place) = path.strip_suffix(".imap")
             && !root.join(format!("{place}.sealpost")).exists()
         {
@@ -246,7 +246,7 @@ fn walk(root: &Path, below: &str, depth: usize, found: &mut Vec<Found>) -> Resul
             // Without a UIDVALIDITY it is put aside when the folder is opened.
             let uidvalidity = json::head(file).map_or(0, |head| head.uid_validity);
             let name = FolderName::new(name::name(place), Some('/'));
-            found.push(Found { place: place.to_owned(), foreign: Some((name, uidvalidity)) });
+            found.push(FoundFolder { place: place.to_owned(), foreign: Some((name, uidvalidity)) });
         }
     }
     Ok(())

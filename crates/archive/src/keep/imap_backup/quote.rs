@@ -11,12 +11,12 @@ const FROM: &[u8] = b"From";
 /// Text in, quoted text out, in pieces.
 #[derive(Debug)]
 pub struct Quoter {
-    at: Place,
+    at: LineState,
     first_line: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum LineState {
     /// At the beginning of a line: some `>`, then so many bytes of `From`, or of `From ` in the first line.
     Start {
         marks: bool,
@@ -25,7 +25,7 @@ enum Place {
     Within,
 }
 
-const LINE: Place = Place::Start { marks: false, matched: 0 };
+const LINE: LineState = LineState::Start { marks: false, matched: 0 };
 
 impl Default for Quoter {
     fn default() -> Self {
@@ -56,7 +56,7 @@ impl Quoter {
     /// Takes what the beginning of a line has of `text`, if it is one, until it is known whether it is quoted; so many bytes.
     fn begin_line(&mut self, text: &[u8], out: &mut impl Write) -> io::Result<usize> {
         let mut at = 0;
-        while let Place::Start { marks, matched } = self.at
+        while let LineState::Start { marks, matched } = self.at
             && at < text.len()
         {
             let wanted: &[u8] = if self.first_line && !marks { b"From " } else { FROM };
@@ -65,17 +65,17 @@ impl Quoter {
                 if matched + 1 == wanted.len() {
                     out.write_all(b">")?;
                     out.write_all(wanted)?;
-                    self.at = Place::Within;
+                    self.at = LineState::Within;
                 } else {
-                    self.at = Place::Start { marks, matched: matched + 1 };
+                    self.at = LineState::Start { marks, matched: matched + 1 };
                 }
             } else if text[at] == b'>' && matched == 0 {
                 out.write_all(b">")?;
                 at += 1;
-                self.at = Place::Start { marks: true, matched: 0 };
+                self.at = LineState::Start { marks: true, matched: 0 };
             } else {
                 out.write_all(&wanted[..matched])?;
-                self.at = Place::Within;
+                self.at = LineState::Within;
             }
         }
         Ok(at)
@@ -86,7 +86,7 @@ impl Quoter {
     /// # Errors
     /// What `out` says.
     pub fn finish(&mut self, out: &mut impl Write) -> io::Result<()> {
-        if let Place::Start { matched, .. } = std::mem::replace(&mut self.at, LINE) {
+        if let LineState::Start { matched, .. } = std::mem::replace(&mut self.at, LINE) {
             out.write_all(&b"From "[..matched])?;
         }
         self.first_line = true;

@@ -18,7 +18,7 @@ use sealpost_files::{io_error, length, longer, open_file, replace, sync_director
 
 use super::adopt::Paths;
 use super::files::write_json;
-use crate::keep::appending::Appending;
+use crate::keep::direct_writer::Appending;
 use crate::keep::contents::Contents;
 use crate::keep::journal::{Again, Commit, FlagsRecord, Header, Message, Record};
 use crate::keep::ranges::Ranges;

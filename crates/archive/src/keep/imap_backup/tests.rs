@@ -16,7 +16,7 @@ use crate::keep::{Flags, Folder, Resume};
 
 const INBOX: &str = "INBOX";
 
-fn opened(root: &Path, folder: &str, uidvalidity: u32) -> (Box<dyn Copy>, Box<dyn Folder>) {
+fn opened(root: &Path, folder: &str, uidvalidity: u32) -> (Box<dyn Backup>, Box<dyn Folder>) {
     let copy = open(root).unwrap();
     let folder = copy.open(&folder_name(folder), &identity(uidvalidity)).unwrap();
     (copy, folder)
@@ -119,8 +119,8 @@ fn copies_go_on_where_they_ended() {
     folder.flags(1, &mails[&1].flags).unwrap();
     folder.flags(99, &mails[&1].flags).unwrap();
     mails.remove(&2);
-    folder.vanished(2).unwrap();
-    folder.gone(9).unwrap();
+    folder.remove(2).unwrap();
+    folder.mark_deleted_upstream(9).unwrap();
     folder.commit(&resume(11)).unwrap();
     assert_eq!(read_all(&*folder), mails);
     assert!(folder.known().is_gone(9));
@@ -132,10 +132,10 @@ fn copies_go_on_where_they_ended() {
         "it was brought up to date"
     );
     // The last message goes: the mbox ends where imap-backup will go on.
-    folder.vanished(3).unwrap();
+    folder.remove(3).unwrap();
     mails.remove(&3);
     give(&mut *folder, 4, &mail("four\r\n"), 4).unwrap();
-    folder.vanished(4).unwrap();
+    folder.remove(4).unwrap();
     folder.commit(&resume(12)).unwrap();
     folder.close().unwrap();
     let folder = copy.look(&folder_name(INBOX)).unwrap();
@@ -344,7 +344,7 @@ proptest! {
                 now.insert(uid, mail);
             }
             if let Some(gone) = now.keys().next().copied().filter(|uid| uid % 3 == 0) {
-                folder.vanished(gone).unwrap();
+                folder.remove(gone).unwrap();
                 now.remove(&gone);
             }
             if committed {
@@ -387,7 +387,7 @@ fn messages_get_other_uids() {
 }
 
 #[test]
-fn what_was_put_aside_is_read() {
+fn superseded_folders_are_read() {
     let directory = tempfile::tempdir().unwrap();
-    crate::keep::format_tests::what_was_put_aside_is_read(|| open(directory.path()).unwrap());
+    crate::keep::format_tests::superseded_folders_are_read(|| open(directory.path()).unwrap());
 }

@@ -11,7 +11,7 @@ use super::{BUFFER_BYTES, Commit, Header, MAGIC, Record, TRAILER_BYTES, read_exa
 use crate::keep::digest::{CHECK_BYTES, Check, Checking};
 
 /// What is valid.
-pub(super) struct Found {
+pub(super) struct ValidCommit {
     /// The last header.
     pub header: Header,
     /// The last valid commit.
@@ -23,7 +23,7 @@ pub(super) struct Found {
 }
 
 /// Looks through a whole journal for its last valid commit.
-pub(super) fn scan(file: &File, path: &Path) -> Result<Found> {
+pub(super) fn scan(file: &File, path: &Path) -> Result<ValidCommit> {
     let mut input = reader(file, path, 0)?;
     let corrupt = |why: &str| Error::corrupt(format!("{}: {why}", path.display()));
     let mut magic = [0; MAGIC.len()];
@@ -53,7 +53,7 @@ pub(super) fn scan(file: &File, path: &Path) -> Result<Found> {
                 at += TRAILER_BYTES as u64;
                 checking = Checking::new(&check);
                 let Some(header) = header.clone() else { break };
-                found = Some(Found { header, last, check, end: at });
+                found = Some(ValidCommit { header, last, check, end: at });
             }
             Ok(_) => {}
             Err(_) => break,

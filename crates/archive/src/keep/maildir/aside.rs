@@ -7,10 +7,10 @@ use sealpost_base::{Error, Result};
 
 /// One piece of work at a time. Once one has failed, everything does: what it left is found when the folder is opened again.
 #[derive(Default)]
-pub struct Aside(Mutex<State>);
+pub struct Aside(Mutex<AsideState>);
 
 #[derive(Default)]
-enum State {
+enum AsideState {
     #[default]
     Idle,
     Busy(JoinHandle<Result<()>>),
@@ -26,7 +26,7 @@ impl Aside {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         state.wait()?;
         *state = match Builder::new().name("archive-aside".into()).spawn(work) {
-            Ok(thread) => State::Busy(thread),
+            Ok(thread) => AsideState::Busy(thread),
             Err(e) => return Err(Error::retry("no thread can be started").with_source(e)),
         };
         Ok(())
@@ -38,7 +38,7 @@ impl Aside {
     /// What was done came to.
     pub fn begin_if_idle(&self, work: impl FnOnce() -> Result<()> + Send + 'static) -> Result<()> {
         let is_busy = match &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
-            State::Busy(thread) => !thread.is_finished(),
+            AsideState::Busy(thread) => !thread.is_finished(),
             _ => false,
         };
         if is_busy { Ok(()) } else { self.begin(work) }
@@ -53,17 +53,17 @@ impl Aside {
     }
 }
 
-impl State {
+impl AsideState {
     fn wait(&mut self) -> Result<()> {
         let done = match std::mem::take(self) {
-            State::Idle => Ok(()),
-            State::Busy(thread) => {
+            AsideState::Idle => Ok(()),
+            AsideState::Busy(thread) => {
                 thread.join().unwrap_or_else(|_| Err(Error::internal("a thread panicked")))
             }
-            State::Failed => Err(Error::retry("an earlier operation failed; open the folder again")),
+            AsideState::Failed => Err(Error::retry("an earlier operation failed; open the folder again")),
         };
         if done.is_err() {
-            *self = State::Failed;
+            *self = AsideState::Failed;
         }
         done
     }

@@ -17,7 +17,7 @@ use crate::keep::contents::Contents;
 use crate::keep::folder::Files;
 use crate::keep::journal::{FlagsRecord, Message, Record};
 use crate::keep::octets::Octets;
-use crate::keep::{Arrived, Flags, Known, Resume};
+use crate::keep::{Arrived, Flags, KnownMessages, Resume};
 
 /// Bytes of a message that are gathered before its file is written: smaller ones are complete before they have a file.
 const BUFFER_BYTES: usize = 64 * 1024;
@@ -137,7 +137,7 @@ impl MaildirFiles {
     ///
     /// # Errors
     /// `Retry` if that fails.
-    pub fn redo(&mut self, changed: &[u32], vanished: &[u32], known: &Known) -> Result<()> {
+    pub fn redo(&mut self, changed: &[u32], vanished: &[u32], known: &KnownMessages) -> Result<()> {
         for uid in changed {
             if let Some(flags) = known.flags(*uid) {
                 self.names.rename(*uid, flags)?;
@@ -266,7 +266,7 @@ impl Files for MaildirFiles {
         Ok(())
     }
 
-    fn vanished(&mut self, uid: u32, flags: &Flags) -> Result<()> {
+    fn remove(&mut self, uid: u32, flags: &Flags) -> Result<()> {
         if let Some(at) = self.arrived.iter().position(|(arrived, _)| *arrived == uid) {
             // It may come once more before the commit.
             self.arrived.remove(at);

@@ -12,10 +12,10 @@ use super::files::{MaildirFiles, OTHER, changed, open};
 use super::name;
 use super::names::{self, Names};
 use crate::keep::contents::Contents;
-use crate::keep::file_copy::{Found, Layout, Purpose};
+use crate::keep::file_backup::{FoundFolder, Layout, Purpose};
 use crate::keep::journal::{Commit, Header, Message, Record};
 use crate::keep::reading::{Reading, Scratch, first_there};
-use crate::keep::{Flags, FolderName, Known, Resume};
+use crate::keep::{Flags, FolderName, KnownMessages, Resume};
 
 /// The journal of the folder in `directory`.
 pub fn journal(directory: &Path) -> PathBuf {
@@ -51,7 +51,7 @@ impl Layout for Maildir {
         parts.into_iter().chain([journal(&directory)]).collect()
     }
 
-    fn find(&self, root: &Path) -> Result<Vec<Found>> {
+    fn find(&self, root: &Path) -> Result<Vec<FoundFolder>> {
         let mut places = vec![String::new()];
         for entry in fs::read_dir(root).map_err(|e| io_error(root, e))? {
             let entry = entry.map_err(|e| io_error(root, e))?;
@@ -67,11 +67,11 @@ impl Layout for Maildir {
         for place in places {
             let directory = root.join(&place);
             if journal(&directory).exists() {
-                found.push(Found { place, foreign: None });
+                found.push(FoundFolder { place, foreign: None });
             } else if let Some(folder) = name::folder(&place)
                 && let Some(uidvalidity) = names::uidvalidity(&directory)?
             {
-                found.push(Found { place, foreign: Some((folder, uidvalidity)) });
+                found.push(FoundFolder { place, foreign: Some((folder, uidvalidity)) });
             }
         }
         Ok(found)
@@ -80,7 +80,7 @@ impl Layout for Maildir {
     fn untaken(&self, root: &Path, place: &str) -> Result<Option<(u64, u64)>> {
         let directory = root.join(place);
         let Some(uidvalidity) = names::uidvalidity(&directory)? else { return Ok(None) };
-        let files = Names::new(directory, uidvalidity).unknown(&Known::new())?;
+        let files = Names::new(directory, uidvalidity).unknown(&KnownMessages::new())?;
         let octets = files.iter().filter_map(|(_, path)| Some(fs::symlink_metadata(path).ok()?.len())).sum();
         Ok(Some((files.len() as u64, octets)))
     }

@@ -11,7 +11,7 @@ use sealpost_files::io_error;
 
 use super::name;
 use super::seen::{Changed, Looking, Seen};
-use crate::keep::{Flags, Known};
+use crate::keep::{Flags, KnownMessages};
 
 /// How often it is looked for what is not found while another program changes names, and the first pause, which doubles: five
 /// seconds in all.
@@ -169,7 +169,7 @@ impl Names {
     ///
     /// # Errors
     /// `Retry` if that cannot be known.
-    pub fn compare(&self, known: &Known) -> Result<(UidSet, UidSet)> {
+    pub fn compare(&self, known: &KnownMessages) -> Result<(UidSet, UidSet)> {
         let known = known.uids();
         let (mut missing, mut unknown) = (known.clone(), UidSet::new());
         self.undisturbed(|| {
@@ -189,7 +189,7 @@ impl Names {
     ///
     /// # Errors
     /// `Retry` if they cannot be listed.
-    pub fn unknown(&self, known: &Known) -> Result<Vec<(u32, PathBuf)>> {
+    pub fn unknown(&self, known: &KnownMessages) -> Result<Vec<(u32, PathBuf)>> {
         let mut unknown = Vec::new();
         self.each(|uid, _, entry| {
             if !known.contains(uid) {

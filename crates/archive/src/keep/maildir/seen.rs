@@ -1,4 +1,4 @@
-//! [`Seen`]: where files are that another program renamed, by one look at them all.
+//! [`FileNames`]: where files are that another program renamed, by one look at them all.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ pub type Changed = [SystemTime; 2];
 
 /// What the files of a folder were called when they were looked at: eight bytes for each, since many share the end of their names.
 #[derive(Default)]
-pub struct Seen {
+pub struct FileNames {
     /// UIDs, and which of the ends, by UID.
     files: Vec<(u32, u32)>,
     /// Directories, and what comes behind the stem of a name there.
@@ -20,7 +20,7 @@ pub struct Seen {
     whole: Option<Changed>,
 }
 
-impl Seen {
+impl FileNames {
     /// Where the message was seen.
     pub fn path(&self, directory: &Path, uidvalidity: u32, uid: u32) -> Option<PathBuf> {
         let at = self.files.binary_search_by_key(&uid, |(uid, _)| *uid).ok()?;
@@ -39,10 +39,10 @@ impl Seen {
     }
 }
 
-/// Makes a [`Seen`].
+/// Makes a [`FileNames`].
 #[derive(Default)]
 pub struct Looking {
-    seen: Seen,
+    seen: FileNames,
     ends: BTreeMap<(&'static str, String), u32>,
 }
 
@@ -56,7 +56,7 @@ impl Looking {
     }
 
     /// What was seen; of two files of one message the one that was seen first.
-    pub fn done(self) -> Seen {
+    pub fn done(self) -> FileNames {
         let Looking { mut seen, ends } = self;
         seen.files.sort_by_key(|(uid, _)| *uid);
         seen.files.dedup_by_key(|(uid, _)| *uid);

@@ -13,7 +13,7 @@ use crate::keep::{Flags, Folder, Resume};
 
 const INBOX: &str = "INBOX";
 
-fn opened(root: &Path, folder: &str, uidvalidity: u32) -> (Box<dyn Copy>, Box<dyn Folder>) {
+fn opened(root: &Path, folder: &str, uidvalidity: u32) -> (Box<dyn Backup>, Box<dyn Folder>) {
     let copy = open(root).unwrap();
     let folder = copy.open(&folder_name(folder), &identity(uidvalidity)).unwrap();
     (copy, folder)
@@ -88,7 +88,7 @@ fn flags_change_names_and_others_may_too() {
         mails.get_mut(&uid).unwrap().flags = Flags::from_names(["\\Answered", "$Forwarded"]);
         folder.flags(uid, &mails[&uid].flags).unwrap();
     }
-    folder.vanished(2).unwrap();
+    folder.remove(2).unwrap();
     mails.remove(&2);
     folder.commit(&resume(21)).unwrap();
     assert_eq!(read_all(&*folder), mails);
@@ -150,7 +150,7 @@ fn a_journal_that_is_damaged_costs_no_more_than_what_cannot_be_read() {
         assert!(good >= 8, "{at}: {good} of 12");
         whole += usize::from(good == 12);
         assert_eq!((folder.resume(), folder.notices().len()), (Resume::default(), 0), "{at}");
-        let told = copy.untold();
+        let told = copy.unreported();
         assert!(told.iter().any(|told| told.contains("sealpost.journal.damaged-1")), "{at}: {told:?}");
         assert!(changed.join("sealpost.journal.damaged-1").exists());
         // What cannot be said of them is said to who looks later, too.
@@ -196,7 +196,7 @@ fn a_journal_that_is_not_there_is_made_of_the_files() {
             let read = read_all(&*folder);
             assert!(read.iter().all(|(uid, read)| read.octets == mails[uid].octets));
             assert_eq!((read.len(), folder.unread(), folder.resume()), (9, 0, Resume::default()));
-            assert!(copy.untold().iter().any(|told| told.contains("adopted 9 messages")), "{name}");
+            assert!(copy.unreported().iter().any(|told| told.contains("adopted 9 messages")), "{name}");
             drop((folder, copy));
             let (copy, folder) = opened(root, name, 7);
             assert_eq!((folder.known().uids().len(), copy.folders().unwrap().len()), (9, 1));
@@ -219,8 +219,8 @@ fn what_a_damaged_journal_does_not_name_is_missed_until_a_pull_was_complete() {
     let journal = root.join("sealpost.journal");
     let bytes = fs::read(&journal).unwrap();
     fs::remove_file(root.join("cur/V7U2.sealpost,U=2:2,S")).unwrap();
-    let misses = |copy: &dyn Copy| copy.look(&folder_name(INBOX)).unwrap().unread() == 1;
-    let is_named = |copy: &dyn Copy| copy.look(&folder_name(INBOX)).unwrap().known().contains(2);
+    let misses = |copy: &dyn Backup| copy.look(&folder_name(INBOX)).unwrap().unread() == 1;
+    let is_named = |copy: &dyn Backup| copy.look(&folder_name(INBOX)).unwrap().known().contains(2);
     let found = (bytes.len() / 4..bytes.len()).any(|at| {
         let mut changed = bytes.clone();
         changed[at] ^= 0x10;
@@ -246,7 +246,7 @@ fn a_file_that_is_not_known_any_more_is_taken_over() {
     let path = directory.path().join("sealpost.journal");
     give(&mut *folder, 1, &mail("first"), 5).unwrap();
     folder.commit(&resume(2)).unwrap();
-    folder.vanished(1).unwrap();
+    folder.remove(1).unwrap();
     folder.commit(&resume(2)).unwrap();
     let at = fs::metadata(&path).unwrap().len() as usize;
     for (uid, text) in [(1, "again"), (2, "other")] {
@@ -273,12 +273,12 @@ fn what_a_look_finds_is_told_by_the_copy() {
     give(&mut *folder, 1, &mail("A: b\r\n\r\nx\r\n"), 5).unwrap();
     folder.commit(&resume(2)).unwrap();
     drop(folder);
-    assert!(copy.look(&folder_name(INBOX)).is_ok() && copy.untold().is_empty());
+    assert!(copy.look(&folder_name(INBOX)).is_ok() && copy.unreported().is_empty());
     fs::remove_file(directory.path().join("cur/V7U1.sealpost,U=1:2,S")).unwrap();
     assert!(copy.look(&folder_name(INBOX)).is_ok());
-    let told = copy.untold();
+    let told = copy.unreported();
     assert!(told.len() == 1 && told[0].contains("1 files are missing"), "{told:?}");
-    assert!(copy.untold().is_empty());
+    assert!(copy.unreported().is_empty());
 }
 
 #[test]
@@ -351,7 +351,7 @@ fn names_are_given_after_a_crash() {
     // Flags and removals of the last transaction are done again.
     let flags = Flags::from_names(["\\Flagged"]);
     folder.flags(3, &flags).unwrap();
-    folder.vanished(4).unwrap();
+    folder.remove(4).unwrap();
     folder.commit(&resume(11)).unwrap();
     drop((copy, folder));
     fs::rename(root.join("cur/V7U3.sealpost,U=3:2,F"), root.join("cur/V7U3.sealpost,U=3:2,S")).unwrap();
@@ -699,7 +699,7 @@ fn messages_with_other_uids_get_their_names_after_a_crash() {
 }
 
 #[test]
-fn what_was_put_aside_is_read() {
+fn superseded_folders_are_read() {
     let directory = tempfile::tempdir().unwrap();
-    crate::keep::format_tests::what_was_put_aside_is_read(|| open(directory.path()).unwrap());
+    crate::keep::format_tests::superseded_folders_are_read(|| open(directory.path()).unwrap());
 }

@@ -7,12 +7,12 @@ use std::path::Path;
 use sealpost_base::Kind;
 
 use crate::keep::format_tests::*;
-use crate::keep::transfer::transfer;
-use crate::keep::{Copy, imap_backup, maildir};
+use crate::keep::convert::transfer;
+use crate::keep::{Backup, imap_backup, maildir};
 
 /// What is done to a file.
 type Damage = fn(&mut Vec<u8>);
-type Open = fn(&Path) -> sealpost_base::Result<Box<dyn Copy>>;
+type OpenBackup = fn(&Path) -> sealpost_base::Result<Box<dyn Backup>>;
 
 /// All names below `root`, with their bytes and when they were changed.
 fn all(root: &Path) -> BTreeMap<String, (Vec<u8>, std::time::SystemTime)> {
@@ -35,7 +35,7 @@ fn mails() -> Mails {
     (1..=40).map(|uid| (uid, mail(&format!("Subject: {uid}\r\n\r\nnumber {uid}\r\n")))).collect()
 }
 
-fn make(open: Open, root: &Path) {
+fn make(open: OpenBackup, root: &Path) {
     let copy = open(root).unwrap();
     let mut folder = copy.open(&folder_name("INBOX"), &identity(7)).unwrap();
     for (uid, mail) in &mails() {
@@ -48,7 +48,7 @@ fn make(open: Open, root: &Path) {
 }
 
 /// What can be read of the copy, and how many failures are told; nothing is changed.
-fn read(open_to_read: Open, root: &Path) -> (Vec<u32>, usize) {
+fn read(open_to_read: OpenBackup, root: &Path) -> (Vec<u32>, usize) {
     let before = all(root);
     let copy = open_to_read(root).unwrap();
     let mut told = copy.unreadable().len();
@@ -68,7 +68,7 @@ fn read(open_to_read: Open, root: &Path) -> (Vec<u32>, usize) {
             }
         }
     }
-    told += copy.untold().len();
+    told += copy.unreported().len();
     drop(copy);
     assert_eq!(all(root), before, "nothing is changed");
     (uids, told)
@@ -76,7 +76,7 @@ fn read(open_to_read: Open, root: &Path) -> (Vec<u32>, usize) {
 
 #[test]
 fn reading_a_damaged_copy_changes_nothing_in_it() {
-    let formats: [(Open, Open, &str, &str); 2] = [
+    let formats: [(OpenBackup, OpenBackup, &str, &str); 2] = [
         (imap_backup::open, imap_backup::open_to_read, "INBOX.sealpost", "INBOX.imap"),
         (maildir::open, maildir::open_to_read, "sealpost.journal", ".uidvalidity"),
     ];

@@ -43,14 +43,14 @@ impl BodyLimit {
 /// What is known of the bodies of a copy; shared by its folders.
 pub(super) struct BodyEviction {
     keep: Option<BodyLimit>,
-    known: Mutex<Option<Known>>,
+    known: Mutex<Option<EvictionState>>,
     /// Mailboxes that are in step with the server.
     in_step: Mutex<HashSet<MailboxId>>,
     /// One gives up at a time. What was given up since that was last told: messages, octets.
     giving: Mutex<(u64, u64)>,
 }
 
-struct Known {
+struct EvictionState {
     /// Messages whose bodies are not here.
     evicted: HashSet<ObjectId>,
     /// Octets on disk of those that are.
@@ -116,9 +116,9 @@ impl BodyEviction {
             return Ok(());
         }
         // Another folder's thread is at it: it is enough that one is.
-        let Ok(mut untold) = self.giving.try_lock() else { return Ok(()) };
+        let Ok(mut unreported) = self.giving.try_lock() else { return Ok(()) };
         let done = self.reduce(runtime, account, limit, &EvictBodies::default())?;
-        *untold = (untold.0 + done.now, untold.1 + done.now_octets);
+        *unreported = (unreported.0 + done.now, unreported.1 + done.now_octets);
         Ok(())
     }
 
@@ -130,11 +130,11 @@ impl BodyEviction {
         request: &EvictBodies<'_>,
     ) -> Result<Option<BodyCounts>> {
         let Some(limit) = self.limit() else { return Ok(None) };
-        let mut untold = lock(&self.giving);
+        let mut unreported = lock(&self.giving);
         // Another process may have been at work on the copy, and what was counted on the way is about right only.
         *lock(&self.known) = None;
         let done = self.reduce(runtime, account, limit, request)?;
-        let (messages, octets) = std::mem::take(&mut *untold);
+        let (messages, octets) = std::mem::take(&mut *unreported);
         let (now, now_octets) = (done.now + messages, done.now_octets + octets);
         let counts = self.counts(runtime, account)?;
         Ok(Some(BodyCounts { now, now_octets, damaged: done.damaged, ..counts }))
@@ -216,16 +216,16 @@ impl BodyEviction {
     }
 
     /// Looks at what is known, which is found out first.
-    fn with<T>(&self, runtime: &Handle, account: &Account, look: impl FnOnce(&mut Known) -> T) -> Result<T> {
+    fn with<T>(&self, runtime: &Handle, account: &Account, look: impl FnOnce(&mut EvictionState) -> T) -> Result<T> {
         let mut known = lock(&self.known);
         if known.is_none() {
             let evicted: HashSet<ObjectId> = runtime.block_on(account.evicted())?.into_iter().collect();
             let state = account.state();
             let here = state.messages().filter(|(_, message)| !evicted.contains(&message.object));
             let kept = here.map(|(_, message)| body_octets(&message)).sum();
-            *known = Some(Known { evicted, kept });
+            *known = Some(EvictionState { evicted, kept });
         }
-        let fresh = || Known { evicted: HashSet::new(), kept: 0 };
+        let fresh = || EvictionState { evicted: HashSet::new(), kept: 0 };
         Ok(look(known.get_or_insert_with(fresh)))
     }
 }

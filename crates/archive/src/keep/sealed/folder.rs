@@ -22,7 +22,7 @@ use super::read::Blocking;
 use super::records::{ENTRY_MESSAGES, FolderRecord, aside_name, record_name, uid};
 use super::uids::{Uids, check_room};
 use crate::keep::claim::Claim;
-use crate::keep::{Arrived, Flags, Folder, FolderName, Known, Resume, Stored, is_among, possible};
+use crate::keep::{Arrived, Flags, Folder, FolderName, KnownMessages, Resume, Stored, is_among, possible};
 use crate::refetch::Refetch;
 use sealpost_imap::types::DateTime;
 use sealpost_vault::message::MessageReader;
@@ -48,7 +48,7 @@ pub struct SealedFolder {
     record: FolderRecord,
     /// The object that the record is.
     name: String,
-    known: Known,
+    known: KnownMessages,
     uids: Uids,
     writing: Option<Writing>,
     /// Messages that are complete, to be sealed.
@@ -123,7 +123,7 @@ impl SealedFolder {
         let record: FolderRecord = minicbor::decode(state.object(&name).unwrap_or_default())
             .map_err(|e| Error::corrupt("the record of the folder cannot be read").with_source(e))?;
         let uids = Uids::read(&state, found);
-        let (mut known, mut names) = (Known::new(), HashMap::new());
+        let (mut known, mut names) = (KnownMessages::new(), HashMap::new());
         for (server, local) in uids.iter() {
             let Some(row) = found.row(uid(local)) else { continue };
             let flags =
@@ -389,13 +389,13 @@ fn received(arrived: &Arrived) -> Timestamp {
     }
 }
 
-fn gone(known: &Known) -> UidSet {
+fn mark_deleted_upstream(known: &KnownMessages) -> UidSet {
     let runs = known.runs().filter(|run| run.gone);
     UidSet::from_ranges(runs.filter_map(|run| Some((Uid::new(run.first)?, Uid::new(run.last)?))))
 }
 
 impl Folder for SealedFolder {
-    fn known(&self) -> &Known {
+    fn known(&self) -> &KnownMessages {
         &self.known
     }
 
@@ -487,7 +487,7 @@ impl Folder for SealedFolder {
         self.fitted.1.clone()
     }
 
-    fn vanished(&mut self, uid: u32) -> Result<()> {
+    fn remove(&mut self, uid: u32) -> Result<()> {
         self.check()?;
         if self.known.contains(uid) {
             self.known.remove(uid);
@@ -504,7 +504,7 @@ impl Folder for SealedFolder {
         Ok(())
     }
 
-    fn gone(&mut self, uid: u32) -> Result<()> {
+    fn mark_deleted_upstream(&mut self, uid: u32) -> Result<()> {
         self.check()?;
         if self.known.contains(uid) && !self.known.is_gone(uid) {
             self.known.set_gone(uid, true);

@@ -6,7 +6,7 @@ use minicbor::{Decode, Encode};
 use sealpost_account::{AccountState, Event};
 use sealpost_base::{MailboxId, Uid, UidSet};
 
-use crate::keep::{FolderName, Identity, Kept, Resume, name_aside};
+use crate::keep::{FolderName, Identity, BackupFolder, Resume, name_aside};
 
 /// Messages of one log entry.
 pub const ENTRY_MESSAGES: usize = 4096;
@@ -64,8 +64,8 @@ impl FolderRecord {
         Event::ObjectPut { name, value: minicbor::to_vec(self).unwrap_or_default() }
     }
 
-    pub(super) fn kept(self) -> Kept {
-        Kept {
+    pub(super) fn kept(self) -> BackupFolder {
+        BackupFolder {
             resume: self.resume(),
             name: FolderName::new(self.name, self.delimiter),
             was: None,

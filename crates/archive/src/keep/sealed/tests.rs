@@ -42,7 +42,7 @@ impl World {
         })
     }
 
-    fn copy(&self) -> Box<dyn Copy> {
+    fn copy(&self) -> Box<dyn Backup> {
         open(self.runtime.handle().clone(), self.account(), self.lock.path()).unwrap()
     }
 }
@@ -97,10 +97,10 @@ fn copies_go_on_where_they_ended() {
         folder.flags(uid, &mails[&uid].flags).unwrap();
     }
     for uid in [3, 22] {
-        folder.vanished(uid).unwrap();
+        folder.remove(uid).unwrap();
         mails.remove(&uid);
     }
-    folder.gone(10).unwrap();
+    folder.mark_deleted_upstream(10).unwrap();
     folder.commit(&resume(23)).unwrap();
     assert_eq!(read_all(&*folder), in_utc(&mails));
     folder.close().unwrap();
@@ -225,9 +225,9 @@ fn whose_mail_it_is_stays_known() {
 }
 
 #[test]
-fn what_was_put_aside_is_read() {
+fn superseded_folders_are_read() {
     let world = World::new();
-    crate::keep::format_tests::what_was_put_aside_is_read(|| world.copy());
+    crate::keep::format_tests::superseded_folders_are_read(|| world.copy());
 }
 
 #[test]

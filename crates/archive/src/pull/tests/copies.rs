@@ -9,7 +9,7 @@ use sealpost_vault::entry::LogKey;
 use sealpost_vault::{RootKey, Store};
 use tokio::runtime::Handle;
 
-use crate::keep::{Copy, imap_backup, maildir, sealed};
+use crate::keep::{Backup, imap_backup, maildir, sealed};
 
 pub(crate) const ID: AccountId = AccountId([3; 16]);
 
@@ -23,7 +23,7 @@ pub(crate) enum Format {
 pub(crate) const FORMATS: [Format; 3] = [Format::Mbox, Format::Maildir, Format::Sealed];
 
 /// Where a copy is.
-pub(crate) struct CopyPlace {
+pub(crate) struct BackupPlace {
     pub(crate) format: Format,
     directory: tempfile::TempDir,
     pub(crate) store: Store,
@@ -31,12 +31,12 @@ pub(crate) struct CopyPlace {
     root: RootKey,
 }
 
-impl CopyPlace {
+impl BackupPlace {
     pub(crate) fn new(format: Format) -> Self {
         let random = Arc::new(SeededRandom::new(5));
         let root = RootKey::generate(&*random);
         let directory = tempfile::tempdir().unwrap();
-        CopyPlace { format, directory, store: Store::memory(), random, root }
+        BackupPlace { format, directory, store: Store::memory(), random, root }
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -52,7 +52,7 @@ impl CopyPlace {
         accounts.open(ID, &self.root).await.unwrap()
     }
 
-    pub(crate) async fn open(&self) -> Arc<dyn Copy> {
+    pub(crate) async fn open(&self) -> Arc<dyn Backup> {
         loop {
             let opened = match self.format {
                 Format::Mbox => imap_backup::open(self.path()),

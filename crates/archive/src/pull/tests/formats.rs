@@ -7,20 +7,20 @@ use std::sync::Arc;
 use super::super::{Options, Report};
 use super::pulled::{options, pulled_into};
 use super::server::{Box_, Script, text};
-use crate::keep::{Copy, FolderName, imap_backup, maildir};
+use crate::keep::{Backup, FolderName, imap_backup, maildir};
 
-type Open = fn(&Path) -> sealpost_base::Result<Box<dyn Copy>>;
+type OpenBackup = fn(&Path) -> sealpost_base::Result<Box<dyn Backup>>;
 
-async fn pulled(script: &Script, copy: Arc<dyn Copy>) -> Report {
+async fn pulled(script: &Script, copy: Arc<dyn Backup>) -> Report {
     let options = Options { connections: 2, delete: true, ..options() };
     pulled_into(script, copy, options).await.unwrap()
 }
 
-fn texts(copy: &dyn Copy) -> Vec<(u32, String)> {
+fn texts(copy: &dyn Backup) -> Vec<(u32, String)> {
     texts_of(copy, "INBOX")
 }
 
-fn texts_of(copy: &dyn Copy, name: &str) -> Vec<(u32, String)> {
+fn texts_of(copy: &dyn Backup, name: &str) -> Vec<(u32, String)> {
     let folder = copy.look(&FolderName::new(name, Some('/'))).unwrap();
     let uids: Vec<u32> = folder.messages().unwrap().map(|stored| stored.unwrap().uid).collect();
     let read = |uid| {
@@ -35,14 +35,14 @@ fn texts_of(copy: &dyn Copy, name: &str) -> Vec<(u32, String)> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn copies_in_files_follow_the_server() {
-    for (format, open) in [("mbox", imap_backup::open as Open), ("maildir", maildir::open as Open)] {
+    for (format, open) in [("mbox", imap_backup::open as OpenBackup), ("maildir", maildir::open as OpenBackup)] {
         let directory = tempfile::tempdir().unwrap();
         let root = directory.path();
         let script =
             Script::start(Box_::with(1500), "ENABLE CONDSTORE QRESYNC ESEARCH LIST-STATUS", &[]).await;
         let mut uids: Vec<u32> = (1..=1500).collect();
         for round in 0..3 {
-            let copy: Arc<dyn Copy> = open(root).unwrap().into();
+            let copy: Arc<dyn Backup> = open(root).unwrap().into();
             let report = pulled(&script, copy.clone()).await;
             assert!(report.is_complete(), "{format}: {report:?}");
             let wanted: Vec<_> = uids.iter().map(|uid| (*uid, text(*uid))).collect();
@@ -78,7 +78,7 @@ fn files_with(root: &Path, text: &str) -> Vec<String> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_away_and_is_put_back_is_there_again() {
-    for (format, open) in [("mbox", imap_backup::open as Open), ("maildir", maildir::open as Open)] {
+    for (format, open) in [("mbox", imap_backup::open as OpenBackup), ("maildir", maildir::open as OpenBackup)] {
         let directory = tempfile::tempdir().unwrap();
         let (root, away) = (directory.path().join("copy"), directory.path().join("away"));
         let data = root.join(if format == "mbox" { "INBOX.mbox" } else { "cur" });
@@ -87,7 +87,7 @@ async fn what_was_away_and_is_put_back_is_there_again() {
         let all: Vec<_> = (1..=4).map(|uid| (uid, text(uid))).collect();
         for expunge in [None, Some(2)] {
             script.inbox(|inbox| expunge.into_iter().for_each(|uid| inbox.expunge(uid)));
-            let copy: Arc<dyn Copy> = open(&root).unwrap().into();
+            let copy: Arc<dyn Backup> = open(&root).unwrap().into();
             assert!(pulled_into(&script, copy, keeping.clone()).await.unwrap().is_complete());
         }
         for _ in 0..2 {
@@ -99,7 +99,7 @@ async fn what_was_away_and_is_put_back_is_there_again() {
                 |uid| folder.read(uid).is_ok_and(|mut octets| octets.read_to_end(&mut Vec::new()).is_ok());
             assert!((1..=4).all(|uid| !reads(uid)), "{format}");
             drop(folder);
-            assert!(copy.untold().iter().any(|told| told.contains("restore the missing files")), "{format}");
+            assert!(copy.unreported().iter().any(|told| told.contains("restore the missing files")), "{format}");
             drop(copy);
             restore(&away, &data);
             assert_eq!(texts(&*open(&root).unwrap()), all, "{format}");
@@ -107,12 +107,12 @@ async fn what_was_away_and_is_put_back_is_there_again() {
         // A pull fetches what it can. What is put back later stays; files that are one message each are the copy's again.
         let put_back = if format == "mbox" { 3 } else { 4 };
         std::fs::rename(&data, &away).unwrap();
-        let copy: Arc<dyn Copy> = open(&root).unwrap().into();
+        let copy: Arc<dyn Backup> = open(&root).unwrap().into();
         let report = pulled_into(&script, copy, keeping.clone()).await.unwrap();
         assert_eq!(report.new_messages().0, 3, "{format}");
         restore(&away, &data);
         for _ in 0..2 {
-            let copy: Arc<dyn Copy> = open(&root).unwrap().into();
+            let copy: Arc<dyn Backup> = open(&root).unwrap().into();
             assert!(pulled_into(&script, copy.clone(), keeping.clone()).await.unwrap().is_complete());
             assert_eq!(texts(&*copy).len(), put_back, "{format}");
             assert!(!files_with(&root, "Subject: message 2").is_empty(), "{format}");
@@ -135,7 +135,7 @@ fn restore(away: &Path, to: &Path) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn mailboxes_that_a_server_gives_one_id_are_kept_apart() {
-    for (format, open) in [("mbox", imap_backup::open as Open), ("maildir", maildir::open as Open)] {
+    for (format, open) in [("mbox", imap_backup::open as OpenBackup), ("maildir", maildir::open as OpenBackup)] {
         let directory = tempfile::tempdir().unwrap();
         let alike = |first: u32| {
             let octets = |n| Some(format!("Subject: {first} {n}\r\n\r\n").into_bytes());
@@ -149,7 +149,7 @@ async fn mailboxes_that_a_server_gives_one_id_are_kept_apart() {
         let script = Script::start(alike(0), capabilities, &[]).await;
         // At first there is one, and nothing is wrong with its id.
         for boxes in 1..4 {
-            let copy: Arc<dyn Copy> = open(directory.path()).unwrap().into();
+            let copy: Arc<dyn Backup> = open(directory.path()).unwrap().into();
             let report = pulled(&script, copy.clone()).await;
             assert!(report.is_complete(), "{format}: {report:?}");
             assert_eq!(report.new_messages().0, 20, "{format}");

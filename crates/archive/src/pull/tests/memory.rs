@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use sealpost_base::{Error, Result, Uid, UidSet};
 
 use crate::keep::{
-    Arrived, Copy, Flags, Folder, FolderName, Identity, Kept, Known, Resume, Stored, possible,
+    Arrived, Backup, Flags, Folder, FolderName, Identity, BackupFolder, KnownMessages, Resume, Stored, possible,
 };
 
 /// A message that is kept.
@@ -56,17 +56,17 @@ struct Open {
     copy: Memory,
     name: String,
     now: Contents,
-    known: Known,
+    known: KnownMessages,
     octets: Option<Vec<u8>>,
     replace: UidSet,
 }
 
-impl Copy for Memory {
-    fn folders(&self) -> Result<Vec<Kept>> {
+impl Backup for Memory {
+    fn folders(&self) -> Result<Vec<BackupFolder>> {
         let folders = self.folders.lock().unwrap();
         let kept = folders.iter().filter_map(|(name, contents)| {
             let gone = contents.messages.values().filter(|m| m.gone).count() as u64;
-            Some(Kept {
+            Some(BackupFolder {
                 name: FolderName::new(&**name, Some('/')),
                 was: None,
                 identity: contents.identity.clone()?,
@@ -104,7 +104,7 @@ impl Copy for Memory {
         }
         let contents = folders.entry(name.clone()).or_default();
         contents.identity = Some(server.clone());
-        let mut known = Known::new();
+        let mut known = KnownMessages::new();
         for (uid, message) in &contents.messages {
             known.insert(*uid, &message.arrived.flags);
             known.set_gone(*uid, message.gone);
@@ -121,7 +121,7 @@ impl Copy for Memory {
 }
 
 impl Folder for Open {
-    fn known(&self) -> &Known {
+    fn known(&self) -> &KnownMessages {
         &self.known
     }
 
@@ -167,13 +167,13 @@ impl Folder for Open {
         Ok(())
     }
 
-    fn vanished(&mut self, uid: u32) -> Result<()> {
+    fn remove(&mut self, uid: u32) -> Result<()> {
         self.now.messages.remove(&uid);
         self.known.remove(uid);
         Ok(())
     }
 
-    fn gone(&mut self, uid: u32) -> Result<()> {
+    fn mark_deleted_upstream(&mut self, uid: u32) -> Result<()> {
         if let Some(message) = self.now.messages.get_mut(&uid) {
             message.gone = true;
             self.known.set_gone(uid, true);

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use tokio::task::spawn_blocking;
 
-use super::copies::{CopyPlace, FORMATS, Format};
+use super::copies::{BackupPlace, FORMATS, Format};
 use super::memory::Memory;
 use super::pulled::{options, pulled, pulled_into};
 use super::server::{Box_, Fault, Script};
@@ -40,7 +40,7 @@ fn names() -> Vec<String> {
     names
 }
 
-async fn subjects(place: &CopyPlace, name: String) -> Vec<String> {
+async fn subjects(place: &BackupPlace, name: String) -> Vec<String> {
     let copy = place.open().await;
     spawn_blocking(move || {
         let folder = copy.look(&folder_name(&name)).unwrap();
@@ -64,7 +64,7 @@ async fn folders_of_any_name_are_kept_and_come_back_under_it() {
             mailbox.add(Some(format!("Subject: {name}\r\n\r\n").into_bytes()));
             script.change(|world| drop(world.boxes.insert(name, mailbox)));
         }
-        let place = CopyPlace::new(format);
+        let place = BackupPlace::new(format);
         for _ in 0..2 {
             let report = pulled_into(&script, place.open().await, options()).await.unwrap();
             assert!(report.is_complete(), "{format:?} {:?}", report.of.iter().find(|f| f.error.is_some()));
@@ -87,7 +87,7 @@ async fn folders_of_any_name_are_kept_and_come_back_under_it() {
 async fn links_that_lead_out_of_a_copy_are_not_followed() {
     for format in [Format::Mbox, Format::Maildir] {
         let outside = tempfile::tempdir().unwrap();
-        let place = CopyPlace::new(format);
+        let place = BackupPlace::new(format);
         let link = |at: &str, to: &Path| std::os::unix::fs::symlink(to, place.path().join(at)).unwrap();
         match format {
             Format::Mbox => link("Dir", outside.path()),

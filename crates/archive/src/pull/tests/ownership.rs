@@ -11,9 +11,9 @@ use super::super::{Options, pull};
 use super::pulled::{options, tools};
 use super::server::{Box_, Script};
 use crate::client::Server;
-use crate::keep::{Copy, imap_backup, maildir};
+use crate::keep::{Backup, imap_backup, maildir};
 
-type Open = fn(&Path) -> sealpost_base::Result<Box<dyn Copy>>;
+type OpenBackup = fn(&Path) -> sealpost_base::Result<Box<dyn Backup>>;
 
 /// All files, but the lock.
 fn files(root: &Path) -> BTreeMap<String, Vec<u8>> {
@@ -31,11 +31,11 @@ fn files(root: &Path) -> BTreeMap<String, Vec<u8>> {
 async fn pulled(
     server: &Server,
     root: &Path,
-    open: Open,
+    open: OpenBackup,
     renamed: bool,
 ) -> Result<u64, sealpost_base::Error> {
     let (_stop, tools) = tools();
-    let copy: Arc<dyn Copy> = loop {
+    let copy: Arc<dyn Backup> = loop {
         match open(root) {
             // What a pull leaves behind lets go of the copy a moment later.
             Err(e) if e.kind() == Kind::Conflict => tokio::task::yield_now().await,
@@ -48,7 +48,7 @@ async fn pulled(
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn another_account_is_refused_before_anything_is_touched() {
-    for open in [imap_backup::open as Open, maildir::open as Open] {
+    for open in [imap_backup::open as OpenBackup, maildir::open as OpenBackup] {
         let directory = tempfile::tempdir().unwrap();
         let root = directory.path();
         let jane = Script::start(Box_::with(3), "", &[]).await.server();

@@ -8,7 +8,7 @@ use tokio::sync::watch;
 use super::super::{Options, Report, Silent, Tools, pull};
 use super::memory::Memory;
 use super::server::Script;
-use crate::keep::Copy;
+use crate::keep::Backup;
 
 /// One connection, everything, nothing removed.
 pub(crate) fn options() -> Options {
@@ -36,7 +36,7 @@ pub(crate) fn tools() -> (watch::Sender<bool>, Tools) {
 }
 
 /// Pulls into a copy of any kind.
-pub(crate) async fn pulled_into(script: &Script, copy: Arc<dyn Copy>, options: Options) -> Result<Report> {
+pub(crate) async fn pulled_into(script: &Script, copy: Arc<dyn Backup>, options: Options) -> Result<Report> {
     let (_stop, tools) = tools();
     pull(&script.server(), copy, &options, &tools).await
 }

@@ -8,19 +8,19 @@ use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 
 use super::super::{FolderReport, Observer, Options, Reason, Report, Tools, pull};
-use super::copies::{CopyPlace, FORMATS, Format};
+use super::copies::{BackupPlace, FORMATS, Format};
 use super::pulled::{options, tools};
 use super::server::{Box_, Fault, Script, World};
 use super::whole::QRESYNC;
 use crate::keep::format_tests::{folder_name, give, identity, mail, resume};
-use crate::keep::{Flags, Known};
+use crate::keep::{Flags, KnownMessages};
 use crate::push::tests::{Nobody, options as put};
 use crate::push::{self, MapFile, UidMap, restore};
 use crate::restored::{RECORD_FILE, Restored};
 
 /// A copy and its server.
 struct Both {
-    place: CopyPlace,
+    place: BackupPlace,
     script: Script,
     told: Arc<Notes>,
 }
@@ -65,7 +65,7 @@ fn there(script: &Script, name: &str) -> Vec<(String, Vec<u8>)> {
 impl Both {
     async fn new(format: Format, capabilities: &str, faults: &[Fault]) -> Self {
         let script = Script::start(mailbox(), capabilities, faults).await;
-        let both = Both { place: CopyPlace::new(format), script, told: Arc::default() };
+        let both = Both { place: BackupPlace::new(format), script, told: Arc::default() };
         both.pull().await;
         both
     }
@@ -134,7 +134,7 @@ impl Both {
         octets.sort();
         assert_eq!(self.copied(folder).await, (octets, 0), "{:?}", self.place.format);
         let copy = self.place.open().await;
-        let uids = |known: &Known| known.uids().iter().map(|uid| uid.get()).collect::<Vec<_>>();
+        let uids = |known: &KnownMessages| known.uids().iter().map(|uid| uid.get()).collect::<Vec<_>>();
         let kept =
             spawn_blocking(move || uids(copy.look(&folder_name(folder)).unwrap().known())).await.unwrap();
         let world = self.script.world.lock().unwrap();
@@ -231,7 +231,7 @@ async fn what_nobody_wrote_down_is_known_by_its_octets() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn copies_that_have_everything_twice_heal_where_the_record_says_so() {
     for format in FORMATS {
-        let (place, script) = (CopyPlace::new(format), Script::start(Box_::with(0), QRESYNC, &[]).await);
+        let (place, script) = (BackupPlace::new(format), Script::start(Box_::with(0), QRESYNC, &[]).await);
         let text = |n: u32| format!("Message-ID: <{n}@x>\r\n\r\ntext {n}\r\n");
         script.inbox(|inbox| {
             inbox.uidnext = 11;
@@ -254,7 +254,7 @@ async fn copies_that_have_everything_twice_heal_where_the_record_says_so() {
                     crate::keep::format_tests::Mail { date: Some(date), flags: flags(uid), ..mail(&text(n)) };
                 give(&mut *folder, uid, &mail, 9999).unwrap();
             }
-            (1..=6).for_each(|uid| folder.gone(uid).unwrap());
+            (1..=6).for_each(|uid| folder.mark_deleted_upstream(uid).unwrap());
             folder.commit(&resume(16)).unwrap();
             folder.close().unwrap();
         };
@@ -306,7 +306,7 @@ async fn a_folder_that_is_made_anew_gets_what_was_put_aside() {
             assert_eq!(both.script.asked_for("BODY.PEEK[]"), fetched, "{format:?}");
             both.is_the_same("INBOX").await;
             let copy = both.place.open().await;
-            let aside = spawn_blocking(move || copy.put_aside().unwrap()).await.unwrap();
+            let aside = spawn_blocking(move || copy.superseded().unwrap()).await.unwrap();
             assert!(aside.is_empty(), "{format:?} {aside:?}");
             let all = both.restore_with(&both.script, |options| options.include_superseded = true).await;
             assert_eq!(was_put(&all), 0, "{format:?}");
@@ -325,7 +325,7 @@ async fn a_folder_with_another_name_is_the_one_that_was_put_there() {
             }
         };
         script.change(boxes);
-        let mut both = Both { place: CopyPlace::new(format), script, told: Arc::default() };
+        let mut both = Both { place: BackupPlace::new(format), script, told: Arc::default() };
         both.pull().await;
         let club = there(&both.script, "book.club");
         both.script.change(|world| drop(world.boxes.remove("a.b")));
@@ -369,7 +369,7 @@ async fn a_folder_that_was_renamed_since_is_the_one_that_was_put_there() {
         for is_fresh in [true, false] {
             let script = Script::start(Box_::with(0), QRESYNC, &[]).await;
             script.change(|world| drop(world.boxes.insert("F".into(), mailbox())));
-            let both = Both { place: CopyPlace::new(format), script, told: Arc::default() };
+            let both = Both { place: BackupPlace::new(format), script, told: Arc::default() };
             both.pull().await;
             let mail = there(&both.script, "F");
             both.script.change(|world| match is_fresh {
@@ -427,7 +427,7 @@ async fn two_copies_know_each_others_restores_by_octets() {
     for format in FORMATS {
         let first = Both::new(format, QRESYNC, &[]).await;
         let second = Both {
-            place: CopyPlace::new(format),
+            place: BackupPlace::new(format),
             script: Script::start(mailbox(), QRESYNC, &[]).await,
             told: Arc::default(),
         };

@@ -10,13 +10,13 @@ use super::super::report::Silent;
 use super::super::reunite::Reunited;
 use super::super::writer::{Work, Writer, work};
 use super::super::{Options, Report};
-use super::copies::{CopyPlace, FORMATS};
+use super::copies::{BackupPlace, FORMATS};
 use super::memory::Memory;
 use super::pulled::{copy_of, options, pulled, pulled_into};
 use super::server::{Box_, Fault, Script, text};
 use super::whole::{QRESYNC, texts};
 use crate::keep::format_tests::{folder_name, identity};
-use crate::keep::{Arrived, Copy, Flags};
+use crate::keep::{Arrived, Backup, Flags};
 
 const LARGE: usize = 200_000;
 
@@ -35,7 +35,7 @@ fn there(script: &Script, without: &[u32]) -> Vec<(u32, Vec<u8>)> {
     messages.map(|(uid, (_, octets))| (*uid, octets.clone())).collect()
 }
 
-async fn kept(place: &CopyPlace) -> Vec<(u32, Vec<u8>)> {
+async fn kept(place: &BackupPlace) -> Vec<(u32, Vec<u8>)> {
     let copy = place.open().await;
     spawn_blocking(move || {
         let folder = copy.look(&folder_name("INBOX")).unwrap();
@@ -64,7 +64,7 @@ async fn what_comes_with_a_tagged_no_is_not_kept_and_fetched_again() {
         let bad = [3, 5, 8];
         let faults: Vec<_> = bad.iter().map(|uid| Fault::StandInAt(*uid)).collect();
         let script = Script::start(inbox(), QRESYNC, &faults).await;
-        let place = CopyPlace::new(format);
+        let place = BackupPlace::new(format);
         for round in 0..2 {
             let report = pulled_into(&script, place.open().await, options()).await.unwrap();
             assert!(!report.is_complete(), "{format:?}");
@@ -84,7 +84,7 @@ async fn what_comes_with_a_tagged_no_is_not_kept_and_fetched_again() {
 async fn a_stand_in_that_a_connection_ends_with_is_not_kept() {
     for uid in [3, 5] {
         let script = Script::start(inbox(), QRESYNC, &[Fault::StandInThenEnd(uid)]).await;
-        let place = CopyPlace::new(super::copies::Format::Mbox);
+        let place = BackupPlace::new(super::copies::Format::Mbox);
         let report = pulled_into(&script, place.open().await, options()).await.unwrap();
         assert!(report.is_complete() && report.reconnects == 1, "{report:?}");
         assert_eq!(kept(&place).await, there(&script, &[]));

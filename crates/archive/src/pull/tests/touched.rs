@@ -9,9 +9,9 @@ use super::pulled::{options, tools};
 use super::server::{Box_, Fault, Script};
 use super::whole::{QRESYNC, texts};
 use crate::keep::format_tests::{leave_unclosed, read_all};
-use crate::keep::{Copy, FolderName, imap_backup, maildir};
+use crate::keep::{Backup, FolderName, imap_backup, maildir};
 
-type Open = fn(&Path) -> sealpost_base::Result<Box<dyn Copy>>;
+type OpenBackup = fn(&Path) -> sealpost_base::Result<Box<dyn Backup>>;
 
 #[derive(Default)]
 struct Notes(Mutex<Vec<String>>);
@@ -26,7 +26,7 @@ impl Observer for Notes {
 }
 
 /// What leaves a copy behind lets go of it a moment later.
-async fn opened(open: Open, root: &Path) -> Box<dyn Copy> {
+async fn opened(open: OpenBackup, root: &Path) -> Box<dyn Backup> {
     loop {
         match open(root) {
             Err(e) if e.kind() == sealpost_base::Kind::Conflict => tokio::task::yield_now().await,
@@ -36,7 +36,7 @@ async fn opened(open: Open, root: &Path) -> Box<dyn Copy> {
 }
 
 /// A directory with a copy of twenty messages, and their server.
-async fn pulled(open: Open) -> (tempfile::TempDir, Script) {
+async fn pulled(open: OpenBackup) -> (tempfile::TempDir, Script) {
     let directory = tempfile::tempdir().unwrap();
     let script = Script::start(Box_::with(20), QRESYNC, &[]).await;
     told(&script, open, directory.path(), options()).await;
@@ -44,8 +44,8 @@ async fn pulled(open: Open) -> (tempfile::TempDir, Script) {
 }
 
 /// Pulls; the report, and what was told.
-async fn told(script: &Script, open: Open, root: &Path, options: Options) -> (Report, String) {
-    let copy: Arc<dyn Copy> = opened(open, root).await.into();
+async fn told(script: &Script, open: OpenBackup, root: &Path, options: Options) -> (Report, String) {
+    let copy: Arc<dyn Backup> = opened(open, root).await.into();
     let notes = Arc::new(Notes::default());
     let (_stop, tools) = tools();
     let tools = Tools { observer: notes.clone(), ..tools };
@@ -63,7 +63,7 @@ fn cut(path: &Path, by: impl Fn(u64) -> u64) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn files_that_were_cut_or_removed_are_noticed_and_mended() {
-    type Damage = (Open, &'static str, fn(&Path), &'static str, u64);
+    type Damage = (OpenBackup, &'static str, fn(&Path), &'static str, u64);
     let damages: [Damage; 9] = [
         (
             imap_backup::open,
@@ -216,7 +216,7 @@ async fn dates_that_another_program_did_not_keep_are_asked_for_once() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_pull_itself_makes_shorter_is_no_alarm() {
-    for open in [imap_backup::open as Open, maildir::open as Open] {
+    for open in [imap_backup::open as OpenBackup, maildir::open as OpenBackup] {
         let directory = tempfile::tempdir().unwrap();
         let root = directory.path();
         let script = Script::start(Box_::with(20), QRESYNC, &[]).await;
@@ -244,7 +244,7 @@ async fn a_date_that_ends_the_connection_keeps_no_new_message_away() {
     script.inbox(|inbox| {
         inbox.add(None);
     });
-    let copy: Arc<dyn Copy> = opened(imap_backup::open, root).await.into();
+    let copy: Arc<dyn Backup> = opened(imap_backup::open, root).await.into();
     let (_stop, tools) = tools();
     pull(&script.server(), copy, &options(), &tools).await.unwrap();
     let copy = opened(imap_backup::open, root).await;

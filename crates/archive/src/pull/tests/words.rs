@@ -12,11 +12,11 @@ use tokio::runtime::Handle;
 use super::super::Report;
 use super::pulled::{options, pulled_into};
 use super::server::{Box_, Script};
-use crate::keep::{Copy, Flags, FolderName, imap_backup, maildir, sealed};
+use crate::keep::{Backup, Flags, FolderName, imap_backup, maildir, sealed};
 
 const FORMATS: [&str; 3] = ["sealpost", "mbox", "maildir"];
 
-async fn open(format: &str, root: &Path, store: &Store, key: &RootKey) -> Arc<dyn Copy> {
+async fn open(format: &str, root: &Path, store: &Store, key: &RootKey) -> Arc<dyn Backup> {
     match format {
         "mbox" => imap_backup::open(root).unwrap().into(),
         "maildir" => maildir::open(root).unwrap().into(),

@@ -7,14 +7,14 @@ use tokio::sync::watch;
 use super::super::{FolderReport, Observer, Options, Put, UidMap, restore};
 use super::{Nobody, counts, octets, options};
 use crate::keep::format_tests::{folder_name, give, identity, mail, resume};
-use crate::keep::{Copy, imap_backup};
+use crate::keep::{Backup, imap_backup};
 use crate::pull::tests::pulled::copy_of;
 use crate::pull::tests::server::{Box_, Fault, Script};
 
 #[tokio::test]
 async fn a_message_id_is_found_wherever_it_is_in_the_header() {
     let directory = tempfile::tempdir().unwrap();
-    let copy: Arc<dyn Copy> = imap_backup::open(directory.path()).unwrap().into();
+    let copy: Arc<dyn Backup> = imap_backup::open(directory.path()).unwrap().into();
     let many = "a@example.org,\r\n ".repeat(20_000);
     let messages = [
         "Subject: folded\r\n \r\n here\r\nMessage-ID: <1@x>\r\n\r\ntext".to_owned(),
@@ -42,7 +42,7 @@ async fn the_version_that_is_missing_is_put_back() {
     inbox.add(draft("the first version"));
     inbox.add(draft("the second version, which is longer"));
     let script = Script::start(inbox, "LITERAL+", &[]).await;
-    let copy: Arc<dyn Copy> = Arc::new(copy_of(&script).await);
+    let copy: Arc<dyn Backup> = Arc::new(copy_of(&script).await);
     script.inbox(|inbox| inbox.expunge(1));
     let (_stop, watched) = watch::channel(false);
     for put in [1, 0] {
@@ -61,7 +61,7 @@ async fn the_map_of_other_messages_keeps_none_away() {
     let mut inbox = Box_::with(0);
     inbox.add(message("new"));
     let from = Script::start(inbox, "", &[]).await;
-    let copy: Arc<dyn Copy> = Arc::new(copy_of(&from).await);
+    let copy: Arc<dyn Backup> = Arc::new(copy_of(&from).await);
     let mut inbox = Box_::with(0);
     inbox.add(message("old"));
     let to = Script::start(inbox, "LITERAL+", &[]).await;
@@ -85,7 +85,7 @@ async fn two_folders_do_not_become_one() {
         mailbox.add(message(name));
         from.change(|world| drop(world.boxes.insert(name.into(), mailbox)));
     }
-    let copy: Arc<dyn Copy> = Arc::new(copy_of(&from).await);
+    let copy: Arc<dyn Backup> = Arc::new(copy_of(&from).await);
     let to = Script::start(Box_::with(0), "LITERAL+", &[Fault::NoDots]).await;
     let (_stop, watched) = watch::channel(false);
     for _ in 0..2 {
@@ -121,7 +121,7 @@ async fn a_folder_whose_name_fits_has_it_and_other_names_are_told() {
             world.boxes.insert(name.into(), Box_::with(n));
         }
     });
-    let copy: Arc<dyn Copy> = Arc::new(copy_of(&from).await);
+    let copy: Arc<dyn Backup> = Arc::new(copy_of(&from).await);
     for dry_run in [true, false] {
         let to = Script::start(Box_::with(0), "LITERAL+", &[Fault::Dots]).await;
         let (_stop, watched) = watch::channel(false);
@@ -154,7 +154,7 @@ async fn two_names_that_are_refused_do_not_become_one() {
         world.boxes.insert("a.b.c".into(), Box_::with(2));
         world.boxes.insert("a.b~c".into(), Box_::with(3));
     });
-    let copy: Arc<dyn Copy> = Arc::new(copy_of(&from).await);
+    let copy: Arc<dyn Backup> = Arc::new(copy_of(&from).await);
     let to = Script::start(Box_::with(0), "LITERAL+", &[Fault::NoDots]).await;
     let (_stop, watched) = watch::channel(false);
     let report = restore(copy, &to.server(), &options(&watched), Arc::new(Nobody)).await.unwrap();

@@ -7,13 +7,13 @@ fn set(uids: &[u32]) -> UidSet {
     uids.iter().filter_map(|uid| Uid::new(*uid)).collect()
 }
 
-fn found(name: &str, selectable: bool) -> Found {
+fn found(name: &str, selectable: bool) -> ListedMailbox {
     let wire = name.as_bytes().into();
-    Found { name: folder_name(name), wire, selectable, attributes: Vec::new(), numbers: None }
+    ListedMailbox { name: folder_name(name), wire, selectable, attributes: Vec::new(), numbers: None }
 }
 
-fn kept(name: &str, was: Option<&str>) -> Kept {
-    Kept {
+fn kept(name: &str, was: Option<&str>) -> BackupFolder {
+    BackupFolder {
         name: folder_name(name),
         was: was.map(folder_name),
         identity: identity(7),
@@ -77,7 +77,7 @@ fn local(messages: &[(u32, u64, u8)], evicted: &[u32], damaged: &[u32]) -> Local
 fn two_lists_say_what_is_missing_gone_doubled_and_lost() {
     // 1 and 2 are the same message; 2 and 3 are gone from the server, 3 of them without a body; 4 and 5 are damaged.
     let local = local(&[(1, 10, 1), (2, 10, 1), (3, 30, 3), (6, 60, 6)], &[3, 6], &[4, 5]);
-    let mut listed = Listed::default();
+    let mut listed = ServerListing::default();
     for (uid, size) in [(1, 10), (4, 40), (6, 61), (7, 70), (0, 5)] {
         listed.add(&local, uid, size);
     }

@@ -11,7 +11,7 @@ use tokio::task::spawn_blocking;
 use super::*;
 use crate::keep::Stored;
 use crate::keep::format_tests::folder_name;
-use crate::pull::tests::copies::{CopyPlace, FORMATS, Format, ID};
+use crate::pull::tests::copies::{BackupPlace, FORMATS, Format, ID};
 use crate::pull::tests::pulled::{options, pulled_into, tools};
 use crate::pull::tests::server::{Box_, Fault, Script, text};
 use crate::verify::verify;
@@ -19,7 +19,7 @@ use crate::verify::verify;
 const CONDSTORE: &str = "ENABLE CONDSTORE QRESYNC ESEARCH LIST-STATUS";
 
 struct World {
-    place: CopyPlace,
+    place: BackupPlace,
     script: Script,
 }
 
@@ -29,14 +29,14 @@ impl World {
         let mut inbox = Box_::with(50);
         inbox.set_flags(7, "\\Flagged work");
         let script = Script::start(inbox, capabilities, &[]).await;
-        let world = World { place: CopyPlace::new(format), script };
+        let world = World { place: BackupPlace::new(format), script };
         let report = pulled_into(&world.script, world.open().await, options()).await.unwrap();
         assert!(report.is_complete(), "{report:?}");
         world
     }
 
     /// As another process would open it.
-    async fn open(&self) -> Arc<dyn Copy> {
+    async fn open(&self) -> Arc<dyn Backup> {
         self.place.open().await
     }
 

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use indicatif::HumanCount;
-use sealpost_archive::client::{Capabilities, Connection, Found, Listing, ShownCertificate, is_untrusted};
+use sealpost_archive::client::{Capabilities, Connection, ListedMailbox, Listing, ShownCertificate, is_untrusted};
 use sealpost_archive::pull;
 use sealpost_base::{Error, Kind};
 use sealpost_imap::types::MailboxAttribute;
@@ -213,10 +213,10 @@ fn is_denied(error: &anyhow::Error) -> bool {
 impl There {
     /// The folders with mail, and whether a pull of `chosen` takes them.
     fn folders(&self, chosen: &FolderArgs) -> Vec<Folder> {
-        let wanted = |found: &Found| chosen.wants(found.name.as_str());
+        let wanted = |found: &ListedMailbox| chosen.wants(found.name.as_str());
         let pulled = pull::folders(&self.capabilities, self.listing.folders.clone(), &wanted);
         let pulled: HashSet<&str> = pulled.iter().map(|found| found.name.as_str()).collect();
-        let folder = |found: &Found| Folder {
+        let folder = |found: &ListedMailbox| Folder {
             name: found.name.as_str().to_owned(),
             messages: found.numbers.as_ref().map(|numbers| numbers.messages),
             pulled: pulled.contains(found.name.as_str()),
@@ -231,11 +231,11 @@ impl There {
     /// Folders that most people leave out.
     fn rarely_wanted(&self) -> Vec<String> {
         let useless = [MailboxAttribute::Junk, MailboxAttribute::Trash];
-        let is_useless = |found: &&Found| found.attributes.iter().any(|a| useless.contains(a));
+        let is_useless = |found: &&ListedMailbox| found.attributes.iter().any(|a| useless.contains(a));
         self.with_mail().filter(is_useless).map(|found| found.name.as_str().to_owned()).collect()
     }
 
-    fn with_mail(&self) -> impl Iterator<Item = &Found> {
+    fn with_mail(&self) -> impl Iterator<Item = &ListedMailbox> {
         self.listing.folders.iter().filter(|found| found.selectable)
     }
 }

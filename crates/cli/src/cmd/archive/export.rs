@@ -8,8 +8,8 @@ use std::sync::Arc;
 use anyhow::Result;
 use indicatif::{HumanBytes, HumanCount};
 use sealpost_archive::keep::ownership::claim_like;
-use sealpost_archive::keep::transfer::{Transferred, planned, transfer};
-use sealpost_archive::keep::{Copy, Folder, FolderName, Kept, Known, Source as Owner};
+use sealpost_archive::keep::convert::{Transferred, planned, transfer};
+use sealpost_archive::keep::{Backup, Folder, FolderName, BackupFolder, KnownMessages, Source as Owner};
 use sealpost_archive::restored::Restored;
 use sealpost_base::Kind;
 use serde::Serialize;
@@ -101,7 +101,7 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
         claim_like(&*written, &*listing, dry_run)?;
         let mut kept = listing.folders()?;
         if args.include_superseded {
-            kept.extend(listing.put_aside()?);
+            kept.extend(listing.superseded()?);
         }
         Ok::<_, sealpost_base::Error>(kept)
     };
@@ -165,12 +165,12 @@ fn unreadable(e: &sealpost_base::Error) -> Transferred {
 
 /// What would be done with a folder. Nothing is changed, so what opening a folder of the destination would mend is not opened.
 fn plan(
-    from: &dyn Copy,
+    from: &dyn Backup,
     restored: &Restored,
-    to: &dyn Copy,
-    kept: &Kept,
+    to: &dyn Backup,
+    kept: &BackupFolder,
 ) -> sealpost_base::Result<Transferred> {
-    let same = |there: &&Kept| {
+    let same = |there: &&BackupFolder| {
         let id = &kept.identity.mailboxid;
         there.identity.uidvalidity == kept.identity.uidvalidity
             && (there.name == kept.name || id.is_some() && there.identity.mailboxid == *id)
@@ -189,18 +189,18 @@ fn plan(
     let twins = twins(&*source, restored, kept);
     match there {
         Some(there) => planned(&*source, &twins, to.look(&there.name)?.known()),
-        None => planned(&*source, &twins, &Known::new()),
+        None => planned(&*source, &twins, &KnownMessages::new()),
     }
 }
 
 /// Messages of the folder that are one, which a restore put back.
-fn twins(folder: &dyn Folder, restored: &Restored, kept: &Kept) -> Vec<BTreeSet<u32>> {
+fn twins(folder: &dyn Folder, restored: &Restored, kept: &BackupFolder) -> Vec<BTreeSet<u32>> {
     restored.twins(kept.place().as_str(), kept.identity.uidvalidity, &folder.known().uids())
 }
 
 /// What is exported.
 struct Source {
-    copy: Arc<dyn Copy>,
+    copy: Arc<dyn Backup>,
     /// Whose mail it is.
     owner: Option<Owner>,
     folders: FolderArgs,

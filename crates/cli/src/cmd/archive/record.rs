@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Result;
-use sealpost_archive::keep::{Copy, Source};
+use sealpost_archive::keep::{Backup, Source};
 use sealpost_archive::restored::{RecordFile, Restored};
 
 use super::remembered::Accounts;
@@ -29,7 +29,7 @@ pub async fn restored(
 /// # Errors
 /// As [`restored`]; if the copy cannot say whose it is.
 pub async fn of_copy(
-    copy: &Arc<dyn Copy>,
+    copy: &Arc<dyn Backup>,
     directory: &Path,
     account: Option<(&Accounts, &str)>,
 ) -> Result<Arc<Restored>> {

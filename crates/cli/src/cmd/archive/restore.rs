@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Result;
-use sealpost_archive::keep::Copy;
+use sealpost_archive::keep::Backup;
 use sealpost_archive::push::{MapFile, restore};
 use sealpost_archive::restored::RECORD_FILE;
 use sealpost_files::owner;
@@ -103,7 +103,7 @@ struct Maps {
 
 impl Maps {
     /// In the copy, in what `--map` names, and, of earlier versions, beside what is remembered of accounts.
-    async fn of(copy: &Arc<dyn Copy>, directory: &Path, args: &Args, accounts: &Accounts) -> Result<Self> {
+    async fn of(copy: &Arc<dyn Backup>, directory: &Path, args: &Args, accounts: &Accounts) -> Result<Self> {
         let owner = copy.clone();
         let owner = tokio::task::spawn_blocking(move || owner.source()).await??;
         let mut files = Vec::new();

@@ -109,7 +109,7 @@ async fn look(account: String, target: &Target<'_>, global: &Global) -> Result<S
             })
         };
         let folders: Vec<_> = copy.folders()?.into_iter().map(folder).collect::<Result<_, _>>()?;
-        let aside: Vec<_> = copy.put_aside()?.into_iter().map(folder).collect::<Result<_, _>>()?;
+        let aside: Vec<_> = copy.superseded()?.into_iter().map(folder).collect::<Result<_, _>>()?;
         Ok::<_, sealpost_base::Error>((folders, aside, copy.bodies()?))
     };
     let (mut folders, superseded, bodies) = tokio::task::spawn_blocking(look).await??;

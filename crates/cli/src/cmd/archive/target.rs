@@ -8,7 +8,7 @@ use anyhow::{Result, bail};
 use clap::ValueEnum;
 use futures::TryStreamExt;
 use sealpost_archive::keep::sealed::{Bodies, BodyLimit};
-use sealpost_archive::keep::{Copy, EmptyBackup, imap_backup, maildir, sealed};
+use sealpost_archive::keep::{Backup, EmptyBackup, imap_backup, maildir, sealed};
 use sealpost_archive::refetch::Anywhere;
 use sealpost_base::{Error, Kind, limits};
 use sealpost_directory::{AccountName, Address, NewAccount};
@@ -69,14 +69,14 @@ pub fn octets(text: &str) -> Result<u64, String> {
 }
 
 /// Says what was found in the copy, and not said yet.
-pub fn tell(copy: &dyn Copy) {
-    for notice in copy.untold() {
+pub fn tell(copy: &dyn Backup) {
+    for notice in copy.unreported() {
         warn(format_args!("sealpost: {notice}"));
     }
 }
 
 /// Nothing more is done with the copy; what was found in it is told.
-pub async fn end(copy: Arc<dyn Copy>) {
+pub async fn end(copy: Arc<dyn Backup>) {
     tell(&*copy);
     // What is left is swept one day.
     let _ = tokio::task::spawn_blocking(move || copy.end()).await;
@@ -156,7 +156,7 @@ impl Target<'_> {
     ///
     /// # Errors
     /// If there is none and none may be begun, or one in another format; what the format says.
-    pub async fn open(&self, global: &Global) -> Result<Arc<dyn Copy>> {
+    pub async fn open(&self, global: &Global) -> Result<Arc<dyn Backup>> {
         self.open_keeping(global, None).await
     }
 
@@ -164,7 +164,7 @@ impl Target<'_> {
     ///
     /// # Errors
     /// As [`Target::open`]; if the format or the store must keep all.
-    pub async fn open_keeping(&self, global: &Global, keep: Option<(u64, &Origin)>) -> Result<Arc<dyn Copy>> {
+    pub async fn open_keeping(&self, global: &Global, keep: Option<(u64, &Origin)>) -> Result<Arc<dyn Backup>> {
         found::check(self.format, self.directory, self.make.is_some())?;
         if self.format == Format::Sealpost {
             return self.open_sealed(global, keep).await;
@@ -187,7 +187,7 @@ impl Target<'_> {
     ///
     /// # Errors
     /// As [`Target::open`].
-    pub async fn open_to_read(&self, global: &Global) -> Result<Arc<dyn Copy>> {
+    pub async fn open_to_read(&self, global: &Global) -> Result<Arc<dyn Backup>> {
         if self.format == Format::Sealpost {
             return self.open(global).await;
         }
@@ -209,14 +209,14 @@ impl Target<'_> {
         dry_run: bool,
         global: &Global,
         keep: Option<(u64, &Origin)>,
-    ) -> Result<Arc<dyn Copy>> {
+    ) -> Result<Arc<dyn Backup>> {
         if dry_run && found::format(self.directory)?.is_none() {
             return Ok(Arc::new(EmptyBackup));
         }
         self.open_keeping(global, keep).await
     }
 
-    async fn open_sealed(&self, global: &Global, keep: Option<(u64, &Origin)>) -> Result<Arc<dyn Copy>> {
+    async fn open_sealed(&self, global: &Global, keep: Option<(u64, &Origin)>) -> Result<Arc<dyn Backup>> {
         let mut config = Config::load(global)?;
         config.directory = self.directory.to_owned();
         // A copy goes into a bucket only if the command line names the configuration that names it.

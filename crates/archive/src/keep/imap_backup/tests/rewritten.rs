@@ -19,10 +19,10 @@ fn with_deleted(root: &Path) -> Mails {
     folder.commit(&resume(6)).unwrap();
     for uid in [2, 3] {
         folder.flags(uid, &Flags::from_names(["\\Flagged"])).unwrap();
-        folder.vanished(uid).unwrap();
+        folder.remove(uid).unwrap();
         mails.remove(&uid);
     }
-    folder.gone(4).unwrap();
+    folder.mark_deleted_upstream(4).unwrap();
     folder.commit(&resume(6)).unwrap();
     mails
 }
@@ -169,7 +169,7 @@ fn what_no_record_names_stays() {
     fs::remove_file(root.join("INBOX.sealpost")).unwrap();
     let (copy, mut folder) = opened(root, INBOX, 7);
     assert!(read_all(&*folder).keys().eq(mails.keys()));
-    folder.vanished(2).unwrap();
+    folder.remove(2).unwrap();
     folder.commit(&resume(10)).unwrap();
     folder.close().unwrap();
     let after = text(root, "INBOX.mbox");
@@ -195,7 +195,7 @@ fn a_large_mbox_is_written_anew_when_that_is_worth_it() {
     let all = length();
     for (uid, expected) in [(1, all), (2, all), (3, all / 17 * 14)] {
         let (_copy, mut folder) = opened(root, INBOX, 7);
-        folder.vanished(uid).unwrap();
+        folder.remove(uid).unwrap();
         folder.commit(&resume(18)).unwrap();
         folder.close().unwrap();
         assert_eq!(length(), expected, "{uid}");

@@ -24,7 +24,7 @@ use super::folder::{FileFolder, Files};
 use super::journal::{Commit, Header, Journal, Peeked, Record};
 use super::reading::{Reading, Scratch};
 use super::{
-    Copy, Folder, FolderName, Identity, Kept, Resume, Source, can_be_kept, is_another, name_aside,
+    Backup, Folder, FolderName, Identity, BackupFolder, Resume, Source, can_be_kept, is_another, name_aside,
     put_aside_notice,
 };
 use crate::keep::damaged::put_aside;
@@ -45,7 +45,7 @@ pub(super) trait Layout: Send + Sync + 'static {
 
     /// All places below `root` where a folder is: with a journal, or as another program left it, which is then given a
     /// name and the UIDVALIDITY.
-    fn find(&self, root: &Path) -> Result<Vec<Found>>;
+    fn find(&self, root: &Path) -> Result<Vec<FoundFolder>>;
 
     /// What the place of a folder that is put aside begins with.
     fn aside(&self, place: &str) -> String {
@@ -106,7 +106,7 @@ pub(super) enum Purpose {
 }
 
 /// A folder that was found.
-pub(super) struct Found {
+pub(super) struct FoundFolder {
     /// Where.
     pub place: String,
     /// What another program says it is; with a journal, that says it.
@@ -114,13 +114,13 @@ pub(super) struct Found {
 }
 
 /// A copy in files.
-pub(super) struct FileCopy<L> {
+pub(super) struct FileBackup<L> {
     layout: L,
     root: PathBuf,
     claims: Claims,
     index: Mutex<Index>,
     /// What was found in folders that were looked into.
-    untold: Mutex<Vec<String>>,
+    unreported: Mutex<Vec<String>>,
     /// The copy is only read, and nothing is changed in it.
     scratch: Option<Scratch>,
     /// What of it cannot be read at all.
@@ -169,7 +169,7 @@ struct Entry {
     ours: bool,
 }
 
-impl<L: Layout> FileCopy<L> {
+impl<L: Layout> FileBackup<L> {
     /// Opens the copy in the directory `root`, and makes it if it is not there. It is locked until it is dropped.
     ///
     /// # Errors
@@ -177,9 +177,9 @@ impl<L: Layout> FileCopy<L> {
     pub fn new(root: &Path, layout: L) -> Result<Self> {
         make_directory(root)?;
         let claims = Claims::new(root)?;
-        let (root, index, untold) = (root.to_owned(), Mutex::default(), Mutex::default());
+        let (root, index, unreported) = (root.to_owned(), Mutex::default(), Mutex::default());
         let (scratch, unreadable) = (None, Vec::new());
-        let mut copy = FileCopy { layout, root, claims, index, untold, scratch, unreadable };
+        let mut copy = FileBackup { layout, root, claims, index, unreported, scratch, unreadable };
         copy.find_all()?;
         Ok(copy)
     }
@@ -190,14 +190,14 @@ impl<L: Layout> FileCopy<L> {
     /// `Conflict` if another process is at work on it; `Retry` if it cannot be read.
     pub fn to_read(root: &Path, layout: L) -> Result<Self> {
         let claims = Claims::to_read(root)?;
-        let (root, index, untold) = (root.to_owned(), Mutex::default(), Mutex::default());
+        let (root, index, unreported) = (root.to_owned(), Mutex::default(), Mutex::default());
         let (scratch, unreadable) = (Some(Scratch::new()?), Vec::new());
-        let mut copy = FileCopy { layout, root, claims, index, untold, scratch, unreadable };
+        let mut copy = FileBackup { layout, root, claims, index, unreported, scratch, unreadable };
         copy.look_for_all()?;
         Ok(copy)
     }
 
-    /// As [`FileCopy::find_all`]; nothing is mended.
+    /// As [`FileBackup::find_all`]; nothing is mended.
     fn look_for_all(&mut self) -> Result<()> {
         let mut index = Index::default();
         for found in self.layout.find(&self.root)? {
@@ -306,7 +306,7 @@ impl<L: Layout> FileCopy<L> {
     }
 
     fn tell(&self, notices: Vec<String>) {
-        self.untold.lock().unwrap_or_else(PoisonError::into_inner).extend(notices);
+        self.unreported.lock().unwrap_or_else(PoisonError::into_inner).extend(notices);
     }
 
     fn index(&self) -> MutexGuard<'_, Index> {
@@ -318,7 +318,7 @@ impl<L: Layout> FileCopy<L> {
     }
 
     /// What the journal of a place, and a look at its files, say of it.
-    fn kept(&self, place: &str) -> Result<Kept> {
+    fn kept(&self, place: &str) -> Result<BackupFolder> {
         let Peeked { header, last, whole } = Journal::peek(&self.journal(place))?;
         let as_left = whole && self.layout.is_as_left(&self.root, place, &last)?;
         Ok(kept(header, &last, as_left, last.shown.is_some()))
@@ -461,7 +461,7 @@ const SOURCE_FILE: &str = "sealpost.source";
 /// Bytes of it that are read.
 const SOURCE_BYTES: u64 = 64 * 1024;
 
-impl<L: Layout> Copy for FileCopy<L> {
+impl<L: Layout> Backup for FileBackup<L> {
     fn source(&self) -> Result<Option<Source>> {
         let path = self.root.join(SOURCE_FILE);
         let mut text = Vec::new();
@@ -484,7 +484,7 @@ impl<L: Layout> Copy for FileCopy<L> {
         })
     }
 
-    fn folders(&self) -> Result<Vec<Kept>> {
+    fn folders(&self) -> Result<Vec<BackupFolder>> {
         let index = self.index();
         let mut folders = Vec::with_capacity(index.folders.len());
         for entry in index.folders.values() {
@@ -498,11 +498,11 @@ impl<L: Layout> Copy for FileCopy<L> {
         Ok(folders)
     }
 
-    fn put_aside(&self) -> Result<Vec<Kept>> {
+    fn superseded(&self) -> Result<Vec<BackupFolder>> {
         let index = self.index();
         let kept = index.asides().into_iter().map(|(name, (place, header))| {
             let kept = self.kept(place)?;
-            Ok(Kept { name: FolderName::new(name, header.delimiter), was: Some(kept.name), ..kept })
+            Ok(BackupFolder { name: FolderName::new(name, header.delimiter), was: Some(kept.name), ..kept })
         });
         kept.filter(|kept| !kept.as_ref().is_ok_and(|kept| kept.messages + kept.gone == 0)).collect()
     }
@@ -572,7 +572,7 @@ impl<L: Layout> Copy for FileCopy<L> {
         Ok(folder)
     }
 
-    fn open_aside(&self, folder: &FolderName) -> Result<Box<dyn Folder>> {
+    fn open_superseded(&self, folder: &FolderName) -> Result<Box<dyn Folder>> {
         self.refuse_to_change()?;
         let name = folder.as_str();
         let claim = self.claims.claim(name)?;
@@ -589,13 +589,13 @@ impl<L: Layout> Copy for FileCopy<L> {
         self.unreadable.clone()
     }
 
-    fn untold(&self) -> Vec<String> {
-        std::mem::take(&mut *self.untold.lock().unwrap_or_else(PoisonError::into_inner))
+    fn unreported(&self) -> Vec<String> {
+        std::mem::take(&mut *self.unreported.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-fn kept(header: Header, last: &Commit, as_left: bool, closed: bool) -> Kept {
-    Kept {
+fn kept(header: Header, last: &Commit, as_left: bool, closed: bool) -> BackupFolder {
+    BackupFolder {
         name: FolderName::new(header.folder, header.delimiter),
         was: None,
         identity: Identity { uidvalidity: header.uidvalidity, mailboxid: header.mailboxid },

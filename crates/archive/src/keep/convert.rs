@@ -9,7 +9,7 @@ use std::io::Read;
 use sealpost_base::{Error, Result, Uid, UidSet};
 
 use super::sent::received_or_sent;
-use super::{Arrived, Folder, Known, is_among};
+use super::{Arrived, Folder, KnownMessages, is_among};
 use crate::same::is_same;
 
 /// Messages of one commit.
@@ -80,7 +80,7 @@ pub fn transfer(
             }
         }
         if stored.gone {
-            to.gone(stored.uid)?;
+            to.mark_deleted_upstream(stored.uid)?;
         }
         if messages >= COMMIT_MESSAGES || octets >= COMMIT_BYTES {
             to.commit(&super::Resume::default())?;
@@ -97,7 +97,7 @@ pub fn transfer(
 ///
 /// # Errors
 /// As [`Folder::messages`]. A message that is known to be damaged is reported, and the next one follows.
-pub fn planned(from: &dyn Folder, twins: &[BTreeSet<u32>], there: &Known) -> Result<Transferred> {
+pub fn planned(from: &dyn Folder, twins: &[BTreeSet<u32>], there: &KnownMessages) -> Result<Transferred> {
     let mut planned = Transferred { failed: unread(from), ..Transferred::default() };
     let superfluous = superfluous(from, twins);
     for stored in from.messages()? {
@@ -200,11 +200,11 @@ mod tests {
         .into();
         let mut folder = source.open(&name, &identity(7)).unwrap();
         mails.iter().for_each(|(uid, mail)| give(&mut *folder, *uid, mail, 70_000).unwrap());
-        folder.gone(2).unwrap();
+        folder.mark_deleted_upstream(2).unwrap();
         folder.commit(&resume(6)).unwrap();
         let target = maildir::open(&directory.path().join("target")).unwrap();
         let mut seen = 0;
-        let plan = planned(&*folder, &[], &Known::new()).unwrap();
+        let plan = planned(&*folder, &[], &KnownMessages::new()).unwrap();
         let to = target.open(&name, &identity(7)).unwrap();
         let done = transfer(&*folder, &[], to, &mut |octets| {
             seen += octets;
