@@ -4,7 +4,7 @@ use std::fs;
 use std::io::Read;
 use std::path::Path;
 
-use crate::keep::{Backup, FolderName, Identity, fuzzing, imap_backup};
+use crate::backup::{Backup, FolderName, Identity, fuzzing, imap_backup};
 
 /// The JSON of imap-backup: it is read or refused; what was read is written and read again.
 pub fn fuzz_archive_json(data: &[u8]) {
@@ -34,11 +34,11 @@ pub fn fuzz_archive_folder(data: &[u8], directory: &Path) {
 }
 
 fn read(root: &Path) -> Vec<(u32, Vec<u8>)> {
-    let copy = imap_backup::open(root).expect("a copy that can be written to is opened");
+    let backup = imap_backup::open(root).expect("a copy that can be written to is opened");
     let name = FolderName::new("INBOX", Some('/'));
-    let kept = Backup::folders(&*copy).expect("its folders can be listed").into_iter().next();
+    let kept = Backup::folders(&*backup).expect("its folders can be listed").into_iter().next();
     let identity = kept.map_or(Identity { uidvalidity: 7, mailboxid: None }, |kept| kept.identity);
-    let folder = copy.open(&name, &identity).expect("whatever is there, the folder is opened");
+    let folder = backup.open(&name, &identity).expect("whatever is there, the folder is opened");
     let mut found = Vec::new();
     for stored in folder.messages().expect("the journal was just written") {
         let uid = stored.expect("the journal was just written").uid;

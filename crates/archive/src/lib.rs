@@ -10,7 +10,7 @@ mod blocking;
 pub mod client;
 #[doc(hidden)]
 pub mod fuzz;
-pub mod keep;
+pub mod backup;
 pub mod pull;
 pub mod push;
 pub mod refetch;

@@ -35,7 +35,7 @@ use sealpost_base::Result;
 
 use crate::blocking::blocking;
 use crate::client::{ListedMailbox, Server};
-use crate::keep::{BodyCounts, Backup, EvictBodies, FolderName, ownership};
+use crate::backup::{BodyCounts, Backup, EvictBodies, FolderName, ownership};
 use ids::Ids;
 use shared::Shared;
 
@@ -44,20 +44,20 @@ pub use gmail::once as folders;
 pub use plan::{Plan, Reason, Wishes, plan};
 pub use report::{Failure, FolderReport, Observer, Report, Silent};
 
-/// Brings `copy` up to date with `server`.
+/// Brings `backup` up to date with `server`.
 ///
 /// # Errors
 /// What keeps it from beginning: the login, the list of folders; `Conflict` if the copy is of another account's mail. What happens
 /// from then on is in the report, also what the copy says if it cannot be written.
-pub async fn pull(server: &Server, copy: Arc<dyn Backup>, options: &Options, tools: &Tools) -> Result<Report> {
+pub async fn pull(server: &Server, backup: Arc<dyn Backup>, options: &Options, tools: &Tools) -> Result<Report> {
     let began = tools.clock.monotonic();
     let (connection, listing) = worker::begin(server, tools).await?;
     let kept = {
-        let (copy, source) = (copy.clone(), server.source());
+        let (backup, source) = (backup.clone(), server.source());
         let (renamed, look) = (options.source_renamed, options.dry_run);
         blocking(move || {
-            ownership::claim(&*copy, &source, renamed, look)?;
-            copy.folders()
+            ownership::claim(&*backup, &source, renamed, look)?;
+            backup.folders()
         })
         .await?
     };
@@ -83,20 +83,20 @@ pub async fn pull(server: &Server, copy: Arc<dyn Backup>, options: &Options, too
         .map(|found| found.name.clone())
         .collect();
     if options.dry_run {
-        report.bodies = evict_bodies(&copy, unchanged, options, tools).await?;
+        report.bodies = evict_bodies(&backup, unchanged, options, tools).await?;
         report.of = plans.iter().map(FolderReport::planned).chain(left_out).collect();
         connection.logout().await;
         return Ok(report);
     }
     let what = (plans, ids, listed);
-    let shared = Arc::new(Shared::new(server.clone(), copy.clone(), options.clone(), tools.clone(), what));
+    let shared = Arc::new(Shared::new(server.clone(), backup.clone(), options.clone(), tools.clone(), what));
     worker::run(&shared, connection).await;
     report.interrupted = *tools.stop.borrow();
     shared.complete(&mut report);
     report.of.extend(left_out);
     if report.broken.is_none() && !report.interrupted {
         shared.restored_is_read(&report).await;
-        match evict_bodies(&copy, unchanged, options, tools).await {
+        match evict_bodies(&backup, unchanged, options, tools).await {
             Ok(bodies) => report.bodies = bodies,
             Err(e) => report.broken = Some(e),
         }
@@ -108,14 +108,14 @@ pub async fn pull(server: &Server, copy: Arc<dyn Backup>, options: &Options, too
 
 /// Has the copy give up bodies, if there are to be fewer: of what was looked at now, or did not change.
 async fn evict_bodies(
-    copy: &Arc<dyn Backup>,
+    backup: &Arc<dyn Backup>,
     in_step: Vec<FolderName>,
     options: &Options,
     tools: &Tools,
 ) -> Result<Option<BodyCounts>> {
-    let (copy, tools, dry_run) = (copy.clone(), tools.clone(), options.dry_run);
+    let (backup, tools, dry_run) = (backup.clone(), tools.clone(), options.dry_run);
     blocking(move || {
-        copy.evict_bodies(&EvictBodies {
+        backup.evict_bodies(&EvictBodies {
             in_step: &in_step,
             dry_run,
             stop: &|| *tools.stop.borrow(),

@@ -33,7 +33,7 @@ use std::sync::Arc;
 use sealpost_base::Result;
 
 use crate::client::Server;
-use crate::keep::Backup;
+use crate::backup::Backup;
 use origin::Origin;
 use run::Run;
 
@@ -48,12 +48,12 @@ pub use report::{FolderReport, Observer, Options, Report};
 /// # Errors
 /// What keeps it from beginning, or from going on: `Retry` if no connection can be had any more; then it can be run again.
 pub async fn restore(
-    copy: Arc<dyn Backup>,
+    backup: Arc<dyn Backup>,
     server: &Server,
     options: &Options,
     observer: Arc<dyn Observer>,
 ) -> Result<Report> {
-    let mut run = Run::new(Origin::Backup(copy, options.include_superseded), server, options, observer);
+    let mut run = Run::new(Origin::Backup(backup, options.include_superseded), server, options, observer);
     run.all().await?;
     Ok(run.end().await)
 }

@@ -22,7 +22,7 @@ use sealpost_vault::spool::Spooled;
 use tokio::time::timeout;
 
 use crate::client::Server;
-use crate::keep::sealed::{AtServer, at_server};
+use crate::backup::sealed::{AtServer, at_server};
 
 mod line;
 mod spooled;

@@ -17,7 +17,7 @@ use sealpost_base::{Result, Timestamp, Uid, UidSet};
 use sealpost_files::{io_error, replace};
 use serde::{Deserialize, Serialize};
 
-use crate::keep::Source;
+use crate::backup::Source;
 
 /// Where a copy keeps the record, at its top.
 pub const RECORD_FILE: &str = "sealpost.restored";

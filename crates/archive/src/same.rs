@@ -5,8 +5,8 @@ use std::io::Read;
 use ring::digest::{Context, SHA256};
 use sealpost_base::{Error, Result};
 
-use crate::keep::Folder;
-use crate::keep::digest::finish;
+use crate::backup::Folder;
+use crate::backup::digest::finish;
 
 /// Octets that are read at a time.
 const PIECE_BYTES: usize = 64 * 1024;

@@ -16,7 +16,7 @@ use sealpost_base::{Kind, Random, Result, UidSet};
 
 use crate::blocking::blocking;
 use crate::client::{Backoff, Server};
-use crate::keep::{Backup, ownership};
+use crate::backup::{Backup, ownership};
 use crate::restored::Restored;
 use comparing::{Compared, Comparing};
 use local::read;
@@ -65,24 +65,24 @@ pub struct Report {
     pub folders: Vec<FolderReport>,
 }
 
-/// Compares `copy` with `server`.
+/// Compares `backup` with `server`.
 ///
 /// # Errors
 /// What keeps it from beginning, or from going on. What is wrong in single folders is in the report.
 pub async fn verify(
     server: &Server,
-    copy: Arc<dyn Backup>,
+    backup: Arc<dyn Backup>,
     options: &Options,
     random: &dyn Random,
 ) -> Result<Report> {
-    let folders = compare(server, copy, options, random, None).await?;
+    let folders = compare(server, backup, options, random, None).await?;
     Ok(Report { folders: folders.into_iter().map(|compared| compared.report).collect() })
 }
 
 /// As [`verify`]; with which messages were compared. `only`: these messages are compared, of these folders.
 async fn compare(
     server: &Server,
-    copy: Arc<dyn Backup>,
+    backup: Arc<dyn Backup>,
     options: &Options,
     random: &dyn Random,
     only: Option<&HashMap<String, UidSet>>,
@@ -96,10 +96,10 @@ async fn compare(
         }
     };
     let (kept, aside) = {
-        let (copy, source) = (copy.clone(), server.source());
+        let (backup, source) = (backup.clone(), server.source());
         blocking(move || {
-            ownership::claim(&*copy, &source, false, true)?;
-            Ok((copy.folders()?, copy.superseded()?))
+            ownership::claim(&*backup, &source, false, true)?;
+            Ok((backup.folders()?, backup.superseded()?))
         })
         .await?
     };
@@ -107,22 +107,22 @@ async fn compare(
     let plan = Plan::of(&ends, &*options.wanted, only);
     let mut compared = Vec::new();
     for folder in plan.with_server {
-        compared.push(Comparing::new(&copy, folder, options).run(&mut there, random).await?);
+        compared.push(Comparing::new(&backup, folder, options).run(&mut there, random).await?);
     }
     there.logout().await;
     for alone in plan.alone {
-        let report = compare_alone(&copy, &alone, options).await;
+        let report = compare_alone(&backup, &alone, options).await;
         compared.push(Compared { report, common: UidSet::new(), done: UidSet::new() });
     }
     Ok(compared)
 }
 
 /// Compares with itself a folder that is not compared with the server: which may have it all the same.
-async fn compare_alone(copy: &Arc<dyn Backup>, alone: &Alone<'_>, options: &Options) -> FolderReport {
+async fn compare_alone(backup: &Arc<dyn Backup>, alone: &Alone<'_>, options: &Options) -> FolderReport {
     let Alone { kept, is_there } = *alone;
     let mut report = FolderReport { name: kept.name.to_string(), ..FolderReport::default() };
-    let (copy, name, looked) = (copy.clone(), kept.name.clone(), options.looked.clone());
-    match blocking(move || read(&*copy, &name, &*looked)).await {
+    let (backup, name, looked) = (backup.clone(), kept.name.clone(), options.looked.clone());
+    match blocking(move || read(&*backup, &name, &*looked)).await {
         Ok(local) => {
             report.kept = local.messages.len() as u64;
             report.evicted = local.evicted.len() as u64;

@@ -46,7 +46,7 @@ fn journals_of_version_1() {
         let root = directory.path();
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus/archive_journal").join(name);
         fs::write(root.join("INBOX.sealpost"), fs::read(path).unwrap()).unwrap();
-        let copy = sealpost_archive::keep::imap_backup::open(root).unwrap();
+        let copy = sealpost_archive::backup::imap_backup::open(root).unwrap();
         let kept = &copy.folders().unwrap()[0];
         let (id, identity) = (kept.identity.mailboxid.as_deref(), &kept.identity);
         assert_eq!((kept.name.as_str(), identity.uidvalidity, id), ("INBOX", 1_606_316_666, Some("F1")));

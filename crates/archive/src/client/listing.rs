@@ -10,7 +10,7 @@ use sealpost_imap::types::{
 use sealpost_imap::utf7;
 
 use super::Connection;
-use crate::keep::FolderName;
+use crate::backup::FolderName;
 
 /// STATUS commands that are sent before the answer to the first is waited for.
 const STATUS_AT_ONCE: usize = 64;

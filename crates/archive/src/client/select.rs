@@ -5,7 +5,7 @@ use sealpost_imap::client::Event;
 use sealpost_imap::types::{Code, PermanentFlag, Response, Status};
 
 use super::Connection;
-use crate::keep::Identity;
+use crate::backup::Identity;
 
 /// A mailbox that was selected; 0: not known.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use sealpost_base::Result;
 use sealpost_imap::types::Secret;
 
 use super::ServerSeen;
-use crate::keep::Source;
+use crate::backup::Source;
 
 /// When TLS begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

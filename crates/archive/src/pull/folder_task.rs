@@ -16,7 +16,7 @@ use super::worker_scaling::{Progress, WorkerScaling};
 use super::writer::{self, CommitStats, ToWriter, Work, Writer};
 use crate::blocking::blocking;
 use crate::client::Selected;
-use crate::keep::{Folder, Identity, Resume};
+use crate::backup::{Folder, Identity, Resume};
 
 /// A folder that is being pulled.
 pub(super) struct FolderTask {
@@ -120,7 +120,7 @@ impl FolderTask {
         }
         let (parts, name) = (shared.parts(), self.plan.found.name.clone());
         let opened = blocking(move || {
-            let folder = parts.copy.open(&name, &identity)?;
+            let folder = parts.backup.open(&name, &identity)?;
             let recorded = parts.reuniting().recorded(&*folder, &name, &identity)?;
             Ok(Opened { identity, folder, recorded })
         });

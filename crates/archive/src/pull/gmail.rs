@@ -26,7 +26,7 @@ mod tests {
     use sealpost_imap::types::Atom;
 
     use super::*;
-    use crate::keep::FolderName;
+    use crate::backup::FolderName;
 
     fn folder(name: &str, attributes: &[MailboxAttribute]) -> ListedMailbox {
         ListedMailbox {

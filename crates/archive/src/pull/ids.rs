@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use crate::client::ListedMailbox;
-use crate::keep::{FolderName, Identity, BackupFolder};
+use crate::backup::{FolderName, Identity, BackupFolder};
 
 /// The MAILBOXIDs of a listing. One that several mailboxes have says nothing about any of them: by it a mailbox of its own would be
 /// taken for another one that was renamed, and its messages for those of that one.
@@ -63,7 +63,7 @@ impl Ids {
 mod tests {
     use super::*;
     use crate::client::Numbers;
-    use crate::keep::Resume;
+    use crate::backup::Resume;
 
     fn found(name: &str, id: Option<&str>) -> ListedMailbox {
         let name = FolderName::new(name, Some('/'));

@@ -16,7 +16,7 @@ use tokio::sync::mpsc;
 
 use super::report::Failure;
 use super::writer::{BATCH_MESSAGES, BATCH_OCTETS, Piece, ToWriter, Work, pieces};
-use crate::keep::{Arrived, Flags};
+use crate::backup::{Arrived, Flags};
 
 /// The longest that a complete message waits for others.
 const LINGER: Duration = Duration::from_millis(500);

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use sealpost_base::UidSet;
 
 use crate::client::{ListedMailbox, Selected};
-use crate::keep::BackupFolder;
+use crate::backup::BackupFolder;
 use crate::restored::Restored;
 
 /// A folder that has to be looked into.
@@ -148,7 +148,7 @@ fn more(found: &ListedMailbox, kept: &BackupFolder) -> u64 {
 mod tests {
     use super::*;
     use crate::client::Numbers;
-    use crate::keep::{FolderName, Identity, Resume};
+    use crate::backup::{FolderName, Identity, Resume};
 
     fn found(name: &str, numbers: Option<Numbers>) -> ListedMailbox {
         let name = FolderName::new(name, Some('/'));

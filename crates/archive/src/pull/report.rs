@@ -5,7 +5,7 @@ use std::time::Duration;
 use sealpost_base::Error;
 
 use super::plan::{Plan, Reason};
-use crate::keep::BodyCounts;
+use crate::backup::BodyCounts;
 
 /// What a pull did.
 #[derive(Debug, Default)]

@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 
 use sealpost_base::{Result, Uid, UidSet, limits};
 
-use crate::keep::{Arrived, Folder, Stored};
+use crate::backup::{Arrived, Folder, Stored};
 use crate::same::sha256;
 
 /// Messages whose octets are compared with those of one that arrives, at most.

@@ -14,8 +14,8 @@ use sealpost_imap::client::{Event, FetchData};
 use tokio::sync::watch;
 
 use crate::client::{Connection, commands};
-use crate::keep::convert::hand_over;
-use crate::keep::{Arrived, Backup, Folder, FolderName, Identity, BackupFolder, Resume, Stored};
+use crate::backup::convert::hand_over;
+use crate::backup::{Arrived, Backup, Folder, FolderName, Identity, BackupFolder, Resume, Stored};
 use crate::push::{MARK_FIELDS, Mark, header};
 use crate::restored::{Restored, Way};
 use crate::same::is_same;
@@ -53,7 +53,7 @@ pub(super) struct Reunited {
 
 /// The copy and what is known of it and of its server.
 pub(super) struct Reuniting<'a> {
-    pub(super) copy: &'a dyn Backup,
+    pub(super) backup: &'a dyn Backup,
     pub(super) restored: &'a Restored,
     /// Folders that the server has.
     pub(super) listed: &'a HashSet<String>,
@@ -125,7 +125,7 @@ impl Reuniting<'_> {
         {
             let Some(kept) = self.source(way)?.filter(|kept| kept.name != *name) else { continue };
             // What cannot be read comes from the server.
-            let Ok(source) = self.copy.look(&kept.name) else { continue };
+            let Ok(source) = self.backup.look(&kept.name) else { continue };
             let mut uids = way.latest();
             uids.retain(|uid, _| source.known().contains(*uid));
             let marks = uids.iter().map(|(uid, there)| (*there, Mark::of(&header(&*source, *uid))));
@@ -163,13 +163,13 @@ impl Reuniting<'_> {
     fn source(&self, way: &Way) -> Result<Option<BackupFolder>> {
         let is_it =
             |kept: &BackupFolder| kept.place().as_str() == way.folder && kept.identity.uidvalidity == way.uidvalidity;
-        if let Some(kept) = self.copy.superseded()?.into_iter().find(is_it) {
+        if let Some(kept) = self.backup.superseded()?.into_iter().find(is_it) {
             return Ok(Some(kept));
         }
         if way.below != Some(false) || self.listed.contains(&way.folder) {
             return Ok(None);
         }
-        Ok(self.copy.folders()?.into_iter().find(is_it))
+        Ok(self.backup.folders()?.into_iter().find(is_it))
     }
 
     /// Moves messages from another folder of the copy; how many. A run that is killed leaves some in both, and the next one goes on.
@@ -178,8 +178,8 @@ impl Reuniting<'_> {
             return Ok(0);
         }
         let opened = match kept.was {
-            Some(_) => self.copy.open_superseded(&kept.name),
-            None => self.copy.open(&kept.name, &kept.identity),
+            Some(_) => self.backup.open_superseded(&kept.name),
+            None => self.backup.open(&kept.name, &kept.identity),
         };
         let Ok(mut from) = opened else { return Ok(0) };
         let Ok(stored) = from.messages() else { return Ok(0) };

@@ -14,7 +14,7 @@ use super::plan::Plan;
 use super::report::{FolderReport, Report};
 use super::reunite::Reuniting;
 use crate::client::Server;
-use crate::keep::Backup;
+use crate::backup::Backup;
 use crate::restored::Restored;
 
 /// Connections that have nothing to do look so often whether they would be of use in a folder, and those that cannot work whether
@@ -34,7 +34,7 @@ pub(super) enum Next {
 /// A pull.
 pub(super) struct Shared {
     pub(super) server: Server,
-    pub(super) copy: Arc<dyn Backup>,
+    pub(super) backup: Arc<dyn Backup>,
     pub(super) options: Options,
     pub(super) tools: Tools,
     pub(super) ids: Ids,
@@ -59,7 +59,7 @@ struct State {
 
 /// What a thread needs that recognizes what was put back.
 pub(super) struct Parts {
-    pub(super) copy: Arc<dyn Backup>,
+    pub(super) backup: Arc<dyn Backup>,
     restored: Arc<Restored>,
     listed: Arc<HashSet<String>>,
     stop: watch::Receiver<bool>,
@@ -67,14 +67,14 @@ pub(super) struct Parts {
 
 impl Parts {
     pub(super) fn reuniting(&self) -> Reuniting<'_> {
-        Reuniting { copy: &*self.copy, restored: &self.restored, listed: &self.listed, stop: &self.stop }
+        Reuniting { backup: &*self.backup, restored: &self.restored, listed: &self.listed, stop: &self.stop }
     }
 }
 
 impl Shared {
     pub(super) fn new(
         server: Server,
-        copy: Arc<dyn Backup>,
+        backup: Arc<dyn Backup>,
         options: Options,
         tools: Tools,
         (plans, ids, listed): (Vec<Plan>, Ids, HashSet<String>),
@@ -83,7 +83,7 @@ impl Shared {
         let state = State { plans: plans.into(), ..State::default() };
         let stop = watch::Sender::new(false);
         let (changed, state) = (Notify::new(), Mutex::new(state));
-        Shared { server, copy, options, tools, ids, listed, stop, changed, state }
+        Shared { server, backup, options, tools, ids, listed, stop, changed, state }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -91,8 +91,8 @@ impl Shared {
     }
 
     pub(super) fn parts(&self) -> Parts {
-        let (copy, restored) = (self.copy.clone(), self.options.restored.clone());
-        Parts { copy, restored, listed: self.listed.clone(), stop: self.stop() }
+        let (backup, restored) = (self.backup.clone(), self.options.restored.clone());
+        Parts { backup, restored, listed: self.listed.clone(), stop: self.stop() }
     }
 
     /// Becomes true when the pull is to end.

@@ -17,7 +17,7 @@ use tokio::sync::{mpsc, watch};
 use super::report::{Failure, Observer, UNREAD_TOLD};
 use super::returning::Returning;
 use super::reunite::Reunited;
-use crate::keep::{Arrived, Flags, Folder, Resume, Stored};
+use crate::backup::{Arrived, Flags, Folder, Resume, Stored};
 use crate::same::{Hasher, is_same};
 
 /// Octets of small messages that are handed over together.

@@ -8,7 +8,7 @@ use sealpost_imap::types::{Code, DateTime};
 
 use super::key::{self, Key, OTHER_FIELDS};
 use crate::client::{Connection, lowest};
-use crate::keep::Flags;
+use crate::backup::Flags;
 
 /// Ranges of one command: lines of more than 8 KiB are refused by some servers.
 pub(super) const RANGES: usize = 500;

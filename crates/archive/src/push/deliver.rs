@@ -13,7 +13,7 @@ use super::message_chunk::{MessageMeta, MessageChunk, ProgressSink};
 use super::map::Put;
 use super::delivery_state::{SizeRefusals, DeliveryState};
 use crate::client::{Connection, Done, is_later};
-use crate::keep::Flags;
+use crate::backup::Flags;
 
 /// Commands of one message that were sent and not answered.
 const AHEAD: usize = 32;

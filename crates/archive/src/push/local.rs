@@ -12,8 +12,8 @@ use super::contents::{Contents, Like};
 use super::message_chunk::{MessageMeta, MessageChunk};
 use super::key::{Key, by_id, ends};
 use crate::blocking::blocking;
-use crate::keep::sent::{received_or_sent, sent};
-use crate::keep::{Backup, Folder, FolderName, BackupFolder};
+use crate::backup::sent::{received_or_sent, sent};
+use crate::backup::{Backup, Folder, FolderName, BackupFolder};
 
 /// Octets that are read at a time.
 const PIECE_BYTES: usize = 64 * 1024;
@@ -25,11 +25,11 @@ const HELD_BYTES: usize = 4 * 1024 * 1024;
 const NOWHERE: &str = "the body is evicted, and the server no longer has the message";
 
 /// The copy's folders, sorted; the superseded ones too if `include_superseded`.
-pub(super) async fn folders(copy: Arc<dyn Backup>, include_superseded: bool) -> Result<Vec<BackupFolder>> {
+pub(super) async fn folders(backup: Arc<dyn Backup>, include_superseded: bool) -> Result<Vec<BackupFolder>> {
     let mut kept = blocking(move || {
-        let mut kept = copy.folders()?;
+        let mut kept = backup.folders()?;
         if include_superseded {
-            kept.extend(copy.superseded()?);
+            kept.extend(backup.superseded()?);
         }
         Ok(kept)
     })
@@ -39,11 +39,11 @@ pub(super) async fn folders(copy: Arc<dyn Backup>, include_superseded: bool) -> 
 }
 
 /// The UIDs of a folder, if it is of this UIDVALIDITY.
-pub(super) async fn uids(copy: Arc<dyn Backup>, name: FolderName, uidvalidity: u32) -> Result<UidSet> {
+pub(super) async fn uids(backup: Arc<dyn Backup>, name: FolderName, uidvalidity: u32) -> Result<UidSet> {
     blocking(move || {
-        let kept = copy.folders()?;
+        let kept = backup.folders()?;
         match kept.iter().find(|kept| kept.name == name && kept.identity.uidvalidity == uidvalidity) {
-            Some(kept) => Ok(copy.look(&kept.name)?.known().uids()),
+            Some(kept) => Ok(backup.look(&kept.name)?.known().uids()),
             None => Ok(UidSet::new()),
         }
     })
@@ -51,9 +51,9 @@ pub(super) async fn uids(copy: Arc<dyn Backup>, name: FolderName, uidvalidity: u
 }
 
 /// What is in a folder; without `keys` no message is read.
-pub(super) async fn contents(copy: Arc<dyn Backup>, kept: BackupFolder, keys: bool) -> Result<Contents> {
+pub(super) async fn contents(backup: Arc<dyn Backup>, kept: BackupFolder, keys: bool) -> Result<Contents> {
     blocking(move || {
-        let folder = copy.look(&kept.name)?;
+        let folder = backup.look(&kept.name)?;
         let (mut contents, mut complete) = (Contents::new(kept.identity.uidvalidity), folder.unread() == 0);
         for stored in folder.messages()? {
             let Ok(stored) = stored else {
@@ -95,12 +95,12 @@ pub(crate) fn header(folder: &dyn Folder, uid: u32) -> Vec<u8> {
 
 /// Sends these messages, in the order of the copy.
 pub(super) fn send(
-    copy: &dyn Backup,
+    backup: &dyn Backup,
     name: &FolderName,
     missing: &UidSet,
     to: &mpsc::Sender<MessageChunk>,
 ) -> Result<()> {
-    let folder = copy.look(name)?;
+    let folder = backup.look(name)?;
     // Whoever takes them says why it stopped.
     let give = |chunk| to.blocking_send(chunk).is_ok();
     for stored in folder.messages()? {
@@ -197,9 +197,9 @@ fn piece(reader: &mut dyn Read) -> io::Result<Bytes> {
 
 /// Those of these messages with evicted bodies and that their server has no more, so that they can be had nowhere. No
 /// server is asked.
-pub(super) async fn lost(copy: Arc<dyn Backup>, kept: BackupFolder, among: UidSet) -> Result<Vec<(u32, String)>> {
+pub(super) async fn lost(backup: Arc<dyn Backup>, kept: BackupFolder, among: UidSet) -> Result<Vec<(u32, String)>> {
     blocking(move || {
-        let folder = copy.look(&kept.name)?;
+        let folder = backup.look(&kept.name)?;
         let mut lost = Vec::new();
         for uid in among.iter().map(Uid::get) {
             // What was put aside was of another mailbox than the server's of that name.

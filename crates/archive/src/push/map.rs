@@ -13,7 +13,7 @@ use sealpost_base::{Result, Uid, UidSet};
 use sealpost_files::{io_error, owner};
 
 use super::contents::in_commands;
-use crate::keep::claim::lock;
+use crate::backup::claim::lock;
 use crate::restored::{Line, Lines, uid_set};
 
 /// The map between two accounts.

@@ -7,7 +7,7 @@ use sealpost_imap::types::DateTime;
 
 use super::map::{Put, UidMap};
 use super::report::{FolderReport, Observer};
-use crate::keep::Flags;
+use crate::backup::Flags;
 
 /// A message on its way: its head, its octets, its end. Without an end it did not arrive.
 pub(super) enum MessageChunk {

@@ -166,7 +166,7 @@ mod tests {
     use super::super::contents::Like;
     use super::super::map::Put;
     use super::*;
-    use crate::keep::Flags;
+    use crate::backup::Flags;
 
     fn folder(messages: &[(u32, u8)]) -> Contents {
         let mut contents = Contents::new(9);

@@ -10,7 +10,7 @@ use super::message_chunk::Item;
 use super::local;
 use super::remote::Remote;
 use crate::client::{ListedMailbox, Server};
-use crate::keep::{Backup, FolderName, BackupFolder};
+use crate::backup::{Backup, FolderName, BackupFolder};
 
 /// Where messages come from.
 pub(super) enum Origin {
@@ -64,8 +64,8 @@ impl Origin {
     /// What the copy or the server says.
     pub(super) async fn folders(&mut self) -> Result<Vec<From>> {
         Ok(match self {
-            Origin::Backup(copy, put_aside) => {
-                local::folders(copy.clone(), *put_aside).await?.into_iter().map(From::Backup).collect()
+            Origin::Backup(backup, put_aside) => {
+                local::folders(backup.clone(), *put_aside).await?.into_iter().map(From::Backup).collect()
             }
             Origin::Server(remote) => remote.folders().await?.into_iter().map(From::Server).collect(),
         })
@@ -77,9 +77,9 @@ impl Origin {
     /// `Retry` if the connection is lost; what the copy or the server says.
     pub(super) async fn contents(&mut self, from: &From, keys: bool) -> Result<Contents> {
         match (self, from) {
-            (Origin::Backup(copy, _), From::Backup(kept)) => {
+            (Origin::Backup(backup, _), From::Backup(kept)) => {
                 // Another connection does not make it better.
-                local::contents(copy.clone(), kept.clone(), keys).await.map_err(of_the_folder)
+                local::contents(backup.clone(), kept.clone(), keys).await.map_err(of_the_folder)
             }
             (Origin::Server(remote), From::Server(found)) => remote.contents(found).await,
             _ => Ok(Contents::default()),
@@ -92,8 +92,8 @@ impl Origin {
     /// What the copy says.
     pub(super) async fn uids(&self, folder: &FolderName, uidvalidity: u32) -> Result<UidSet> {
         match self {
-            Origin::Backup(copy, _) => {
-                local::uids(copy.clone(), folder.clone(), uidvalidity).await.map_err(of_the_folder)
+            Origin::Backup(backup, _) => {
+                local::uids(backup.clone(), folder.clone(), uidvalidity).await.map_err(of_the_folder)
             }
             Origin::Server(_) => Ok(UidSet::new()),
         }
@@ -110,9 +110,9 @@ impl Origin {
         to: mpsc::Sender<Item>,
     ) -> Result<()> {
         match (self, from) {
-            (Origin::Backup(copy, _), From::Backup(kept)) => {
-                let (copy, name, set) = (copy.clone(), kept.name.clone(), left.clone());
-                let sent = crate::blocking::blocking(move || local::send(&*copy, &name, &set, &to)).await;
+            (Origin::Backup(backup, _), From::Backup(kept)) => {
+                let (backup, name, set) = (backup.clone(), kept.name.clone(), left.clone());
+                let sent = crate::blocking::blocking(move || local::send(&*backup, &name, &set, &to)).await;
                 sent.map_err(of_the_folder)
             }
             (Origin::Server(remote), _) => remote.send(left, to).await,
@@ -126,8 +126,8 @@ impl Origin {
     /// What the copy says.
     pub(super) async fn lost(&self, from: &From, among: &UidSet) -> Result<Vec<(u32, String)>> {
         match (self, from) {
-            (Origin::Backup(copy, _), From::Backup(kept)) => {
-                local::lost(copy.clone(), kept.clone(), among.clone()).await.map_err(of_the_folder)
+            (Origin::Backup(backup, _), From::Backup(kept)) => {
+                local::lost(backup.clone(), kept.clone(), among.clone()).await.map_err(of_the_folder)
             }
             _ => Ok(Vec::new()),
         }

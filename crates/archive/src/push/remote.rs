@@ -10,8 +10,8 @@ use tokio::sync::mpsc;
 use super::contents::Contents;
 use super::message_chunk::{MessageMeta, MessageChunk};
 use crate::client::{Connection, Done, ListedMailbox, Server};
-use crate::keep::Flags;
-use crate::keep::sent::sent;
+use crate::backup::Flags;
+use crate::backup::sent::sent;
 
 /// Messages whose flags and dates are asked for at a time, before their octets.
 const GROUP: usize = 200;

@@ -18,7 +18,7 @@ use super::report::{FolderReport, Observer, Options, Report};
 use super::target::{DestinationFolder, Target};
 use super::delivery_state::{SizeRefusals, DeliveryState};
 use crate::client::{Backoff, Server};
-use crate::keep::FolderName;
+use crate::backup::FolderName;
 
 /// Looks, two seconds apart, that must show no change for the server to be done; and how many there are at most.
 const SETTLE_QUIET: u32 = 4;

@@ -9,7 +9,7 @@ use sealpost_imap::utf7;
 
 use super::contents::Contents;
 use crate::client::{Connection, Listing, Server, Timeouts};
-use crate::keep::{FolderName, Source};
+use crate::backup::{FolderName, Source};
 
 /// Characters that one server or another refuses in names of folders.
 const REFUSED: &str = ".~%*\"\\/{};^";

@@ -14,7 +14,7 @@ use super::message_chunk::{Head, Item, ProgressSink};
 use super::delivery_state::{Room, DeliveryState};
 use super::{FolderReport, Observer, Options, Report, UidMap, migrate, restore};
 use crate::client::Connection;
-use crate::keep::{Backup, Flags};
+use crate::backup::{Backup, Flags};
 use crate::pull::tests::memory::Memory;
 use crate::pull::tests::pulled::copy_of;
 use crate::pull::tests::server::{Box_, Fault, Script};
@@ -77,11 +77,11 @@ async fn what_is_restored_is_there_once_however_often() {
         ["", "LITERAL+", "LITERAL-", "MULTIAPPEND", "LITERAL+ MULTIAPPEND", "LITERAL- MULTIAPPEND"]
     {
         let from = Script::start(mailbox(), "", &[]).await;
-        let copy: Arc<Memory> = Arc::new(copy_of(&from).await);
+        let backup: Arc<Memory> = Arc::new(copy_of(&from).await);
         let to = Script::start(Box_::with(0), capabilities, &[]).await;
         let (_stop, watched) = watch::channel(false);
         let (options, nobody) = (options(&watched), Arc::new(Nobody));
-        let report = restore(copy.clone(), &to.server(), &options, nobody.clone()).await.unwrap();
+        let report = restore(backup.clone(), &to.server(), &options, nobody.clone()).await.unwrap();
         assert_eq!(counts(&report), (53, 0, 0), "{capabilities}: {report:?}");
         assert_eq!(octets(&to, "INBOX"), octets(&from, "INBOX"), "{capabilities}");
         let pairs: Vec<_> = {
@@ -89,7 +89,7 @@ async fn what_is_restored_is_there_once_however_often() {
             map.known("INBOX", "INBOX").unwrap().pairs(7, 7).collect()
         };
         assert_eq!((pairs.len(), pairs[2]), (53, (3, 3)), "{capabilities}");
-        let report = restore(copy, &to.server(), &options, nobody).await.unwrap();
+        let report = restore(backup, &to.server(), &options, nobody).await.unwrap();
         assert_eq!(counts(&report), (0, 53, 0));
         assert_eq!(octets(&to, "INBOX").len(), 53);
     }
@@ -104,25 +104,25 @@ async fn a_message_is_read_once_to_be_restored() {
         inbox.add(Some(large(octets)));
     }
     let from = Script::start(inbox, "", &[]).await;
-    let copy = Arc::new(copy_of(&from).await);
+    let backup = Arc::new(copy_of(&from).await);
     let to = Script::start(Box_::with(0), "LITERAL+", &[]).await;
     let (_stop, watched) = watch::channel(false);
-    let report = restore(copy.clone(), &to.server(), &options(&watched), Arc::new(Nobody)).await.unwrap();
+    let report = restore(backup.clone(), &to.server(), &options(&watched), Arc::new(Nobody)).await.unwrap();
     assert_eq!(counts(&report), (7, 0, 0));
     assert!(octets(&to, "INBOX") == octets(&from, "INBOX"));
-    assert_eq!(copy.reads.load(Ordering::Relaxed), 8);
+    assert_eq!(backup.reads.load(Ordering::Relaxed), 8);
 }
 
 /// A server was set up anew with less mail: what the copy had of the old one is put back, below what is there.
 #[tokio::test]
 async fn superseded_folders_are_restored_once() {
-    use crate::keep::format_tests::{folder_name, give, identity, mail, resume};
+    use crate::backup::format_tests::{folder_name, give, identity, mail, resume};
     let directory = tempfile::tempdir().unwrap();
-    let copy: Arc<dyn Backup> = crate::keep::imap_backup::open(directory.path()).unwrap().into();
+    let backup: Arc<dyn Backup> = crate::backup::imap_backup::open(directory.path()).unwrap().into();
     let message = |n: u32| mail(&format!("Message-ID: <{n}@x>\r\n\r\ntext {n}"));
     let to = Script::start(Box_::with(0), "LITERAL+", &[]).await;
     for (uidvalidity, uids) in [(7, 1..=5), (8, 5..=6)] {
-        let folder = &mut *copy.open(&folder_name("INBOX"), &identity(uidvalidity)).unwrap();
+        let folder = &mut *backup.open(&folder_name("INBOX"), &identity(uidvalidity)).unwrap();
         uids.for_each(|uid| give(folder, uid, &message(uid), 99).unwrap());
         folder.commit(&resume(9)).unwrap();
     }
@@ -130,7 +130,7 @@ async fn superseded_folders_are_restored_once() {
     let (_stop, watched) = watch::channel(false);
     let restored = async |include_superseded| {
         let options = Options { include_superseded, ..options(&watched) };
-        restore(copy.clone(), &to.server(), &options, Arc::new(Nobody)).await.unwrap()
+        restore(backup.clone(), &to.server(), &options, Arc::new(Nobody)).await.unwrap()
     };
     assert_eq!(counts(&restored(false).await), (1, 1, 0));
     let report = restored(true).await;
@@ -142,10 +142,10 @@ async fn superseded_folders_are_restored_once() {
 /// However many there are in a row, small and large: a connection is not lost for any of them.
 #[tokio::test]
 async fn damaged_messages_are_named_and_all_others_are_restored() {
-    use crate::keep::format_tests::{folder_name, give, identity, mail, resume};
+    use crate::backup::format_tests::{folder_name, give, identity, mail, resume};
     let directory = tempfile::tempdir().unwrap();
-    let copy: Arc<dyn Backup> = crate::keep::imap_backup::open(directory.path()).unwrap().into();
-    let mut folder = copy.open(&folder_name("INBOX"), &identity(7)).unwrap();
+    let backup: Arc<dyn Backup> = crate::backup::imap_backup::open(directory.path()).unwrap().into();
+    let mut folder = backup.open(&folder_name("INBOX"), &identity(7)).unwrap();
     for n in 1..=30 {
         let lines = if n % 2 == 0 { 1 } else { 9000 };
         let text = format!("Message-ID: <{n}@x>\r\n\r\n{}", format!("text {n}\r\n").repeat(lines));
@@ -163,7 +163,7 @@ async fn damaged_messages_are_named_and_all_others_are_restored() {
     std::fs::write(&path, text).unwrap();
     let to = Script::start(Box_::with(0), "LITERAL+", &[]).await;
     let (_stop, watched) = watch::channel(false);
-    let report = restore(copy.clone(), &to.server(), &options(&watched), Arc::new(Nobody)).await.unwrap();
+    let report = restore(backup.clone(), &to.server(), &options(&watched), Arc::new(Nobody)).await.unwrap();
     assert_eq!((counts(&report), report.reconnects), ((14, 0, 16), 0), "{report:?}");
     let failed: Vec<u32> = report.folders[0].failed.iter().map(|(uid, _)| *uid).collect();
     assert_eq!(failed, (5..=20).collect::<Vec<u32>>());
@@ -174,12 +174,12 @@ async fn damaged_messages_are_named_and_all_others_are_restored() {
 /// is not everything.
 #[tokio::test]
 async fn what_a_damaged_journal_does_not_name_is_missed() {
-    use crate::keep::format_tests::{folder_name, give, identity, mail, resume};
-    use crate::keep::maildir;
-    use crate::keep::convert::transfer;
+    use crate::backup::format_tests::{folder_name, give, identity, mail, resume};
+    use crate::backup::maildir;
+    use crate::backup::convert::transfer;
     let directory = tempfile::tempdir().unwrap();
-    let copy: Arc<dyn Backup> = maildir::open(directory.path()).unwrap().into();
-    let mut folder = copy.open(&folder_name("INBOX"), &identity(7)).unwrap();
+    let backup: Arc<dyn Backup> = maildir::open(directory.path()).unwrap().into();
+    let mut folder = backup.open(&folder_name("INBOX"), &identity(7)).unwrap();
     for n in 1..=12 {
         give(&mut *folder, n, &mail(&format!("Message-ID: <{n}@x>\r\n\r\ntext {n}\r\n")), 99).unwrap();
         if n % 4 == 0 {
@@ -187,28 +187,28 @@ async fn what_a_damaged_journal_does_not_name_is_missed() {
         }
     }
     folder.close().unwrap();
-    drop(copy);
+    drop(backup);
     let path = directory.path().join("sealpost.journal");
     let journal = std::fs::read(&path).unwrap();
     // Not every record is a message.
-    let copy = (journal.len() / 2..journal.len()).find_map(|at| {
+    let backup = (journal.len() / 2..journal.len()).find_map(|at| {
         let mut changed = journal.clone();
         changed[at] ^= 0x10;
         std::fs::write(&path, changed).unwrap();
-        let copy = maildir::open(directory.path()).unwrap();
-        let misses = copy.look(&folder_name("INBOX")).unwrap().unread() == 1;
-        misses.then(|| Arc::<dyn Backup>::from(copy))
+        let backup = maildir::open(directory.path()).unwrap();
+        let misses = backup.look(&folder_name("INBOX")).unwrap().unread() == 1;
+        misses.then(|| Arc::<dyn Backup>::from(backup))
     });
-    let copy = copy.unwrap();
+    let backup = backup.unwrap();
     let to = Script::start(Box_::with(0), "LITERAL+", &[]).await;
     let (_stop, watched) = watch::channel(false);
     for counted in [(11, 0, 0), (0, 11, 0)] {
-        let report = restore(copy.clone(), &to.server(), &options(&watched), Arc::new(Nobody)).await.unwrap();
+        let report = restore(backup.clone(), &to.server(), &options(&watched), Arc::new(Nobody)).await.unwrap();
         assert_eq!(counts(&report), counted, "{report:?}");
         let why = report.folders[0].error.as_deref().unwrap_or_default();
         assert!(why.contains("does not list all messages"), "{report:?}");
     }
-    let folder = copy.look(&folder_name("INBOX")).unwrap();
+    let folder = backup.look(&folder_name("INBOX")).unwrap();
     let exported = maildir::open(&directory.path().join("exported")).unwrap();
     let target = exported.open(&folder_name("INBOX"), &identity(7)).unwrap();
     let done = transfer(&*folder, &[], target, &mut |_| true).unwrap();
@@ -223,31 +223,31 @@ async fn messages_without_a_date_are_recognized_and_get_that_of_their_header() {
     inbox.add(Some(b"Date: Mon, 16 Nov 2020 09:05:07 +0100\r\nSubject: one\r\n\r\n".to_vec()));
     inbox.add(Some(b"Date: Mon, 16 Nov 2020 09:05:07 +0100\r\nSubject: one\r\n\r\n".to_vec()));
     let from = Script::start(inbox, "", &[]).await;
-    let copy: Arc<Memory> = Arc::new(copy_of(&from).await);
-    for folder in copy.folders.lock().unwrap().values_mut() {
+    let backup: Arc<Memory> = Arc::new(copy_of(&from).await);
+    for folder in backup.folders.lock().unwrap().values_mut() {
         folder.messages.values_mut().for_each(|message| message.arrived.internaldate = None);
     }
     let (_stop, watched) = watch::channel(false);
     // Into the account they came from, and one of two that are alike is missing there.
     from.inbox(|inbox| inbox.expunge(55));
-    let report = restore(copy.clone(), &from.server(), &options(&watched), Arc::new(Nobody)).await.unwrap();
+    let report = restore(backup.clone(), &from.server(), &options(&watched), Arc::new(Nobody)).await.unwrap();
     assert_eq!(counts(&report), (1, 54, 0), "{report:?}");
     let dated = "APPEND INBOX (\\Seen) \"16-Nov-2020 09:05:07 +0100\" {";
     assert_eq!((from.asked("APPEND"), from.asked(dated)), (1, 1));
     // Into another one, twice.
     let to = Script::start(Box_::with(0), "LITERAL+", &[]).await;
     for counted in [(55, 0, 0), (0, 55, 0)] {
-        let report = restore(copy.clone(), &to.server(), &options(&watched), Arc::new(Nobody)).await.unwrap();
+        let report = restore(backup.clone(), &to.server(), &options(&watched), Arc::new(Nobody)).await.unwrap();
         assert_eq!(counts(&report), counted, "{report:?}");
     }
     assert_eq!(to.asked(dated), 2);
     // Of what is exported, the header's date is all that is known, too.
-    for folder in copy.folders.lock().unwrap().values_mut() {
+    for folder in backup.folders.lock().unwrap().values_mut() {
         folder.messages.values_mut().for_each(|message| {
-            message.arrived.internaldate = crate::keep::sent::sent(&message.octets);
+            message.arrived.internaldate = crate::backup::sent::sent(&message.octets);
         });
     }
-    let report = restore(copy, &to.server(), &options(&watched), Arc::new(Nobody)).await.unwrap();
+    let report = restore(backup, &to.server(), &options(&watched), Arc::new(Nobody)).await.unwrap();
     assert_eq!(counts(&report), (0, 55, 0), "{report:?}");
 }
 
@@ -321,14 +321,14 @@ async fn a_folder_that_cannot_be_selected_is_made() {
 #[tokio::test]
 async fn below_and_dry() {
     let from = Script::start(mailbox(), "", &[]).await;
-    let copy: Arc<Memory> = Arc::new(copy_of(&from).await);
+    let backup: Arc<Memory> = Arc::new(copy_of(&from).await);
     let to = Script::start(Box_::with(0), "LITERAL+", &[]).await;
     let (_stop, watched) = watch::channel(false);
     let below = Options { below: vec!["Old".into()], dry_run: true, ..options(&watched) };
-    let report = restore(copy.clone(), &to.server(), &below, Arc::new(Nobody)).await.unwrap();
+    let report = restore(backup.clone(), &to.server(), &below, Arc::new(Nobody)).await.unwrap();
     assert_eq!((counts(&report).0, to.asked("CREATE"), to.asked("APPEND")), (53, 0, 0));
     let below = Options { dry_run: false, ..below };
-    restore(copy, &to.server(), &below, Arc::new(Nobody)).await.unwrap();
+    restore(backup, &to.server(), &below, Arc::new(Nobody)).await.unwrap();
     assert_eq!(octets(&to, "Old/INBOX").len(), 53);
 }
 

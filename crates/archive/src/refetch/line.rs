@@ -15,8 +15,8 @@ use sealpost_vault::spool::{SpoolWriter, Spooled};
 use tokio::sync::Mutex;
 
 use crate::client::{Connection, Done, Selected, Server};
-use crate::keep::digest::finish;
-use crate::keep::sealed::AtServer;
+use crate::backup::digest::finish;
+use crate::backup::sealed::AtServer;
 
 /// Where bodies are spooled.
 #[derive(Clone, Copy)]

@@ -14,9 +14,9 @@ use tokio::runtime::Handle;
 use tokio::task::spawn_blocking;
 
 use super::*;
-use crate::keep::format_tests::{folder_name, give, identity, mail_of, resume};
-use crate::keep::sealed::{Bodies as SpooledBodies, BodyLimit, open_with};
-use crate::keep::{BodyCounts, Backup, EvictBodies, Flags};
+use crate::backup::format_tests::{folder_name, give, identity, mail_of, resume};
+use crate::backup::sealed::{Bodies as SpooledBodies, BodyLimit, open_with};
+use crate::backup::{BodyCounts, Backup, EvictBodies, Flags};
 use crate::pull::Report;
 use crate::pull::tests::pulled::{options, pulled_into};
 use crate::pull::tests::server::{Box_, Fault, Script};
@@ -39,7 +39,7 @@ struct World {
 
 /// A copy as a process has it.
 struct Opened {
-    copy: Arc<dyn Backup>,
+    backup: Arc<dyn Backup>,
     account: Arc<Account>,
     refetch: Arc<Refetch>,
 }
@@ -92,19 +92,19 @@ impl World {
         accounts.set_bodies(Arc::new(Anywhere(refetch.clone())));
         let account = accounts.open(ID, &self.root).await.unwrap();
         let keep = keep.map(|octets| BodyLimit { slack: 100_000, ..BodyLimit::new(octets, clock) });
-        let copy = loop {
-            let bodies = SpooledBodies { keep: keep.clone(), refetch: Some(refetch.clone()) };
+        let backup = loop {
+            let bodies = BodyOptions { keep: keep.clone(), refetch: Some(refetch.clone()) };
             match open_with(Handle::current(), account.clone(), self.lock.path(), bodies) {
                 // What a pull leaves behind lets go of the copy a moment later.
                 Err(e) if e.kind() == Kind::Conflict => tokio::task::yield_now().await,
-                copy => break copy.unwrap().into(),
+                backup => break backup.unwrap().into(),
             }
         };
-        Opened { copy, account, refetch }
+        Opened { backup, account, refetch }
     }
 
     async fn pulled(&self, opened: &Opened) -> Report {
-        pulled_into(&self.script, opened.copy.clone(), options()).await.unwrap()
+        pulled_into(&self.script, opened.backup.clone(), options()).await.unwrap()
     }
 
     /// Octets in the spool, objects.
@@ -115,9 +115,9 @@ impl World {
 
 impl Opened {
     async fn read(&self, uid: u32) -> Result<Vec<u8>, String> {
-        let copy = self.copy.clone();
+        let backup = self.backup.clone();
         let read = move || {
-            let folder = copy.look(&folder_name("INBOX")).map_err(|e| e.to_string())?;
+            let folder = backup.look(&folder_name("INBOX")).map_err(|e| e.to_string())?;
             let mut out = Vec::new();
             folder.read(uid).map_err(|e| e.to_string())?.read_to_end(&mut out).map_err(|e| e.to_string())?;
             Ok(out)
@@ -126,15 +126,15 @@ impl Opened {
     }
 
     async fn counts(&self) -> BodyCounts {
-        let copy = self.copy.clone();
-        spawn_blocking(move || copy.bodies().unwrap().unwrap()).await.unwrap()
+        let backup = self.backup.clone();
+        spawn_blocking(move || backup.bodies().unwrap().unwrap()).await.unwrap()
     }
 
     /// UIDs of those with evicted bodies.
     async fn thin(&self, uids: impl IntoIterator<Item = u32> + Send + 'static) -> Vec<u32> {
-        let copy = self.copy.clone();
+        let backup = self.backup.clone();
         let thin = move || {
-            let folder = copy.look(&folder_name("INBOX")).unwrap();
+            let folder = backup.look(&folder_name("INBOX")).unwrap();
             uids.into_iter().filter(|uid| folder.evicted(*uid).is_ok_and(|sha| sha.is_some())).collect()
         };
         spawn_blocking(thin).await.unwrap()
@@ -182,13 +182,13 @@ async fn few_bodies_stay_and_the_others_are_fetched_when_they_are_read() {
 async fn bodies_go_while_messages_come() {
     let world = World::new(0).await;
     let opened = world.open(Some(50_000)).await;
-    let copy = opened.copy.clone();
+    let backup = opened.backup.clone();
     let (before, after) = spawn_blocking(move || {
-        let mut folder = copy.open(&folder_name("INBOX"), &identity(7)).unwrap();
+        let mut folder = backup.open(&folder_name("INBOX"), &identity(7)).unwrap();
         let mut commit = |uids: std::ops::Range<u32>| {
             uids.for_each(|uid| give(&mut *folder, uid, &mail_of(&octets(uid)), 9000).unwrap());
             folder.commit(&resume(1)).unwrap();
-            let counts = copy.bodies().unwrap().unwrap();
+            let counts = backup.bodies().unwrap().unwrap();
             folder.in_step();
             counts
         };
@@ -227,7 +227,7 @@ async fn what_the_server_has_no_more_is_said_and_what_it_lost_is_not_given_up() 
     assert_eq!(world.script.asked("UID FETCH"), asked);
     let options = Options::all();
     let found =
-        verify(&world.script.server(), opened.copy.clone(), &options, &SeededRandom::new(1)).await.unwrap();
+        verify(&world.script.server(), opened.backup.clone(), &options, &SeededRandom::new(1)).await.unwrap();
     let found = &found.folders[0];
     assert_eq!((found.compared, found.evicted, found.lost.to_string()), (18, 19, thin[0].to_string()));
     assert!(!found.is_good() && found.different.is_empty() && found.damaged.is_empty());
@@ -236,7 +236,7 @@ async fn what_the_server_has_no_more_is_said_and_what_it_lost_is_not_given_up() 
     let (_stop, watched) = tokio::sync::watch::channel(false);
     for dry_run in [true, false] {
         let options = crate::push::Options { dry_run, ..put(&watched) };
-        let report = restore(opened.copy.clone(), &to.server(), &options, Arc::new(Nobody)).await.unwrap();
+        let report = restore(opened.backup.clone(), &to.server(), &options, Arc::new(Nobody)).await.unwrap();
         let folder = &report.folders[0];
         let failed: Vec<u32> = folder.failed.iter().map(|(uid, _)| *uid).collect();
         assert_eq!((folder.put, failed), (19, vec![thin[0]]), "{dry_run}: {folder:?}");
@@ -244,7 +244,7 @@ async fn what_the_server_has_no_more_is_said_and_what_it_lost_is_not_given_up() 
     }
     // With --delete the rest of it goes too.
     let delete = crate::pull::Options { delete: true, ..crate::pull::tests::pulled::options() };
-    let report = pulled_into(&world.script, opened.copy.clone(), delete).await.unwrap();
+    let report = pulled_into(&world.script, opened.backup.clone(), delete).await.unwrap();
     let bodies = report.bodies.unwrap();
     assert_eq!((bodies.kept, bodies.without), (0, 18), "what is deleted is not counted");
 }
@@ -269,7 +269,7 @@ async fn other_octets_than_were_kept_are_not_given_out() {
     assert_eq!(world.spooled().await, 0);
     let options = Options::all();
     let found =
-        verify(&world.script.server(), opened.copy.clone(), &options, &SeededRandom::new(1)).await.unwrap();
+        verify(&world.script.server(), opened.backup.clone(), &options, &SeededRandom::new(1)).await.unwrap();
     assert_eq!(found.folders[0].different.to_string(), "2:5", "verify says so without any body here");
     assert!(opened.read(1).await.unwrap() == octets(1), "the line is as good as before");
 }
@@ -330,10 +330,10 @@ async fn giving_up_can_be_stopped_and_goes_on_the_next_time() {
     drop(opened);
     let opened = world.open(Some(0)).await;
     let evict_bodies = |dry_run, stop: bool| {
-        let copy = opened.copy.clone();
+        let backup = opened.backup.clone();
         let inbox = [folder_name("INBOX")];
         spawn_blocking(move || {
-            copy.evict_bodies(&EvictBodies {
+            backup.evict_bodies(&EvictBodies {
                 in_step: &inbox,
                 dry_run,
                 stop: &|| stop,
@@ -349,9 +349,9 @@ async fn giving_up_can_be_stopped_and_goes_on_the_next_time() {
     assert_eq!((some.now, some.without), (limits::BODIES_TOGETHER as u64, limits::BODIES_TOGETHER as u64));
     assert_eq!(evict_bodies(false, false).await.unwrap().without, 100);
     // Headers, flags and sizes are what they were.
-    let copy = opened.copy.clone();
+    let backup = opened.backup.clone();
     let messages = spawn_blocking(move || {
-        let folder = copy.look(&folder_name("INBOX")).unwrap();
+        let folder = backup.look(&folder_name("INBOX")).unwrap();
         let all: Vec<_> = folder.messages().unwrap().map(|stored| stored.unwrap()).collect();
         let heads: Vec<Vec<u8>> = all.iter().map(|stored| folder.head(stored.uid, 1000).unwrap()).collect();
         all.into_iter().zip(heads).collect::<Vec<_>>()

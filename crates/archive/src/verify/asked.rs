@@ -6,7 +6,7 @@ use sealpost_imap::client::{Event, FetchData};
 use sealpost_imap::types::{Response, Status};
 
 use crate::client::{Connection, Done, lowest};
-use crate::keep::digest::finish;
+use crate::backup::digest::finish;
 
 /// UIDs and sizes of all messages of the selected mailbox.
 pub(super) async fn sizes_of(connection: &mut Connection, on: &mut impl FnMut(u32, u64)) -> Result<()> {

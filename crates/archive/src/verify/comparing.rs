@@ -12,7 +12,7 @@ use super::report::FolderReport;
 use super::there::There;
 use crate::blocking::blocking;
 use crate::client::{Connection, Selected, commands, is_later};
-use crate::keep::Backup;
+use crate::backup::Backup;
 
 /// A folder that was compared.
 pub(super) struct Compared {
@@ -25,7 +25,7 @@ pub(super) struct Compared {
 
 /// A folder that is being compared.
 pub(super) struct Comparing<'a> {
-    copy: &'a Arc<dyn Backup>,
+    backup: &'a Arc<dyn Backup>,
     folder: WithServer<'a>,
     options: &'a Options,
     local: Option<Local>,
@@ -36,10 +36,10 @@ pub(super) struct Comparing<'a> {
 }
 
 impl<'a> Comparing<'a> {
-    pub(super) fn new(copy: &'a Arc<dyn Backup>, mut folder: WithServer<'a>, options: &'a Options) -> Self {
+    pub(super) fn new(backup: &'a Arc<dyn Backup>, mut folder: WithServer<'a>, options: &'a Options) -> Self {
         let progress = Progress::new(folder.chosen.take());
         let report = FolderReport { name: folder.found.name.to_string(), ..FolderReport::default() };
-        Comparing { copy, folder, options, local: None, progress, common: UidSet::new(), report }
+        Comparing { backup, folder, options, local: None, progress, common: UidSet::new(), report }
     }
 
     /// Compares it. What is wrong with the folder is in the report.
@@ -118,9 +118,9 @@ impl<'a> Comparing<'a> {
     /// Reads what the copy has, which is done once.
     async fn read_copy(&mut self) -> Result<Local> {
         let Some(kept) = self.folder.kept else { return Ok(Local::default()) };
-        let (copy, name, looked) = (self.copy.clone(), kept.name.clone(), self.options.looked.clone());
+        let (backup, name, looked) = (self.backup.clone(), kept.name.clone(), self.options.looked.clone());
         // Another connection does not make the copy better.
-        let local = blocking(move || read(&*copy, &name, &*looked)).await.map_err(|e| match e.kind() {
+        let local = blocking(move || read(&*backup, &name, &*looked)).await.map_err(|e| match e.kind() {
             Kind::Retry => Error::internal(e.to_string()).with_source(e),
             _ => e,
         })?;

@@ -6,8 +6,8 @@ use std::io::Read;
 use ring::digest::{Context, SHA256};
 use sealpost_base::{Error, Result, Uid, UidSet};
 
-use crate::keep::digest::finish;
-use crate::keep::{Backup, FolderName};
+use crate::backup::digest::finish;
+use crate::backup::{Backup, FolderName};
 
 /// What the copy has of a folder.
 #[derive(Default)]
@@ -40,8 +40,8 @@ impl Local {
 const DAMAGES_TOLD: usize = 1000;
 
 /// All messages of a folder of the copy, read and hashed.
-pub(super) fn read(copy: &dyn Backup, name: &FolderName, looked: &dyn Fn(&str)) -> Result<Local> {
-    let folder = copy.look(name)?;
+pub(super) fn read(backup: &dyn Backup, name: &FolderName, looked: &dyn Fn(&str)) -> Result<Local> {
+    let folder = backup.look(name)?;
     let mut local = Local::default();
     let (mut uids, mut evicted, mut damaged) = (Vec::new(), Vec::new(), Vec::new());
     let mut damage = |uid: Option<u32>, text: String| {

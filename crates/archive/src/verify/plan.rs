@@ -7,7 +7,7 @@ use sealpost_base::{Random, Uid, UidSet};
 use super::local::Local;
 use super::report::FolderReport;
 use crate::client::ListedMailbox;
-use crate::keep::{FolderName, BackupFolder};
+use crate::backup::{FolderName, BackupFolder};
 
 /// How often a message may be what a connection ended with.
 const ATTEMPTS: u32 = 3;

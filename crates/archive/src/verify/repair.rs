@@ -1,7 +1,7 @@
 //! Mending a copy: what a comparison found missing, different or damaged is fetched again.
 //!
 //! It is a pull that asks for these messages too, and each takes the place of what is there in the transaction that brings
-//! it ([`crate::keep::Folder::replace`]). What the server no longer has stays as it is. Then it is compared again: only what was seen to be
+//! it ([`crate::backup::Folder::replace`]). What the server no longer has stays as it is. Then it is compared again: only what was seen to be
 //! right is called repaired.
 
 use std::collections::HashMap;
@@ -13,7 +13,7 @@ use super::comparing::Compared;
 use super::report::FolderReport;
 use super::{Options, Report, compare};
 use crate::client::Server;
-use crate::keep::Backup;
+use crate::backup::Backup;
 use crate::pull::{self, Tools, pull};
 
 impl FolderReport {
@@ -30,7 +30,7 @@ impl FolderReport {
 /// As [`super::verify`] and [`pull()`]. What was fetched until then is in the copy, and what is left is found again.
 pub async fn repair(
     server: &Server,
-    copy: Arc<dyn Backup>,
+    backup: Arc<dyn Backup>,
     options: &Options,
     connections: usize,
     tools: &Tools,
@@ -52,7 +52,7 @@ pub async fn repair(
         restored: options.restored.clone(),
         again: again.clone(),
     };
-    let pulled = pull(server, copy.clone(), &pulling, tools).await?;
+    let pulled = pull(server, backup.clone(), &pulling, tools).await?;
     if let Some(e) = pulled.broken {
         return Err(e);
     }
@@ -68,7 +68,7 @@ pub async fn repair(
     let compared = tokio::select! {
         biased;
         _ = stop.wait_for(|stop| *stop) => return Err(interrupted()),
-        compared = compare(server, copy, options, &*tools.random, Some(&wrong)) => compared?,
+        compared = compare(server, backup, options, &*tools.random, Some(&wrong)) => compared?,
     };
     let mut now: HashMap<String, Compared> =
         compared.into_iter().map(|after| (after.report.name.clone(), after)).collect();

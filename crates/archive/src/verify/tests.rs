@@ -13,24 +13,24 @@ use crate::pull::tests::server::{Box_, Fault, Script};
 /// A server and a copy of it.
 async fn copied(messages: u32) -> (Script, Arc<Memory>) {
     let script = Script::start(Box_::with(messages), "", &[]).await;
-    let copy = copy_of(&script).await;
-    (script, Arc::new(copy))
+    let backup = copy_of(&script).await;
+    (script, Arc::new(backup))
 }
 
-async fn verified(script: &Script, copy: &Arc<Memory>) -> FolderReport {
+async fn verified(script: &Script, backup: &Arc<Memory>) -> FolderReport {
     let options = Options::all();
-    let report = verify(&script.server(), copy.clone(), &options, &SeededRandom::new(1)).await.unwrap();
+    let report = verify(&script.server(), backup.clone(), &options, &SeededRandom::new(1)).await.unwrap();
     report.folders.into_iter().next().unwrap()
 }
 
 #[tokio::test]
 async fn lost_connections_are_made_again_and_all_is_compared_once() {
-    let (script, copy) = copied(50).await;
+    let (script, backup) = copied(50).await;
     script.change(|world| {
         let bye = |after| Fault::Bye(after, "shutting down");
         world.faults = vec![Fault::CutOnceAt(20), bye(5), bye(1), Fault::Busy(2)];
     });
-    let report = verified(&script, &copy).await;
+    let report = verified(&script, &backup).await;
     assert!(report.is_good(), "{report:?}");
     assert_eq!((report.compared, report.messages), (50, 50));
     assert_eq!(script.world.lock().unwrap().faults, []);
@@ -38,25 +38,25 @@ async fn lost_connections_are_made_again_and_all_is_compared_once() {
 
 #[tokio::test]
 async fn what_is_not_the_same_and_what_cannot_be_had_is_told() {
-    let (script, copy) = copied(50).await;
+    let (script, backup) = copied(50).await;
     script.inbox(|inbox| inbox.messages.get_mut(&7).unwrap().1[0] ^= 1);
-    let report = verified(&script, &copy).await;
+    let report = verified(&script, &backup).await;
     assert_eq!((report.different.to_string(), report.compared), ("7".into(), 50));
     script.change(|world| world.faults = vec![Fault::CutAt(20)]);
-    let report = verified(&script, &copy).await;
+    let report = verified(&script, &backup).await;
     assert_eq!((report.compared, report.is_good()), (49, false), "{report:?}");
     assert!(report.error.is_some_and(|e| e.ends_with("UID 20")));
 }
 
 #[tokio::test]
 async fn a_server_that_looks_at_few_messages_at_a_time_is_compared_whole() {
-    let (script, copy) = copied(600).await;
+    let (script, backup) = copied(600).await;
     script.change(|world| world.faults = vec![Fault::MessageLimit(501)]);
-    let report = verified(&script, &copy).await;
+    let report = verified(&script, &backup).await;
     assert!(report.is_good() && report.compared == 600, "{report:?}");
     // One that does not list everything says nothing of what it left out.
     script.change(|world| world.faults = vec![Fault::HalfListed]);
-    let report = verified(&script, &copy).await;
+    let report = verified(&script, &backup).await;
     assert_eq!((report.gone, report.is_good()), (0, false), "{report:?}");
 }
 
@@ -66,9 +66,9 @@ async fn folders_that_a_pull_leaves_out_are_not_missing() {
     script.change(|world| {
         world.boxes.insert("AllMail".into(), Box_::with(5));
     });
-    let copy = Arc::new(copy_of(&script).await);
+    let backup = Arc::new(copy_of(&script).await);
     let options = Options::all();
-    let report = verify(&script.server(), copy, &options, &SeededRandom::new(1)).await.unwrap();
+    let report = verify(&script.server(), backup, &options, &SeededRandom::new(1)).await.unwrap();
     let folders: Vec<_> =
         report.folders.iter().map(|folder| (&*folder.name, folder.compared, folder.is_good())).collect();
     assert_eq!(folders, [("AllMail", 5, true)]);

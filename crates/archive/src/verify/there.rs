@@ -6,7 +6,7 @@ use sealpost_base::{Error, Random, Result};
 
 use super::Options;
 use crate::client::{Backoff, Connection, ListedMailbox, Server};
-use crate::keep::FolderName;
+use crate::backup::FolderName;
 use crate::pull::gmail;
 
 /// The server, and a connection that is made again when it is lost.

@@ -9,7 +9,7 @@ use sealpost_vault::entry::LogKey;
 use sealpost_vault::{RootKey, Store};
 use tokio::runtime::Handle;
 
-use crate::keep::{Backup, imap_backup, maildir, sealed};
+use crate::backup::{Backup, imap_backup, maildir, sealed};
 
 pub(crate) const ID: AccountId = AccountId([3; 16]);
 
@@ -62,7 +62,7 @@ impl BackupPlace {
             match opened {
                 // What a pull leaves behind lets go of the copy a moment later.
                 Err(e) if e.kind() == Kind::Conflict => tokio::task::yield_now().await,
-                copy => return copy.unwrap().into(),
+                backup => return backup.unwrap().into(),
             }
         }
     }

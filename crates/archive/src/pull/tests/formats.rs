@@ -7,21 +7,21 @@ use std::sync::Arc;
 use super::super::{Options, Report};
 use super::pulled::{options, pulled_into};
 use super::server::{Box_, Script, text};
-use crate::keep::{Backup, FolderName, imap_backup, maildir};
+use crate::backup::{Backup, FolderName, imap_backup, maildir};
 
 type OpenBackup = fn(&Path) -> sealpost_base::Result<Box<dyn Backup>>;
 
-async fn pulled(script: &Script, copy: Arc<dyn Backup>) -> Report {
+async fn pulled(script: &Script, backup: Arc<dyn Backup>) -> Report {
     let options = Options { connections: 2, delete: true, ..options() };
-    pulled_into(script, copy, options).await.unwrap()
+    pulled_into(script, backup, options).await.unwrap()
 }
 
-fn texts(copy: &dyn Backup) -> Vec<(u32, String)> {
-    texts_of(copy, "INBOX")
+fn texts(backup: &dyn Backup) -> Vec<(u32, String)> {
+    texts_of(backup, "INBOX")
 }
 
-fn texts_of(copy: &dyn Backup, name: &str) -> Vec<(u32, String)> {
-    let folder = copy.look(&FolderName::new(name, Some('/'))).unwrap();
+fn texts_of(backup: &dyn Backup, name: &str) -> Vec<(u32, String)> {
+    let folder = backup.look(&FolderName::new(name, Some('/'))).unwrap();
     let uids: Vec<u32> = folder.messages().unwrap().map(|stored| stored.unwrap().uid).collect();
     let read = |uid| {
         let mut text = String::new();
@@ -42,11 +42,11 @@ async fn copies_in_files_follow_the_server() {
             Script::start(Box_::with(1500), "ENABLE CONDSTORE QRESYNC ESEARCH LIST-STATUS", &[]).await;
         let mut uids: Vec<u32> = (1..=1500).collect();
         for round in 0..3 {
-            let copy: Arc<dyn Backup> = open(root).unwrap().into();
-            let report = pulled(&script, copy.clone()).await;
+            let backup: Arc<dyn Backup> = open(root).unwrap().into();
+            let report = pulled(&script, backup.clone()).await;
             assert!(report.is_complete(), "{format}: {report:?}");
             let wanted: Vec<_> = uids.iter().map(|uid| (*uid, text(*uid))).collect();
-            assert_eq!(texts(&*copy), wanted, "{format}");
+            assert_eq!(texts(&*backup), wanted, "{format}");
             if format == "mbox" {
                 // What imap-backup reads is up to date when the pull ends.
                 let json = std::fs::read_to_string(root.join("INBOX.imap")).unwrap();
@@ -87,34 +87,34 @@ async fn what_was_away_and_is_put_back_is_there_again() {
         let all: Vec<_> = (1..=4).map(|uid| (uid, text(uid))).collect();
         for expunge in [None, Some(2)] {
             script.inbox(|inbox| expunge.into_iter().for_each(|uid| inbox.expunge(uid)));
-            let copy: Arc<dyn Backup> = open(&root).unwrap().into();
-            assert!(pulled_into(&script, copy, keeping.clone()).await.unwrap().is_complete());
+            let backup: Arc<dyn Backup> = open(&root).unwrap().into();
+            assert!(pulled_into(&script, backup, keeping.clone()).await.unwrap().is_complete());
         }
         for _ in 0..2 {
             std::fs::rename(&data, &away).unwrap();
-            let copy = open(&root).unwrap();
-            let folder = copy.look(&FolderName::new("INBOX", Some('/'))).unwrap();
+            let backup = open(&root).unwrap();
+            let folder = backup.look(&FolderName::new("INBOX", Some('/'))).unwrap();
             assert_eq!(folder.messages().unwrap().count(), 4, "{format}");
             let reads =
                 |uid| folder.read(uid).is_ok_and(|mut octets| octets.read_to_end(&mut Vec::new()).is_ok());
             assert!((1..=4).all(|uid| !reads(uid)), "{format}");
             drop(folder);
-            assert!(copy.unreported().iter().any(|told| told.contains("restore the missing files")), "{format}");
-            drop(copy);
+            assert!(backup.unreported().iter().any(|told| told.contains("restore the missing files")), "{format}");
+            drop(backup);
             restore(&away, &data);
             assert_eq!(texts(&*open(&root).unwrap()), all, "{format}");
         }
         // A pull fetches what it can. What is put back later stays; files that are one message each are the copy's again.
         let put_back = if format == "mbox" { 3 } else { 4 };
         std::fs::rename(&data, &away).unwrap();
-        let copy: Arc<dyn Backup> = open(&root).unwrap().into();
-        let report = pulled_into(&script, copy, keeping.clone()).await.unwrap();
+        let backup: Arc<dyn Backup> = open(&root).unwrap().into();
+        let report = pulled_into(&script, backup, keeping.clone()).await.unwrap();
         assert_eq!(report.new_messages().0, 3, "{format}");
         restore(&away, &data);
         for _ in 0..2 {
-            let copy: Arc<dyn Backup> = open(&root).unwrap().into();
-            assert!(pulled_into(&script, copy.clone(), keeping.clone()).await.unwrap().is_complete());
-            assert_eq!(texts(&*copy).len(), put_back, "{format}");
+            let backup: Arc<dyn Backup> = open(&root).unwrap().into();
+            assert!(pulled_into(&script, backup.clone(), keeping.clone()).await.unwrap().is_complete());
+            assert_eq!(texts(&*backup).len(), put_back, "{format}");
             assert!(!files_with(&root, "Subject: message 2").is_empty(), "{format}");
         }
     }
@@ -149,15 +149,15 @@ async fn mailboxes_that_a_server_gives_one_id_are_kept_apart() {
         let script = Script::start(alike(0), capabilities, &[]).await;
         // At first there is one, and nothing is wrong with its id.
         for boxes in 1..4 {
-            let copy: Arc<dyn Backup> = open(directory.path()).unwrap().into();
-            let report = pulled(&script, copy.clone()).await;
+            let backup: Arc<dyn Backup> = open(directory.path()).unwrap().into();
+            let report = pulled(&script, backup.clone()).await;
             assert!(report.is_complete(), "{format}: {report:?}");
             assert_eq!(report.new_messages().0, 20, "{format}");
             for nth in 0..boxes {
                 let name = if nth == 0 { "INBOX".to_owned() } else { format!("box-{nth}") };
                 let wanted: Vec<_> =
                     (0..20).map(|n| (n + 1, format!("Subject: {nth} {n}\r\n\r\n"))).collect();
-                assert_eq!(texts_of(&*copy, &name), wanted, "{format} {name}");
+                assert_eq!(texts_of(&*backup, &name), wanted, "{format} {name}");
             }
             script.change(|world| drop(world.boxes.insert(format!("box-{boxes}"), alike(boxes))));
         }

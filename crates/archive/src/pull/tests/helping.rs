@@ -18,13 +18,13 @@ use crate::client::{Server, Timeouts};
 async fn helped(
     script: &Script,
     server: Server,
-    copy: &Memory,
+    backup: &Memory,
 ) -> (watch::Sender<bool>, JoinHandle<Result<Report>>) {
     let (stop, tools) = tools();
     let clock = Arc::new(FakeClock::new(Timestamp(0)));
     let tools = Tools { clock: clock.clone(), ..tools };
-    let (copy, options) = (copy.clone(), Options { connections: 2, ..options() });
-    let pulling = tokio::spawn(async move { pull(&server, Arc::new(copy), &options, &tools).await });
+    let (backup, options) = (backup.clone(), Options { connections: 2, ..options() });
+    let pulling = tokio::spawn(async move { pull(&server, Arc::new(backup), &options, &tools).await });
     let helps = async {
         while script.world.lock().unwrap().connections < 2 {
             clock.advance(Duration::from_secs(1));
@@ -49,14 +49,14 @@ async fn a_helper_that_the_server_does_not_want_keeps_nothing_from_being_complet
     for (retry, logins) in [(Duration::from_millis(1), 9), (Duration::from_secs(3600), 2)] {
         let script = Script::start(Box_::with(2000), QRESYNC, &[Fault::Held]).await;
         let server = Server { timeouts: Timeouts { retry, ..script.server().timeouts }, ..script.server() };
-        let copy = Memory::default();
+        let backup = Memory::default();
         let refuse = async {
             while script.asked_for("BODY.PEEK[]") == 0 {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
             script.change(|world| world.faults.push(Fault::Busy(usize::MAX)));
         };
-        let ((_stop, pulling), ()) = tokio::join!(helped(&script, server, &copy), refuse);
+        let ((_stop, pulling), ()) = tokio::join!(helped(&script, server, &backup), refuse);
         while script.asked("LOGIN") < logins {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
@@ -64,7 +64,7 @@ async fn a_helper_that_the_server_does_not_want_keeps_nothing_from_being_complet
         let report = tokio::time::timeout(Duration::from_secs(60), pulling).await.unwrap();
         let report = report.unwrap().unwrap();
         assert!(report.is_complete(), "{retry:?}: {report:?}");
-        assert_eq!(copy.texts("INBOX"), texts(1..=2000));
+        assert_eq!(backup.texts("INBOX"), texts(1..=2000));
         assert_eq!(script.asked("LOGIN"), logins);
     }
 }
@@ -82,13 +82,13 @@ async fn a_server_that_wants_one_connection_is_pulled_over_one() {
         // Who is refused rests for an hour.
         let timeouts = Timeouts { retry: Duration::from_secs(3600), ..script.server().timeouts };
         let server = Server { timeouts, ..script.server() };
-        let ((_stop, tools), copy) = (tools(), Memory::default());
+        let ((_stop, tools), backup) = (tools(), Memory::default());
         let options = Options { connections: 4, ..options() };
-        let pulling = pull(&server, Arc::new(copy.clone()), &options, &tools);
+        let pulling = pull(&server, Arc::new(backup.clone()), &options, &tools);
         let report = tokio::time::timeout(Duration::from_secs(60), pulling).await.unwrap().unwrap();
         assert!(report.is_complete(), "{refusal}: {report:?}");
         for (name, messages) in [("INBOX", 9), ("Work", 6), ("More", 6)] {
-            assert_eq!(copy.texts(name), texts(1..=messages), "{refusal}: {name}");
+            assert_eq!(backup.texts(name), texts(1..=messages), "{refusal}: {name}");
         }
     }
 }

@@ -19,13 +19,13 @@ async fn a_server_that_talks_instead_of_answering_is_given_up() {
         let mut inbox = Box_::with(5);
         inbox.expunge(2);
         let script = Script::start(inbox, QRESYNC, &[Fault::Chatter(begin, usize::MAX)]).await;
-        let copy = Memory::default();
-        let error = match pulled_with(&script, &copy, options()).await {
+        let backup = Memory::default();
+        let error = match pulled_with(&script, &backup, options()).await {
             Ok(report) => report.of[0].error.clone().unwrap(),
             Err(error) => error.to_string(),
         };
         assert!(error.contains("without completing a command"), "{begin}: {error}");
-        assert!(copy.texts("INBOX").is_empty());
+        assert!(backup.texts("INBOX").is_empty());
         assert!(script.world.lock().unwrap().connections < 20);
     }
 }
@@ -38,28 +38,28 @@ async fn messages_that_do_not_end_are_given_up() {
     let script = Script::start(Box_::with(5), QRESYNC, &faults).await;
     let server = script.server();
     let timeouts = Timeouts { within: Duration::from_millis(200), ..server.timeouts };
-    let copy = Memory::default();
+    let backup = Memory::default();
     let (_stop, tools) = tools();
     let options = Options { connections: 4, ..options() };
     let server = Server { timeouts, ..server };
-    let report = pull(&server, Arc::new(copy.clone()), &options, &tools).await.unwrap();
+    let report = pull(&server, Arc::new(backup.clone()), &options, &tools).await.unwrap();
     let mut failed = report.of[0].failed.clone();
     failed.sort_by_key(|failure| failure.uid);
     assert_eq!(failed.iter().map(|failure| failure.uid).collect::<Vec<_>>(), [2, 4], "{report:?}");
     assert!(failed[0].reason.contains("during a response"), "{failed:?}");
     assert!(failed[1].reason.contains("the limit is 4294967295"), "{failed:?}");
-    assert_eq!(copy.texts("INBOX").iter().map(|(uid, _)| *uid).collect::<Vec<_>>(), [1, 3, 5]);
-    assert!(!copy.folder("INBOX").resume.whole);
+    assert_eq!(backup.texts("INBOX").iter().map(|(uid, _)| *uid).collect::<Vec<_>>(), [1, 3, 5]);
+    assert!(!backup.folder("INBOX").resume.whole);
 }
 
 #[tokio::test]
 async fn a_server_that_talks_and_answers_is_listened_to() {
     let chatter = Fault::Chatter("", limits::ARCHIVE_REMARKS - 100);
     let script = Script::start(Box_::with(5), QRESYNC, &[chatter]).await;
-    let copy = Memory::default();
-    let report = pulled(&script, &copy).await;
+    let backup = Memory::default();
+    let report = pulled(&script, &backup).await;
     assert!(report.is_complete() && report.reconnects == 0, "{report:?}");
-    assert_eq!(copy.texts("INBOX"), texts(1..=5));
+    assert_eq!(backup.texts("INBOX"), texts(1..=5));
 }
 
 #[tokio::test]
@@ -68,20 +68,20 @@ async fn messages_that_are_only_claimed_are_not_asked_for_without_end() {
     // Nothing is in the copy; or something is, and the claim comes later.
     for before in [0, 3] {
         let script = Script::start(Box_::with(before), QRESYNC, &[]).await;
-        let copy = Memory::default();
-        pulled(&script, &copy).await;
+        let backup = Memory::default();
+        pulled(&script, &backup).await;
         let asked = script.asked("UID FETCH");
         script.change(|world| world.faults.push(Fault::Claims(5_000_000)));
-        let report = pulled(&script, &copy).await;
+        let report = pulled(&script, &backup).await;
         let error = report.of[0].error.clone().unwrap();
         assert!(error.contains("FETCH commands returned none"), "{error}");
         let asked = script.asked("UID FETCH") - asked;
         assert!((most..most + 10).contains(&asked), "{asked}");
-        assert!(!copy.folder("INBOX").resume.whole);
-        assert_eq!(copy.texts("INBOX"), texts(1..=before));
+        assert!(!backup.folder("INBOX").resume.whole);
+        assert_eq!(backup.texts("INBOX"), texts(1..=before));
         // When it is honest again, nothing is lost.
         script.change(|world| world.faults.clear());
-        assert!(pulled(&script, &copy).await.is_complete());
+        assert!(pulled(&script, &backup).await.is_complete());
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use sealpost_base::{Error, Result, Uid, UidSet};
 
-use crate::keep::{
+use crate::backup::{
     Arrived, Backup, Flags, Folder, FolderName, Identity, BackupFolder, KnownMessages, Resume, Stored, possible,
 };
 
@@ -53,7 +53,7 @@ impl Memory {
 }
 
 struct Open {
-    copy: Memory,
+    backup: Memory,
     name: String,
     now: Contents,
     known: KnownMessages,
@@ -110,7 +110,7 @@ impl Backup for Memory {
             known.set_gone(*uid, message.gone);
         }
         let now = contents.clone();
-        Ok(Box::new(Open { copy: self.clone(), name, now, known, octets: None, replace: UidSet::new() }))
+        Ok(Box::new(Open { backup: self.clone(), name, now, known, octets: None, replace: UidSet::new() }))
     }
 
     fn look(&self, folder: &FolderName) -> Result<Box<dyn Folder>> {
@@ -132,7 +132,7 @@ impl Folder for Open {
     fn begin(&mut self, size: u64) -> Result<()> {
         assert!(self.octets.is_none(), "a message within a message");
         self.octets = Some(Vec::new());
-        match self.copy.most {
+        match self.backup.most {
             Some(most) if size > most => Err(Error::limit("too large for this copy")),
             _ => Ok(()),
         }
@@ -206,12 +206,12 @@ impl Folder for Open {
 
     fn commit(&mut self, resume: &Resume) -> Result<()> {
         assert!(self.octets.is_none(), "a commit within a message");
-        if self.copy.full.is_some_and(|full| self.now.messages.len() > full) {
+        if self.backup.full.is_some_and(|full| self.now.messages.len() > full) {
             return Err(Error::retry("no space left on device"));
         }
         self.now.resume = *resume;
         self.now.commits += 1;
-        self.copy.folders.lock().unwrap().insert(self.name.clone(), self.now.clone());
+        self.backup.folders.lock().unwrap().insert(self.name.clone(), self.now.clone());
         Ok(())
     }
 
@@ -226,7 +226,7 @@ impl Folder for Open {
 
     fn read(&self, uid: u32) -> Result<Box<dyn Read + '_>> {
         let message = self.now.messages.get(&uid).ok_or_else(|| Error::not_found("no such message"))?;
-        self.copy.reads.fetch_add(1, Ordering::Relaxed);
+        self.backup.reads.fetch_add(1, Ordering::Relaxed);
         Ok(Box::new(&message.octets[..]))
     }
 }

@@ -19,9 +19,9 @@ async fn octets_with_nul_are_asked_for_and_kept() {
             inbox.add(Some(message.clone().into_bytes()));
         }
         let script = Script::start(inbox, &capabilities, &[]).await;
-        let copy = Memory::default();
-        assert!(pulled(&script, &copy).await.is_complete(), "{capabilities}");
-        assert_eq!(copy.texts("INBOX"), [(1, messages[0].clone()), (2, messages[1].clone())]);
+        let backup = Memory::default();
+        assert!(pulled(&script, &backup).await.is_complete(), "{capabilities}");
+        assert_eq!(backup.texts("INBOX"), [(1, messages[0].clone()), (2, messages[1].clone())]);
         let enabled = script.asked(&format!("ENABLE {NUL_EXTENSION}")) > 0;
         assert_eq!(enabled, capabilities.contains(NUL_EXTENSION), "{capabilities}");
     }

@@ -10,7 +10,7 @@ use super::memory::Memory;
 use super::pulled::{options, pulled, pulled_into};
 use super::server::{Box_, Fault, Script};
 use super::whole::{QRESYNC, texts};
-use crate::keep::format_tests::folder_name;
+use crate::backup::format_tests::folder_name;
 
 /// Names that others may choose, and that are none in some format.
 fn names() -> Vec<String> {
@@ -41,9 +41,9 @@ fn names() -> Vec<String> {
 }
 
 async fn subjects(place: &BackupPlace, name: String) -> Vec<String> {
-    let copy = place.open().await;
+    let backup = place.open().await;
     spawn_blocking(move || {
-        let folder = copy.look(&folder_name(&name)).unwrap();
+        let folder = backup.look(&folder_name(&name)).unwrap();
         let read = |uid| {
             let mut text = String::new();
             folder.read(uid).unwrap().read_to_string(&mut text).unwrap();
@@ -108,9 +108,9 @@ async fn links_that_lead_out_of_a_copy_are_not_followed() {
         };
         std::fs::remove_file(&file).unwrap();
         std::os::unix::fs::symlink(&secret, &file).unwrap();
-        let copy = place.open().await;
+        let backup = place.open().await;
         let read = spawn_blocking(move || {
-            let Ok(folder) = copy.look(&folder_name("INBOX")) else { return String::new() };
+            let Ok(folder) = backup.look(&folder_name("INBOX")) else { return String::new() };
             let mut text = String::new();
             if let Ok(mut octets) = folder.read(1) {
                 let _ = octets.read_to_string(&mut text);
@@ -132,11 +132,11 @@ async fn what_the_server_refuses_of_one_folder_ends_no_other() {
             world.boxes.insert("Others".into(), Box_::with(9));
             world.boxes.insert("Work".into(), Box_::with(2));
         });
-        let copy = Memory::default();
-        let report = pulled(&script, &copy).await;
+        let backup = Memory::default();
+        let report = pulled(&script, &backup).await;
         let wrong: Vec<_> = report.of.iter().filter(|folder| folder.error.is_some()).collect();
         assert_eq!(wrong.len(), 1, "{says}: {report:?}");
         assert_eq!((&*wrong[0].name, report.is_complete()), ("Others", false));
-        assert_eq!((copy.texts("INBOX"), copy.texts("Work")), (texts(1..=3), texts(1..=2)), "{says}");
+        assert_eq!((backup.texts("INBOX"), backup.texts("Work")), (texts(1..=3), texts(1..=2)), "{says}");
     }
 }

@@ -11,7 +11,7 @@ use super::super::{Options, pull};
 use super::pulled::{options, tools};
 use super::server::{Box_, Script};
 use crate::client::Server;
-use crate::keep::{Backup, imap_backup, maildir};
+use crate::backup::{Backup, imap_backup, maildir};
 
 type OpenBackup = fn(&Path) -> sealpost_base::Result<Box<dyn Backup>>;
 
@@ -35,14 +35,14 @@ async fn pulled(
     renamed: bool,
 ) -> Result<u64, sealpost_base::Error> {
     let (_stop, tools) = tools();
-    let copy: Arc<dyn Backup> = loop {
+    let backup: Arc<dyn Backup> = loop {
         match open(root) {
             // What a pull leaves behind lets go of the copy a moment later.
             Err(e) if e.kind() == Kind::Conflict => tokio::task::yield_now().await,
-            copy => break copy.unwrap().into(),
+            backup => break backup.unwrap().into(),
         }
     };
-    let report = pull(server, copy, &Options { source_renamed: renamed, ..options() }, &tools).await?;
+    let report = pull(server, backup, &Options { source_renamed: renamed, ..options() }, &tools).await?;
     Ok(report.new_messages().0)
 }
 

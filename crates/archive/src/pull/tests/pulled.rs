@@ -8,7 +8,7 @@ use tokio::sync::watch;
 use super::super::{Options, Report, Silent, Tools, pull};
 use super::memory::Memory;
 use super::server::Script;
-use crate::keep::Backup;
+use crate::backup::Backup;
 
 /// One connection, everything, nothing removed.
 pub(crate) fn options() -> Options {
@@ -36,25 +36,25 @@ pub(crate) fn tools() -> (watch::Sender<bool>, Tools) {
 }
 
 /// Pulls into a copy of any kind.
-pub(crate) async fn pulled_into(script: &Script, copy: Arc<dyn Backup>, options: Options) -> Result<Report> {
+pub(crate) async fn pulled_into(script: &Script, backup: Arc<dyn Backup>, options: Options) -> Result<Report> {
     let (_stop, tools) = tools();
-    pull(&script.server(), copy, &options, &tools).await
+    pull(&script.server(), backup, &options, &tools).await
 }
 
 /// Pulls into a copy in memory.
-pub(crate) async fn pulled_with(script: &Script, copy: &Memory, options: Options) -> Result<Report> {
-    pulled_into(script, Arc::new(copy.clone()), options).await
+pub(crate) async fn pulled_with(script: &Script, backup: &Memory, options: Options) -> Result<Report> {
+    pulled_into(script, Arc::new(backup.clone()), options).await
 }
 
 /// Pulls everything into a copy in memory.
-pub(crate) async fn pulled(script: &Script, copy: &Memory) -> Report {
-    pulled_with(script, copy, options()).await.unwrap()
+pub(crate) async fn pulled(script: &Script, backup: &Memory) -> Report {
+    pulled_with(script, backup, options()).await.unwrap()
 }
 
 /// A complete copy in memory.
 pub(crate) async fn copy_of(script: &Script) -> Memory {
-    let copy = Memory::default();
-    let report = pulled(script, &copy).await;
+    let backup = Memory::default();
+    let report = pulled(script, &backup).await;
     assert!(report.is_complete(), "{report:?}");
-    copy
+    backup
 }

@@ -12,8 +12,8 @@ use super::copies::{BackupPlace, FORMATS, Format};
 use super::pulled::{options, tools};
 use super::server::{Box_, Fault, Script, World};
 use super::whole::QRESYNC;
-use crate::keep::format_tests::{folder_name, give, identity, mail, resume};
-use crate::keep::{Flags, KnownMessages};
+use crate::backup::format_tests::{folder_name, give, identity, mail, resume};
+use crate::backup::{Flags, KnownMessages};
 use crate::push::tests::{Nobody, options as put};
 use crate::push::{self, MapFile, UidMap, restore};
 use crate::restored::{RECORD_FILE, Restored};
@@ -91,8 +91,8 @@ impl Both {
 
     async fn restore_with(&self, to: &Script, with: impl FnOnce(&mut push::Options)) -> push::Report {
         let server = to.server();
-        let copy = self.place.open().await;
-        let owner = copy.source().unwrap().unwrap();
+        let backup = self.place.open().await;
+        let owner = backup.source().unwrap().unwrap();
         let (_stop, watched) = watch::channel(false);
         let mut options = put(&watched);
         let path = self.place.path().join(RECORD_FILE);
@@ -101,7 +101,7 @@ impl Both {
         *options.map.lock().unwrap() = map.unwrap();
         options.restored = Arc::new(Restored::read(self.place.path(), &[], &owner, true).unwrap());
         with(&mut options);
-        let report = restore(copy, &server, &options, Arc::new(Nobody)).await.unwrap();
+        let report = restore(backup, &server, &options, Arc::new(Nobody)).await.unwrap();
         assert!(
             report.folders.iter().all(|folder| folder.failures == 0 && folder.error.is_none()),
             "{report:?}"
@@ -111,9 +111,9 @@ impl Both {
 
     /// Octets of the messages that the copy has of a folder, those that the server no longer has, and how many these are.
     async fn copied(&self, folder: &'static str) -> (Vec<Vec<u8>>, u64) {
-        let copy = self.place.open().await;
+        let backup = self.place.open().await;
         spawn_blocking(move || {
-            let Ok(folder) = copy.look(&folder_name(folder)) else { return Default::default() };
+            let Ok(folder) = backup.look(&folder_name(folder)) else { return Default::default() };
             let read = |uid| {
                 let mut octets = Vec::new();
                 folder.read(uid).unwrap().read_to_end(&mut octets).unwrap();
@@ -133,10 +133,10 @@ impl Both {
         let mut octets: Vec<_> = there(&self.script, folder).into_iter().map(|(_, octets)| octets).collect();
         octets.sort();
         assert_eq!(self.copied(folder).await, (octets, 0), "{:?}", self.place.format);
-        let copy = self.place.open().await;
+        let backup = self.place.open().await;
         let uids = |known: &KnownMessages| known.uids().iter().map(|uid| uid.get()).collect::<Vec<_>>();
         let kept =
-            spawn_blocking(move || uids(copy.look(&folder_name(folder)).unwrap().known())).await.unwrap();
+            spawn_blocking(move || uids(backup.look(&folder_name(folder)).unwrap().known())).await.unwrap();
         let world = self.script.world.lock().unwrap();
         let wanted: Vec<u32> = world.boxes[folder].messages.keys().copied().collect();
         assert_eq!(kept, wanted, "{:?}", self.place.format);
@@ -238,12 +238,12 @@ async fn copies_that_have_everything_twice_heal_where_the_record_says_so() {
             (1..=5).for_each(|n| _ = inbox.add(Some(text(n).into_bytes())));
             inbox.set_flags(13, "\\Seen \\Answered");
         });
-        let copy = place.open().await;
+        let backup = place.open().await;
         let date = sealpost_imap::types::DateTime::utc(Timestamp(837_596_665_000));
         let source = script.server().source();
         let fill = move || {
-            copy.set_source(&source).unwrap();
-            let mut folder = copy.open(&folder_name("INBOX"), &identity(7)).unwrap();
+            backup.set_source(&source).unwrap();
+            let mut folder = backup.open(&folder_name("INBOX"), &identity(7)).unwrap();
             let flags =
                 |n| Flags::from_names(if n == 13 { vec!["\\Seen", "\\Answered"] } else { vec!["\\Seen"] });
             // The second one of 5 was put back from the first one, that of 4 by hand.
@@ -251,7 +251,7 @@ async fn copies_that_have_everything_twice_heal_where_the_record_says_so() {
                 [(1, 1), (2, 2), (3, 3), (4, 4), (5, 5), (6, 5), (11, 1), (12, 2), (13, 3), (14, 4), (15, 5)]
             {
                 let mail =
-                    crate::keep::format_tests::Mail { date: Some(date), flags: flags(uid), ..mail(&text(n)) };
+                    crate::backup::format_tests::Mail { date: Some(date), flags: flags(uid), ..mail(&text(n)) };
                 give(&mut *folder, uid, &mail, 9999).unwrap();
             }
             (1..=6).for_each(|uid| folder.mark_deleted_upstream(uid).unwrap());
@@ -305,8 +305,8 @@ async fn a_folder_that_is_made_anew_gets_what_was_put_aside() {
             assert_eq!(recognized(&report), (0, 8), "{format:?} {report:?}");
             assert_eq!(both.script.asked_for("BODY.PEEK[]"), fetched, "{format:?}");
             both.is_the_same("INBOX").await;
-            let copy = both.place.open().await;
-            let aside = spawn_blocking(move || copy.superseded().unwrap()).await.unwrap();
+            let backup = both.place.open().await;
+            let aside = spawn_blocking(move || backup.superseded().unwrap()).await.unwrap();
             assert!(aside.is_empty(), "{format:?} {aside:?}");
             let all = both.restore_with(&both.script, |options| options.include_superseded = true).await;
             assert_eq!(was_put(&all), 0, "{format:?}");
@@ -331,13 +331,13 @@ async fn a_folder_with_another_name_is_the_one_that_was_put_there() {
         both.script.change(|world| drop(world.boxes.remove("a.b")));
         let other = Script::start(Box_::with(0), QRESYNC, &[Fault::Dots]).await;
         let report = {
-            let copy = both.place.open().await;
+            let backup = both.place.open().await;
             let (_stop, watched) = watch::channel(false);
             let options = put(&watched);
             let path = both.place.path().join(RECORD_FILE);
             let file = MapFile { path: &path, from: "this copy", write: true };
             *options.map.lock().unwrap() = UidMap::open(&[file], &other.server().to_string()).unwrap();
-            restore(copy, &other.server(), &options, Arc::new(Nobody)).await.unwrap()
+            restore(backup, &other.server(), &options, Arc::new(Nobody)).await.unwrap()
         };
         let of = |name: &str| report.folders.iter().find(|folder| folder.name == name).unwrap();
         assert_eq!((of("book.club").to.as_deref(), of("book.club").put), (Some("book_club"), 8));

@@ -15,8 +15,8 @@ use super::memory::Memory;
 use super::pulled::{copy_of, options, pulled, pulled_into};
 use super::server::{Box_, Fault, Script, text};
 use super::whole::{QRESYNC, texts};
-use crate::keep::format_tests::{folder_name, identity};
-use crate::keep::{Arrived, Backup, Flags};
+use crate::backup::format_tests::{folder_name, identity};
+use crate::backup::{Arrived, Backup, Flags};
 
 const LARGE: usize = 200_000;
 
@@ -36,9 +36,9 @@ fn there(script: &Script, without: &[u32]) -> Vec<(u32, Vec<u8>)> {
 }
 
 async fn kept(place: &BackupPlace) -> Vec<(u32, Vec<u8>)> {
-    let copy = place.open().await;
+    let backup = place.open().await;
     spawn_blocking(move || {
-        let folder = copy.look(&folder_name("INBOX")).unwrap();
+        let folder = backup.look(&folder_name("INBOX")).unwrap();
         let read = |uid| {
             let mut octets = Vec::new();
             folder.read(uid).unwrap().read_to_end(&mut octets).unwrap();
@@ -95,16 +95,16 @@ async fn a_stand_in_that_a_connection_ends_with_is_not_kept() {
 #[tokio::test]
 async fn a_stand_in_does_not_take_the_place_of_a_message() {
     let script = Script::start(inbox(), QRESYNC, &[]).await;
-    let copy = copy_of(&script).await;
-    let before = copy.texts("INBOX");
+    let backup = copy_of(&script).await;
+    let before = backup.texts("INBOX");
     let bad = [3, 5];
     script.change(|world| world.faults = bad.iter().map(|uid| Fault::StandInAt(*uid)).collect());
     let again = bad.iter().filter_map(|uid| sealpost_base::Uid::new(*uid)).collect();
     let again = Arc::new([("INBOX".to_owned(), again)].into());
     let options = Options { again, ..options() };
-    let report = pulled_into(&script, Arc::new(copy.clone()), options).await.unwrap();
+    let report = pulled_into(&script, Arc::new(backup.clone()), options).await.unwrap();
     assert_eq!(failed(&report), bad, "{report:?}");
-    assert_eq!(copy.texts("INBOX"), before);
+    assert_eq!(backup.texts("INBOX"), before);
 }
 
 #[tokio::test]
@@ -112,24 +112,24 @@ async fn messages_that_nobody_asked_for_are_not_kept() {
     // One that there is not, one that there is, and one that the copy has.
     for uid in [99, 4, 1] {
         let script = Script::start(Box_::with(2), "ESEARCH", &[]).await;
-        let copy = copy_of(&script).await;
+        let backup = copy_of(&script).await;
         script.inbox(|inbox| (0..3).for_each(|_| assert!(inbox.add(None) > 0)));
         script.change(|world| world.faults.push(Fault::Unasked(uid)));
-        let report = pulled(&script, &copy).await;
+        let report = pulled(&script, &backup).await;
         let expected = if uid == 4 { [1, 2, 3, 5].to_vec() } else { [1, 2, 3, 4, 5].to_vec() };
         let wrong = |(at, octets): &(u32, String)| *at != uid || *octets == text(uid);
-        let kept: Vec<_> = copy.texts("INBOX").into_iter().filter(wrong).collect();
+        let kept: Vec<_> = backup.texts("INBOX").into_iter().filter(wrong).collect();
         // Of what was asked for nobody can say which of two is right.
         assert!(kept == texts(expected) || kept == texts(1..=5), "{uid}: {report:?} {kept:?}");
-        assert!(copy.texts("INBOX").iter().all(|(uid, _)| *uid < 6));
+        assert!(backup.texts("INBOX").iter().all(|(uid, _)| *uid < 6));
     }
 }
 
 #[test]
 fn a_commit_waits_for_what_is_unsure() {
     let clock = Arc::new(FakeClock::new(Timestamp(0)));
-    let (copy, name) = (Memory::default(), folder_name("INBOX"));
-    let folder = copy.open(&name, &identity(7)).unwrap();
+    let (backup, name) = (Memory::default(), folder_name("INBOX"));
+    let folder = backup.open(&name, &identity(7)).unwrap();
     let of: Arc<dyn Clock> = clock.clone();
     let (to, from) = work(&of);
     let writer = Writer::new(folder, "INBOX", Reunited::default(), false, of, Arc::new(Silent));
@@ -148,15 +148,15 @@ fn a_commit_waits_for_what_is_unsure() {
             to.send(Work::Sure(Vec::new())).await.unwrap();
             tokio::task::yield_now().await;
         }
-        assert!(copy.texts("INBOX").is_empty(), "3 may be none");
+        assert!(backup.texts("INBOX").is_empty(), "3 may be none");
         to.send(Work::Undo(vec![3])).await.unwrap();
         to.go_on().await.unwrap();
-        assert_eq!(copy.texts("INBOX"), texts([1, 2]));
+        assert_eq!(backup.texts("INBOX"), texts([1, 2]));
         // Whoever has work ends before it says what this is.
         to.send(Work::Unsure(vec![message(4)])).await.unwrap();
         drop(to);
     });
     let (written, done) = writing.join().unwrap();
     done.unwrap();
-    assert_eq!((written.new, copy.texts("INBOX")), (2, texts([1, 2])));
+    assert_eq!((written.new, backup.texts("INBOX")), (2, texts([1, 2])));
 }

@@ -8,8 +8,8 @@ use super::super::{FolderReport, Observer, Options, Reason, Report, Tools, pull}
 use super::pulled::{options, tools};
 use super::server::{Box_, Fault, Script};
 use super::whole::{QRESYNC, texts};
-use crate::keep::format_tests::{leave_unclosed, read_all};
-use crate::keep::{Backup, FolderName, imap_backup, maildir};
+use crate::backup::format_tests::{leave_unclosed, read_all};
+use crate::backup::{Backup, FolderName, imap_backup, maildir};
 
 type OpenBackup = fn(&Path) -> sealpost_base::Result<Box<dyn Backup>>;
 
@@ -30,7 +30,7 @@ async fn opened(open: OpenBackup, root: &Path) -> Box<dyn Backup> {
     loop {
         match open(root) {
             Err(e) if e.kind() == sealpost_base::Kind::Conflict => tokio::task::yield_now().await,
-            copy => break copy.unwrap(),
+            backup => break backup.unwrap(),
         }
     }
 }
@@ -45,11 +45,11 @@ async fn pulled(open: OpenBackup) -> (tempfile::TempDir, Script) {
 
 /// Pulls; the report, and what was told.
 async fn told(script: &Script, open: OpenBackup, root: &Path, options: Options) -> (Report, String) {
-    let copy: Arc<dyn Backup> = opened(open, root).await.into();
+    let backup: Arc<dyn Backup> = opened(open, root).await.into();
     let notes = Arc::new(Notes::default());
     let (_stop, tools) = tools();
     let tools = Tools { observer: notes.clone(), ..tools };
-    let report = pull(&script.server(), copy, &options, &tools).await.unwrap();
+    let report = pull(&script.server(), backup, &options, &tools).await.unwrap();
     assert!(report.is_complete(), "{report:?}");
     let notes = notes.0.lock().unwrap().join("\n");
     (report, notes)
@@ -149,13 +149,13 @@ async fn files_that_were_cut_or_removed_are_noticed_and_mended() {
         let (report, notes) = told(&script, open, root, options()).await;
         assert!(notes.contains(said), "{what}: {notes}");
         assert_eq!(report.new_messages().0, again, "{what}");
-        let copy = opened(open, root).await;
-        let folder = copy.look(&FolderName::new("INBOX", Some('/'))).unwrap();
+        let backup = opened(open, root).await;
+        let folder = backup.look(&FolderName::new("INBOX", Some('/'))).unwrap();
         let mut kept: Vec<(u32, String)> = read_all(&*folder)
             .into_iter()
             .map(|(uid, mail)| (uid, String::from_utf8(mail.octets).unwrap()))
             .collect();
-        drop((folder, copy));
+        drop((folder, backup));
         // The server has it no more, so it may be kept or not.
         kept.retain(|(uid, _)| *uid != 3);
         let mut expected = texts((1..=2).chain(4..=20));
@@ -193,15 +193,15 @@ async fn dates_that_another_program_did_not_keep_are_asked_for_once() {
             assert_eq!(inbox.add(Some(b"A: b\r\n\r\nLF\nand\r\nCRLF\n".to_vec())), 1201);
         });
         told(&script, imap_backup::open, root, options()).await;
-        let copy = opened(imap_backup::open, root).await;
-        let folder = copy.look(&FolderName::new("INBOX", Some('/'))).unwrap();
+        let backup = opened(imap_backup::open, root).await;
+        let folder = backup.look(&FolderName::new("INBOX", Some('/'))).unwrap();
         let mails = read_all(&*folder);
         let undated: Vec<u32> = mails.iter().filter(|(_, m)| m.date.is_none()).map(|(uid, _)| *uid).collect();
         assert_eq!((mails.len(), &*undated), (1200, &[3, 7][..]), "{capabilities}");
         assert!(mails.values().filter_map(|mail| mail.date).all(|date| date.zone_minutes() == -420));
         assert_eq!(mails[&1201].octets, b"A: b\r\n\r\nLF\nand\r\nCRLF\n");
         assert!(folder.known().is_gone(7));
-        drop((folder, copy));
+        drop((folder, backup));
         let commands = 1199usize.div_ceil(500);
         assert_eq!(script.asked_for("(UID INTERNALDATE)"), commands, "{capabilities}");
         // The date that could not be read is asked for when the folder is looked into, and nothing else.
@@ -244,11 +244,11 @@ async fn a_date_that_ends_the_connection_keeps_no_new_message_away() {
     script.inbox(|inbox| {
         inbox.add(None);
     });
-    let copy: Arc<dyn Backup> = opened(imap_backup::open, root).await.into();
+    let backup: Arc<dyn Backup> = opened(imap_backup::open, root).await.into();
     let (_stop, tools) = tools();
-    pull(&script.server(), copy, &options(), &tools).await.unwrap();
-    let copy = opened(imap_backup::open, root).await;
-    let folder = copy.look(&FolderName::new("INBOX", Some('/'))).unwrap();
+    pull(&script.server(), backup, &options(), &tools).await.unwrap();
+    let backup = opened(imap_backup::open, root).await;
+    let folder = backup.look(&FolderName::new("INBOX", Some('/'))).unwrap();
     assert!(folder.known().contains(21));
 }
 

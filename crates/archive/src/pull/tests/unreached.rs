@@ -33,20 +33,20 @@ async fn nowhere() -> Server {
 #[tokio::test]
 async fn who_was_never_there_is_given_up_soon_and_told_what_to_check() {
     let script = Script::start(Box_::with(3), "", &[]).await;
-    let copy = Arc::new(Memory::default());
+    let backup = Arc::new(Memory::default());
     let (_stop, tools) = tools();
     let random = SeededRandom::new(1);
     let options_of_verify = verify::Options::all();
     let (puts, nobody) = (put(&tools.stop), Arc::new(Nobody));
     // What is to be put there.
-    pull(&script.server(), copy.clone(), &options(), &tools).await.unwrap();
+    pull(&script.server(), backup.clone(), &options(), &tools).await.unwrap();
     for what in ["pull", "verify", "restore", "from", "to", "mirror", "open"] {
         let (there, nowhere) = (script.server(), nowhere().await);
         let attempt = async {
             match what {
-                "pull" => pull(&nowhere, copy.clone(), &options(), &tools).await.map(drop),
-                "verify" => verify(&nowhere, copy.clone(), &options_of_verify, &random).await.map(drop),
-                "restore" => restore(copy.clone(), &nowhere, &puts, nobody.clone()).await.map(drop),
+                "pull" => pull(&nowhere, backup.clone(), &options(), &tools).await.map(drop),
+                "verify" => verify(&nowhere, backup.clone(), &options_of_verify, &random).await.map(drop),
+                "restore" => restore(backup.clone(), &nowhere, &puts, nobody.clone()).await.map(drop),
                 "from" => migrate(&nowhere, &there, &puts, nobody.clone()).await.map(drop),
                 "to" => migrate(&there, &nowhere, &puts, nobody.clone()).await.map(drop),
                 "mirror" => {
@@ -73,9 +73,9 @@ async fn who_listens_and_is_no_imap_server_is_asked_once() {
     let timeouts = Timeouts { first: Duration::from_millis(100), ..server.timeouts };
     let silent = Server { timeouts, ..server };
     let (_stop, tools) = tools();
-    let copy = Arc::new(Memory::default());
+    let backup = Arc::new(Memory::default());
     let options = options();
-    let pulled = pull(&silent, copy, &options, &tools);
+    let pulled = pull(&silent, backup, &options, &tools);
     let error = timeout(Duration::from_secs(8), pulled).await.expect("soon").unwrap_err();
     let told = error.to_string();
     assert!(told.contains("is this its IMAP port, and not the one for --tls implicit?"), "{told}");

@@ -9,7 +9,7 @@ use super::super::{Options, pull};
 use super::memory::Memory;
 use super::pulled::{options, pulled, pulled_with, tools};
 use super::server::{Box_, Fault, Script, text};
-use crate::keep::Flags;
+use crate::backup::Flags;
 
 pub(super) const QRESYNC: &str = "ENABLE CONDSTORE QRESYNC ESEARCH LIST-STATUS OBJECTID";
 
@@ -21,15 +21,15 @@ pub(super) fn texts(uids: impl IntoIterator<Item = u32>) -> Vec<(u32, String)> {
 async fn everything_comes_and_the_second_time_nothing_is_asked() {
     for capabilities in ["", "LIST-STATUS", "ESEARCH", "CONDSTORE LIST-STATUS", QRESYNC] {
         let script = Script::start(Box_::with(1000), capabilities, &[]).await;
-        let copy = Memory::default();
-        let report = pulled(&script, &copy).await;
+        let backup = Memory::default();
+        let report = pulled(&script, &backup).await;
         assert!(report.is_complete(), "{capabilities}: {report:?}");
-        assert_eq!(copy.texts("INBOX"), texts(1..=1000), "{capabilities}");
-        let message = &copy.folder("INBOX").messages[&3].arrived;
+        assert_eq!(backup.texts("INBOX"), texts(1..=1000), "{capabilities}");
+        let message = &backup.folder("INBOX").messages[&3].arrived;
         assert_eq!(message.flags.system, Flags::SEEN);
         assert_eq!(message.internaldate.unwrap().zone_minutes(), -420);
         let asked = script.asked("UID FETCH");
-        let report = pulled(&script, &copy).await;
+        let report = pulled(&script, &backup).await;
         assert!(report.is_complete() && report.new_messages().0 == 0);
         let again = script.asked("UID FETCH") - asked;
         // Without mod-sequences all flags are compared, by one command.
@@ -45,18 +45,18 @@ async fn a_server_that_looks_at_few_messages_at_a_time_is_copied_whole() {
         // A gap, so that a SEARCH is needed.
         inbox.expunge(500);
         let script = Script::start(inbox, capabilities, &[Fault::MessageLimit(100)]).await;
-        let copy = Memory::default();
-        let report = pulled(&script, &copy).await;
+        let backup = Memory::default();
+        let report = pulled(&script, &backup).await;
         assert!(report.is_complete(), "{capabilities}: {report:?}");
-        assert_eq!(copy.texts("INBOX").len(), 999, "{capabilities}");
+        assert_eq!(backup.texts("INBOX").len(), 999, "{capabilities}");
         script.inbox(|inbox| (1..400).for_each(|uid| inbox.set_flags(uid, "\\Flagged")));
         script.inbox(|inbox| inbox.expunge(7));
-        let report = pulled(&script, &copy).await;
+        let report = pulled(&script, &backup).await;
         assert!(report.is_complete(), "{capabilities}: {report:?}");
         let flagged = |contents: &super::memory::Contents| {
             contents.messages.values().filter(|m| m.arrived.flags.system == Flags::FLAGGED).count()
         };
-        let contents = copy.folder("INBOX");
+        let contents = backup.folder("INBOX");
         assert_eq!((flagged(&contents), contents.messages[&7].gone), (398, true), "{capabilities}");
     }
 }
@@ -65,19 +65,19 @@ async fn a_server_that_looks_at_few_messages_at_a_time_is_copied_whole() {
 async fn what_an_earlier_pull_noticed_to_be_gone_goes_when_that_is_asked_for() {
     for capabilities in ["", "ESEARCH LIST-STATUS", "CONDSTORE LIST-STATUS", QRESYNC] {
         let script = Script::start(Box_::with(20), capabilities, &[]).await;
-        let copy = Memory::default();
-        pulled(&script, &copy).await;
+        let backup = Memory::default();
+        pulled(&script, &backup).await;
         script.inbox(|inbox| (5..8).for_each(|uid| inbox.expunge(uid)));
-        pulled(&script, &copy).await;
-        assert_eq!(copy.texts("INBOX").len(), 20, "{capabilities}");
+        pulled(&script, &backup).await;
+        assert_eq!(backup.texts("INBOX").len(), 20, "{capabilities}");
         // Nothing changed at the server, and then something did.
         for (more, left) in [(None, 17), (Some(9), 16)] {
             if let Some(uid) = more {
                 script.inbox(|inbox| inbox.expunge(uid));
             }
-            let report = pulled_with(&script, &copy, Options { delete: true, ..options() }).await.unwrap();
+            let report = pulled_with(&script, &backup, Options { delete: true, ..options() }).await.unwrap();
             assert!(report.is_complete(), "{capabilities}: {report:?}");
-            assert_eq!(copy.texts("INBOX").len(), left, "{capabilities}");
+            assert_eq!(backup.texts("INBOX").len(), left, "{capabilities}");
         }
     }
 }
@@ -87,8 +87,8 @@ async fn changes_are_followed() {
     for capabilities in ["", "ESEARCH LIST-STATUS", "CONDSTORE", QRESYNC] {
         for delete in [false, true] {
             let script = Script::start(Box_::with(20), capabilities, &[]).await;
-            let copy = Memory::default();
-            pulled(&script, &copy).await;
+            let backup = Memory::default();
+            pulled(&script, &backup).await;
             script.inbox(|inbox| {
                 inbox.set_flags(3, "\\Flagged work");
                 inbox.expunge(5);
@@ -97,17 +97,17 @@ async fn changes_are_followed() {
                 let short_lived = inbox.add(None);
                 inbox.expunge(short_lived);
             });
-            let report = pulled_with(&script, &copy, Options { delete, ..options() }).await.unwrap();
+            let report = pulled_with(&script, &backup, Options { delete, ..options() }).await.unwrap();
             assert!(report.is_complete(), "{capabilities}: {report:?}");
-            let folder = copy.folder("INBOX");
+            let folder = backup.folder("INBOX");
             let flags = &folder.messages[&3].arrived.flags;
             assert_eq!(flags.names().collect::<Vec<_>>(), ["\\Flagged", "work"]);
             let gone: Vec<u32> =
                 folder.messages.iter().filter(|(_, m)| m.gone).map(|(uid, _)| *uid).collect();
             if delete {
-                assert_eq!(copy.texts("INBOX"), texts((1..=4).chain(6..=19).chain([21])), "{capabilities}");
+                assert_eq!(backup.texts("INBOX"), texts((1..=4).chain(6..=19).chain([21])), "{capabilities}");
             } else {
-                assert_eq!(copy.texts("INBOX"), texts(1..=21), "{capabilities}");
+                assert_eq!(backup.texts("INBOX"), texts(1..=21), "{capabilities}");
                 assert_eq!(gone, [5, 20]);
             }
             assert_eq!(
@@ -130,10 +130,10 @@ async fn a_lost_connection_costs_nothing() {
         Fault::Busy(2),
     ];
     let script = Script::start(Box_::with(1000), QRESYNC, &faults).await;
-    let copy = Memory::default();
-    let report = pulled(&script, &copy).await;
+    let backup = Memory::default();
+    let report = pulled(&script, &backup).await;
     assert!(report.is_complete(), "{report:?}");
-    assert_eq!(copy.texts("INBOX"), texts(1..=1000));
+    assert_eq!(backup.texts("INBOX"), texts(1..=1000));
     assert!(report.reconnects >= 4, "{}", report.reconnects);
 }
 
@@ -141,16 +141,16 @@ async fn a_lost_connection_costs_nothing() {
 async fn messages_that_cannot_be_had_are_told_skipped_and_tried_again() {
     for fault in [Fault::CutAt(77), Fault::RefuseAt(77), Fault::Skip(77), Fault::NilAt(77)] {
         let script = Script::start(Box_::with(200), QRESYNC, std::slice::from_ref(&fault)).await;
-        let copy = Memory::default();
-        let report = pulled(&script, &copy).await;
+        let backup = Memory::default();
+        let report = pulled(&script, &backup).await;
         let failed: Vec<u32> = report.of[0].failed.iter().map(|failure| failure.uid).collect();
         assert_eq!(failed, [77], "{fault:?}: {report:?}");
         assert!(!report.is_complete());
-        assert_eq!(copy.texts("INBOX"), texts((1..=76).chain(78..=200)), "{fault:?}");
+        assert_eq!(backup.texts("INBOX"), texts((1..=76).chain(78..=200)), "{fault:?}");
         script.change(|world| world.faults.clear());
-        let report = pulled(&script, &copy).await;
+        let report = pulled(&script, &backup).await;
         assert!(report.is_complete(), "{fault:?}: {report:?}");
-        assert_eq!(copy.texts("INBOX"), texts(1..=200));
+        assert_eq!(backup.texts("INBOX"), texts(1..=200));
     }
 }
 
@@ -160,10 +160,10 @@ async fn responses_in_other_shapes_are_understood() {
     let mut inbox = Box_::with(3);
     let large = inbox.add(Some([vec![0, b'\n', 0xff], vec![b'y'; 300_000]].concat()));
     let script = Script::start(inbox, "", &faults).await;
-    let copy = Memory::default();
-    let report = pulled(&script, &copy).await;
+    let backup = Memory::default();
+    let report = pulled(&script, &backup).await;
     assert!(report.is_complete(), "{report:?}");
-    let folder = copy.folder("INBOX");
+    let folder = backup.folder("INBOX");
     assert_eq!(folder.messages[&2].octets, b"quoted \"text\"");
     assert_eq!(folder.messages[&3].octets, text(3).as_bytes());
     assert_eq!(folder.messages[&large].octets.len(), 300_003);
@@ -176,10 +176,10 @@ async fn a_large_message_that_is_cut_is_not_there() {
     let large = inbox.add(Some(vec![b'z'; 1_000_000]));
     inbox.add(None);
     let script = Script::start(inbox, QRESYNC, &[Fault::CutAt(large)]).await;
-    let copy = Memory::default();
-    let report = pulled(&script, &copy).await;
+    let backup = Memory::default();
+    let report = pulled(&script, &backup).await;
     assert_eq!(report.of[0].failed.len(), 1);
-    assert_eq!(copy.texts("INBOX"), texts([1, 2, 3, 5]));
+    assert_eq!(backup.texts("INBOX"), texts([1, 2, 3, 5]));
 }
 
 #[tokio::test]
@@ -189,61 +189,61 @@ async fn what_the_copy_refuses_is_told_and_the_rest_comes() {
     inbox.add(Some(vec![b'z'; 100_000]));
     inbox.add(None);
     let script = Script::start(inbox, QRESYNC, &[]).await;
-    let copy = Memory { most: Some(500), ..Memory::default() };
-    let report = pulled(&script, &copy).await;
+    let backup = Memory { most: Some(500), ..Memory::default() };
+    let report = pulled(&script, &backup).await;
     assert_eq!(report.of[0].failed.iter().map(|f| f.uid).collect::<Vec<_>>(), [4, 5]);
-    assert_eq!(copy.texts("INBOX"), texts([1, 2, 3, 6]));
-    assert!(!copy.folder("INBOX").resume.whole);
+    assert_eq!(backup.texts("INBOX"), texts([1, 2, 3, 6]));
+    assert!(!backup.folder("INBOX").resume.whole);
 }
 
 #[tokio::test]
 async fn a_full_disk_ends_the_pull_and_what_was_committed_stays() {
     let script = Script::start(Box_::with(10_000), QRESYNC, &[]).await;
-    let copy = Memory { full: Some(5000), ..Memory::default() };
-    let report = pulled(&script, &copy).await;
+    let backup = Memory { full: Some(5000), ..Memory::default() };
+    let report = pulled(&script, &backup).await;
     assert!(!report.is_complete());
-    let (committed, new) = (copy.texts("INBOX").len(), report.new_messages().0);
+    let (committed, new) = (backup.texts("INBOX").len(), report.new_messages().0);
     assert!((2048..=5000).contains(&committed), "{committed}");
     assert_eq!(new, committed as u64);
     assert_eq!(report.broken.map(|e| e.kind()), Some(Kind::Retry));
-    let copy = Memory { full: None, ..copy };
-    assert!(pulled(&script, &copy).await.is_complete());
-    assert_eq!(copy.texts("INBOX"), texts(1..=10_000));
+    let backup = Memory { full: None, ..backup };
+    assert!(pulled(&script, &backup).await.is_complete());
+    assert_eq!(backup.texts("INBOX"), texts(1..=10_000));
 }
 
 #[tokio::test]
 async fn another_uidvalidity_begins_anew_and_keeps_the_old() {
     let script = Script::start(Box_::with(10), QRESYNC, &[]).await;
-    let copy = Memory::default();
-    pulled(&script, &copy).await;
+    let backup = Memory::default();
+    pulled(&script, &backup).await;
     script.inbox(|inbox| *inbox = Box_ { uidvalidity: 8, ..Box_::with(4) });
-    assert!(pulled(&script, &copy).await.is_complete());
-    assert_eq!(copy.texts("INBOX"), texts(1..=4));
-    assert_eq!(copy.texts("INBOX-7"), texts(1..=10));
+    assert!(pulled(&script, &backup).await.is_complete());
+    assert_eq!(backup.texts("INBOX"), texts(1..=4));
+    assert_eq!(backup.texts("INBOX-7"), texts(1..=10));
 }
 
 #[tokio::test]
 async fn uidvalidity_that_changes_while_pulling_mixes_nothing() {
     let faults = [Fault::RestlessUidValidity, Fault::Bye(50, "restarting")];
     let script = Script::start(Box_::with(200), QRESYNC, &faults).await;
-    let copy = Memory::default();
-    let report = pulled(&script, &copy).await;
+    let backup = Memory::default();
+    let report = pulled(&script, &backup).await;
     assert!(report.of[0].error.as_deref().is_some_and(|e| e.contains("replaced")), "{report:?}");
-    assert!(!copy.folder("INBOX").resume.whole);
+    assert!(!backup.folder("INBOX").resume.whole);
 }
 
 #[tokio::test]
 async fn a_mailbox_that_is_gone_does_not_stop_the_others() {
     let script = Script::start(Box_::with(5), QRESYNC, &[]).await;
     script.change(|world| drop(world.boxes.insert("Work".into(), Box_::with(6))));
-    let copy = Memory::default();
+    let backup = Memory::default();
     // It is in the list, and gone when its turn comes.
     script.change(|world| world.faults.push(Fault::MailboxGone));
-    let report = pulled(&script, &copy).await;
+    let report = pulled(&script, &backup).await;
     assert!(report.of.iter().all(|folder| folder.error.is_some()));
     script.change(|world| world.faults.clear());
-    assert!(pulled(&script, &copy).await.is_complete());
-    assert_eq!(copy.texts("Work"), texts(1..=6));
+    assert!(pulled(&script, &backup).await.is_complete());
+    assert_eq!(backup.texts("Work"), texts(1..=6));
 }
 
 #[tokio::test]
@@ -252,33 +252,33 @@ async fn a_renamed_mailbox_is_not_fetched_again() {
     let script = Script::start(inbox, QRESYNC, &[]).await;
     let work = Box_ { mailboxid: Some("W1".into()), ..Box_::with(50) };
     script.change(|world| drop(world.boxes.insert("Work".into(), work)));
-    let copy = Memory::default();
-    pulled(&script, &copy).await;
+    let backup = Memory::default();
+    pulled(&script, &backup).await;
     script.change(|world| {
         let work = world.boxes.remove("Work").unwrap();
         world.boxes.insert("Play".into(), work);
     });
-    let report = pulled(&script, &copy).await;
+    let report = pulled(&script, &backup).await;
     assert_eq!((report.is_complete(), report.new_messages().0), (true, 0));
-    assert_eq!(copy.texts("Play"), texts(1..=50));
-    assert!(copy.texts("Work").is_empty());
+    assert_eq!(backup.texts("Play"), texts(1..=50));
+    assert!(backup.texts("Work").is_empty());
 }
 
 #[tokio::test]
 async fn a_server_that_contradicts_itself_makes_nothing_vanish() {
     for capabilities in ["", "CONDSTORE ESEARCH"] {
         let script = Script::start(Box_::with(40), capabilities, &[]).await;
-        let copy = Memory::default();
-        pulled(&script, &copy).await;
+        let backup = Memory::default();
+        pulled(&script, &backup).await;
         script.change(|world| world.faults.push(Fault::HalfListed));
         script.inbox(|inbox| {
             inbox.add(None);
         });
         let options = Options { delete: true, ..options() };
-        let report = pulled_with(&script, &copy, options).await.unwrap();
+        let report = pulled_with(&script, &backup, options).await.unwrap();
         assert_eq!(report.of[0].gone, 0, "{capabilities}");
-        assert!(copy.texts("INBOX").len() >= 40);
-        assert!(!copy.folder("INBOX").resume.whole);
+        assert!(backup.texts("INBOX").len() >= 40);
+        assert!(!backup.folder("INBOX").resume.whole);
     }
 }
 
@@ -291,9 +291,9 @@ async fn messages_that_are_not_listed_are_missed() {
                 let mut inbox = Box_::with(10);
                 inbox.expunge(2);
                 let script = Script::start(inbox, capabilities, &[]).await;
-                let copy = Memory::default();
+                let backup = Memory::default();
                 if later {
-                    assert!(pulled(&script, &copy).await.is_complete());
+                    assert!(pulled(&script, &backup).await.is_complete());
                     script.inbox(|inbox| inbox.set_flags(3, "\\Flagged"));
                 }
                 script.change(|world| world.faults.push(fault.clone()));
@@ -302,15 +302,15 @@ async fn messages_that_are_not_listed_are_missed() {
                     continue;
                 }
                 for _ in 0..2 {
-                    let report = pulled(&script, &copy).await;
+                    let report = pulled(&script, &backup).await;
                     let error = report.of[0].error.clone().unwrap_or_default();
                     let said = format!("messages but lists {listed}");
                     assert!(error.ends_with(&said), "{capabilities} {fault:?} {later}: {report:?}");
-                    assert!(!report.is_complete() && !copy.folder("INBOX").resume.whole);
+                    assert!(!report.is_complete() && !backup.folder("INBOX").resume.whole);
                 }
                 script.change(|world| world.faults.clear());
-                assert!(pulled(&script, &copy).await.is_complete());
-                assert_eq!(copy.texts("INBOX"), texts([1].into_iter().chain(3..=10)));
+                assert!(pulled(&script, &backup).await.is_complete());
+                assert_eq!(backup.texts("INBOX"), texts([1].into_iter().chain(3..=10)));
             }
         }
     }
@@ -324,11 +324,11 @@ async fn flags_and_dates_that_cannot_be_read_cost_no_message() {
             inbox.set_flags(2, "\\Flagged a]b {3}\r\nabc");
             inbox.set_flags(4, " \\Seen  \u{e4}");
         });
-        let copy = Memory::default();
-        let report = pulled(&script, &copy).await;
+        let backup = Memory::default();
+        let report = pulled(&script, &backup).await;
         assert!(report.is_complete(), "{report:?}");
-        assert_eq!(copy.texts("INBOX"), texts(1..=5));
-        let folder = copy.folder("INBOX");
+        assert_eq!(backup.texts("INBOX"), texts(1..=5));
+        let folder = backup.folder("INBOX");
         assert_eq!(folder.messages[&2].arrived.flags.names().collect::<Vec<_>>(), ["\\Flagged"]);
         assert_eq!(folder.messages[&4].arrived.flags.system, Flags::SEEN);
         assert_eq!(folder.messages[&4].arrived.internaldate, None);
@@ -337,14 +337,14 @@ async fn flags_and_dates_that_cannot_be_read_cost_no_message() {
         assert!(unread[0].reason.ends_with("left out: \"a]b\" \"abc\""), "{unread:?}");
         assert!(unread[1].reason.ends_with("since this is none: \"NIL\""), "{unread:?}");
         // Without mod-sequences all flags are compared, and nothing has changed.
-        let again = pulled(&script, &copy).await;
+        let again = pulled(&script, &backup).await;
         assert!(again.is_complete() && again.new_messages().0 == 0, "{again:?}");
         // What cannot be read at all is told to be just that.
         script.inbox(|inbox| {
             let uid = inbox.add(None);
             inbox.set_flags(uid, ") FLAGS oops (");
         });
-        let report = pulled(&script, &copy).await;
+        let report = pulled(&script, &backup).await;
         if let [failure] = &report.of[0].failed[..] {
             assert!(failure.reason.contains("sends an invalid response"), "{failure:?}");
         } else {
@@ -356,8 +356,8 @@ async fn flags_and_dates_that_cannot_be_read_cost_no_message() {
 #[tokio::test]
 async fn new_messages_that_do_not_come_are_missed() {
     let script = Script::start(Box_::with(5), QRESYNC, &[]).await;
-    let copy = Memory::default();
-    assert!(pulled(&script, &copy).await.is_complete());
+    let backup = Memory::default();
+    assert!(pulled(&script, &backup).await.is_complete());
     script.inbox(|inbox| {
         for _ in 0..3 {
             inbox.add(None);
@@ -365,26 +365,26 @@ async fn new_messages_that_do_not_come_are_missed() {
     });
     script.change(|world| world.faults.push(Fault::Skip(7)));
     for _ in 0..2 {
-        let report = pulled(&script, &copy).await;
+        let report = pulled(&script, &backup).await;
         let failed: Vec<u32> = report.of[0].failed.iter().map(|failure| failure.uid).collect();
         assert_eq!(failed, [7], "{report:?}");
     }
     script.change(|world| world.faults.clear());
-    assert!(pulled(&script, &copy).await.is_complete());
-    assert_eq!(copy.texts("INBOX"), texts(1..=8));
+    assert!(pulled(&script, &backup).await.is_complete());
+    assert_eq!(backup.texts("INBOX"), texts(1..=8));
 }
 
 #[tokio::test]
 async fn hostile_servers_are_given_up() {
     for fault in [Fault::EndlessLine, Fault::Silent] {
         let script = Script::start(Box_::with(3), QRESYNC, std::slice::from_ref(&fault)).await;
-        let copy = Memory::default();
+        let backup = Memory::default();
         let mut server = script.server();
         server.timeouts.answer = Duration::from_millis(50);
         let (_stop, tools) = tools();
-        let report = pull(&server, Arc::new(copy.clone()), &options(), &tools).await.unwrap();
+        let report = pull(&server, Arc::new(backup.clone()), &options(), &tools).await.unwrap();
         assert!(!report.is_complete(), "{fault:?}");
-        assert!(copy.texts("INBOX").is_empty());
+        assert!(backup.texts("INBOX").is_empty());
     }
 }
 
@@ -394,11 +394,11 @@ async fn several_connections_share_the_folders() {
     for n in 0..20 {
         script.change(|world| drop(world.boxes.insert(format!("box-{n}"), Box_::with(n * 10))));
     }
-    let copy = Memory::default();
-    let report = pulled_with(&script, &copy, Options { connections: 4, ..options() }).await.unwrap();
+    let backup = Memory::default();
+    let report = pulled_with(&script, &backup, Options { connections: 4, ..options() }).await.unwrap();
     assert!(report.is_complete(), "{report:?}");
     for n in 1..20 {
-        assert_eq!(copy.texts(&format!("box-{n}")), texts(1..=n * 10));
+        assert_eq!(backup.texts(&format!("box-{n}")), texts(1..=n * 10));
     }
     assert!(script.world.lock().unwrap().connections > 1);
 }
@@ -409,28 +409,28 @@ async fn an_empty_mailbox_needs_no_connection() {
     for n in 0..20 {
         script.change(|world| drop(world.boxes.insert(format!("box-{n}"), Box_::with(0))));
     }
-    let copy = Memory::default();
-    let report = pulled_with(&script, &copy, Options { connections: 4, ..options() }).await.unwrap();
+    let backup = Memory::default();
+    let report = pulled_with(&script, &backup, Options { connections: 4, ..options() }).await.unwrap();
     assert!(report.is_complete(), "{report:?}");
     assert_eq!((report.of.len(), script.asked("EXAMINE")), (21, 1));
     assert_eq!(script.world.lock().unwrap().connections, 1);
     // They are as they were.
-    let report = pulled(&script, &copy).await;
+    let report = pulled(&script, &backup).await;
     assert_eq!((report.of.len(), script.asked("EXAMINE")), (0, 1));
     script.change(|world| drop(world.boxes.insert("box-7".into(), Box_::with(3))));
-    assert!(pulled(&script, &copy).await.is_complete());
-    assert_eq!(copy.texts("box-7"), texts(1..=3));
+    assert!(pulled(&script, &backup).await.is_complete());
+    assert_eq!(backup.texts("box-7"), texts(1..=3));
 }
 
 #[tokio::test]
 async fn what_is_complete_is_committed_when_told_to_stop() {
     let script = Script::start(Box_::with(500), QRESYNC, &[Fault::Silent]).await;
-    let copy = Memory::default();
+    let backup = Memory::default();
     let (stop, tools) = tools();
     let server = script.server();
     let pulling = tokio::spawn({
-        let (copy, tools) = (copy.clone(), tools.clone());
-        async move { pull(&server, Arc::new(copy), &options(), &tools).await }
+        let (backup, tools) = (backup.clone(), tools.clone());
+        async move { pull(&server, Arc::new(backup), &options(), &tools).await }
     });
     while script.asked("UID FETCH") == 0 {
         tokio::time::sleep(Duration::from_millis(1)).await;
@@ -439,6 +439,6 @@ async fn what_is_complete_is_committed_when_told_to_stop() {
     let report = pulling.await.unwrap().unwrap();
     assert!(report.interrupted && !report.is_complete());
     script.change(|world| world.faults.clear());
-    assert!(pulled(&script, &copy).await.is_complete());
-    assert_eq!(copy.texts("INBOX"), texts(1..=500));
+    assert!(pulled(&script, &backup).await.is_complete());
+    assert_eq!(backup.texts("INBOX"), texts(1..=500));
 }

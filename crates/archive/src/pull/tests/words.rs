@@ -12,7 +12,7 @@ use tokio::runtime::Handle;
 use super::super::Report;
 use super::pulled::{options, pulled_into};
 use super::server::{Box_, Script};
-use crate::keep::{Backup, Flags, FolderName, imap_backup, maildir, sealed};
+use crate::backup::{Backup, Flags, FolderName, imap_backup, maildir, sealed};
 
 const FORMATS: [&str; 3] = ["sealpost", "mbox", "maildir"];
 
@@ -42,16 +42,16 @@ async fn pulls<const N: usize>(
     let (store, key) = (Store::memory(), RootKey::generate(&SeededRandom::new(5)));
     let mut reports = Vec::new();
     for round in 0..4 {
-        let copy = open(format, directory.path(), &store, &key).await;
-        let report = pulled_into(script, copy, options()).await.unwrap();
+        let backup = open(format, directory.path(), &store, &key).await;
+        let report = pulled_into(script, backup, options()).await.unwrap();
         assert!(report.is_complete(), "{format}: {report:?}");
         reports.push(report);
         if round == 1 {
             between(script);
         }
     }
-    let copy = open(format, directory.path(), &store, &key).await;
-    let folder = copy.look(&FolderName::new("INBOX", Some('/'))).unwrap();
+    let backup = open(format, directory.path(), &store, &key).await;
+    let folder = backup.look(&FolderName::new("INBOX", Some('/'))).unwrap();
     (reports, uids.map(|uid| folder.known().flags(uid).unwrap().clone()))
 }
 

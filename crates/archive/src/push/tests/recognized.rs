@@ -6,22 +6,22 @@ use tokio::sync::watch;
 
 use super::super::{FolderReport, Observer, Options, Put, UidMap, restore};
 use super::{Nobody, counts, octets, options};
-use crate::keep::format_tests::{folder_name, give, identity, mail, resume};
-use crate::keep::{Backup, imap_backup};
+use crate::backup::format_tests::{folder_name, give, identity, mail, resume};
+use crate::backup::{Backup, imap_backup};
 use crate::pull::tests::pulled::copy_of;
 use crate::pull::tests::server::{Box_, Fault, Script};
 
 #[tokio::test]
 async fn a_message_id_is_found_wherever_it_is_in_the_header() {
     let directory = tempfile::tempdir().unwrap();
-    let copy: Arc<dyn Backup> = imap_backup::open(directory.path()).unwrap().into();
+    let backup: Arc<dyn Backup> = imap_backup::open(directory.path()).unwrap().into();
     let many = "a@example.org,\r\n ".repeat(20_000);
     let messages = [
         "Subject: folded\r\n \r\n here\r\nMessage-ID: <1@x>\r\n\r\ntext".to_owned(),
         format!("To: {many}b@example.org\r\nMessage-ID: <2@x>\r\n\r\ntext"),
     ];
     let mut inbox = Box_::with(0);
-    let mut folder = copy.open(&folder_name("INBOX"), &identity(7)).unwrap();
+    let mut folder = backup.open(&folder_name("INBOX"), &identity(7)).unwrap();
     for (uid, message) in (1..).zip(&messages) {
         give(&mut *folder, uid, &mail(message), 4000).unwrap();
         inbox.add(Some(message.clone().into_bytes()));
@@ -30,7 +30,7 @@ async fn a_message_id_is_found_wherever_it_is_in_the_header() {
     drop(folder);
     let to = Script::start(inbox, "LITERAL+", &[]).await;
     let (_stop, watched) = watch::channel(false);
-    let report = restore(copy, &to.server(), &options(&watched), Arc::new(Nobody)).await.unwrap();
+    let report = restore(backup, &to.server(), &options(&watched), Arc::new(Nobody)).await.unwrap();
     assert_eq!(counts(&report), (0, 2, 0), "{report:?}");
 }
 
@@ -42,12 +42,12 @@ async fn the_version_that_is_missing_is_put_back() {
     inbox.add(draft("the first version"));
     inbox.add(draft("the second version, which is longer"));
     let script = Script::start(inbox, "LITERAL+", &[]).await;
-    let copy: Arc<dyn Backup> = Arc::new(copy_of(&script).await);
+    let backup: Arc<dyn Backup> = Arc::new(copy_of(&script).await);
     script.inbox(|inbox| inbox.expunge(1));
     let (_stop, watched) = watch::channel(false);
     for put in [1, 0] {
         let report =
-            restore(copy.clone(), &script.server(), &options(&watched), Arc::new(Nobody)).await.unwrap();
+            restore(backup.clone(), &script.server(), &options(&watched), Arc::new(Nobody)).await.unwrap();
         assert_eq!(counts(&report), (put, 2 - put, 0), "{report:?}");
         let there: Vec<_> = octets(&script, "INBOX").into_iter().map(|(_, octets)| Some(octets)).collect();
         assert_eq!(there, [draft("the second version, which is longer"), draft("the first version")]);
@@ -61,7 +61,7 @@ async fn the_map_of_other_messages_keeps_none_away() {
     let mut inbox = Box_::with(0);
     inbox.add(message("new"));
     let from = Script::start(inbox, "", &[]).await;
-    let copy: Arc<dyn Backup> = Arc::new(copy_of(&from).await);
+    let backup: Arc<dyn Backup> = Arc::new(copy_of(&from).await);
     let mut inbox = Box_::with(0);
     inbox.add(message("old"));
     let to = Script::start(inbox, "LITERAL+", &[]).await;
@@ -70,7 +70,7 @@ async fn the_map_of_other_messages_keeps_none_away() {
     map.put("INBOX", "INBOX", Put { uidvalidity: 7, uid: 1, there: (7, 1) });
     let options = options(&watched);
     *options.map.lock().unwrap() = map;
-    let report = restore(copy, &to.server(), &options, Arc::new(Nobody)).await.unwrap();
+    let report = restore(backup, &to.server(), &options, Arc::new(Nobody)).await.unwrap();
     assert_eq!(counts(&report), (1, 0, 0), "{report:?}");
     assert_eq!(octets(&to, "INBOX").len(), 2);
 }
@@ -85,12 +85,12 @@ async fn two_folders_do_not_become_one() {
         mailbox.add(message(name));
         from.change(|world| drop(world.boxes.insert(name.into(), mailbox)));
     }
-    let copy: Arc<dyn Backup> = Arc::new(copy_of(&from).await);
+    let backup: Arc<dyn Backup> = Arc::new(copy_of(&from).await);
     let to = Script::start(Box_::with(0), "LITERAL+", &[Fault::NoDots]).await;
     let (_stop, watched) = watch::channel(false);
     for _ in 0..2 {
         let options = options(&watched);
-        let report = restore(copy.clone(), &to.server(), &options, Arc::new(Nobody)).await.unwrap();
+        let report = restore(backup.clone(), &to.server(), &options, Arc::new(Nobody)).await.unwrap();
         let error = |name: &str| report.folders.iter().find(|f| f.name == name).unwrap().error.clone();
         assert!(error("a.b").unwrap().contains("a_b has the same name at the destination"), "{report:?}");
         assert_eq!(error("a_b"), None);
@@ -121,12 +121,12 @@ async fn a_folder_whose_name_fits_has_it_and_other_names_are_told() {
             world.boxes.insert(name.into(), Box_::with(n));
         }
     });
-    let copy: Arc<dyn Backup> = Arc::new(copy_of(&from).await);
+    let backup: Arc<dyn Backup> = Arc::new(copy_of(&from).await);
     for dry_run in [true, false] {
         let to = Script::start(Box_::with(0), "LITERAL+", &[Fault::Dots]).await;
         let (_stop, watched) = watch::channel(false);
         let (options, notes) = (Options { dry_run, ..options(&watched) }, Arc::new(Notes::default()));
-        let report = restore(copy.clone(), &to.server(), &options, notes.clone()).await.unwrap();
+        let report = restore(backup.clone(), &to.server(), &options, notes.clone()).await.unwrap();
         let of = |name: &str| report.folders.iter().find(|folder| folder.name == name).unwrap();
         assert_eq!(
             (of("a_b").put, of("a.b").put, of("book.club").put, of("x/y").put),
@@ -154,10 +154,10 @@ async fn two_names_that_are_refused_do_not_become_one() {
         world.boxes.insert("a.b.c".into(), Box_::with(2));
         world.boxes.insert("a.b~c".into(), Box_::with(3));
     });
-    let copy: Arc<dyn Backup> = Arc::new(copy_of(&from).await);
+    let backup: Arc<dyn Backup> = Arc::new(copy_of(&from).await);
     let to = Script::start(Box_::with(0), "LITERAL+", &[Fault::NoDots]).await;
     let (_stop, watched) = watch::channel(false);
-    let report = restore(copy, &to.server(), &options(&watched), Arc::new(Nobody)).await.unwrap();
+    let report = restore(backup, &to.server(), &options(&watched), Arc::new(Nobody)).await.unwrap();
     let puts: Vec<_> = report.folders.iter().map(|folder| (folder.put, folder.error.is_some())).collect();
     assert_eq!(puts, [(0, false), (2, false), (0, true)], "{report:?}");
     assert_eq!(octets(&to, "a_b_c").len(), 2);

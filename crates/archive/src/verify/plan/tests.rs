@@ -1,7 +1,7 @@
 //! Plans and lists, without a server.
 
 use super::*;
-use crate::keep::format_tests::{folder_name, identity, resume};
+use crate::backup::format_tests::{folder_name, identity, resume};
 
 fn set(uids: &[u32]) -> UidSet {
     uids.iter().filter_map(|uid| Uid::new(*uid)).collect()

@@ -9,8 +9,8 @@ use sealpost_vault::message;
 use tokio::task::spawn_blocking;
 
 use super::*;
-use crate::keep::Stored;
-use crate::keep::format_tests::folder_name;
+use crate::backup::Stored;
+use crate::backup::format_tests::folder_name;
 use crate::pull::tests::copies::{BackupPlace, FORMATS, Format, ID};
 use crate::pull::tests::pulled::{options, pulled_into, tools};
 use crate::pull::tests::server::{Box_, Fault, Script, text};
@@ -65,23 +65,23 @@ impl World {
     }
 
     async fn verified(&self) -> Report {
-        let copy = self.open().await;
-        verify(&self.script.server(), copy, &Self::verifying(), &SeededRandom::new(1)).await.unwrap()
+        let backup = self.open().await;
+        verify(&self.script.server(), backup, &Self::verifying(), &SeededRandom::new(1)).await.unwrap()
     }
 
     async fn repaired(&self) -> FolderReport {
         let (found, (_stop, tools)) = (self.verified().await, tools());
-        let (server, copy) = (self.script.server(), self.open().await);
-        let report = repair(&server, copy, &Self::verifying(), 2, &tools, found).await.unwrap();
+        let (server, backup) = (self.script.server(), self.open().await);
+        let report = repair(&server, backup, &Self::verifying(), 2, &tools, found).await.unwrap();
         assert_eq!(report.folders.len(), 1);
         report.folders.into_iter().next().unwrap()
     }
 
     /// What the copy has of a message, and its octets.
     async fn message(&self, uid: u32) -> (Stored, Result<String, String>) {
-        let copy = self.open().await;
+        let backup = self.open().await;
         let read = move || {
-            let folder = copy.look(&folder_name("INBOX")).unwrap();
+            let folder = backup.look(&folder_name("INBOX")).unwrap();
             let found: Vec<_> =
                 folder.messages().unwrap().filter_map(Result::ok).filter(|m| m.uid == uid).collect();
             assert_eq!(found.len(), 1);
@@ -142,8 +142,8 @@ async fn what_could_not_be_fetched_stays_until_it_can() {
         let found = world.verified().await;
         world.script.change(|world| world.faults = vec![Fault::CutAt(20)]);
         let (_stop, tools) = tools();
-        let (server, copy) = (world.script.server(), world.open().await);
-        let report = repair(&server, copy, &World::verifying(), 1, &tools, found).await.unwrap();
+        let (server, backup) = (world.script.server(), world.open().await);
+        let report = repair(&server, backup, &World::verifying(), 1, &tools, found).await.unwrap();
         let report = &report.folders[0];
         assert!(!report.is_good() && report.repaired.to_string() == "7", "{format:?} {report:?}");
         assert_eq!(world.message(20).await.1.unwrap(), text(20));
@@ -170,9 +170,9 @@ async fn what_is_damaged_in_a_folder_that_the_server_has_no_more_is_told() {
         );
         world.damage(7).await;
         let (found, (_stop, tools)) = (world.verified().await, tools());
-        let copy = world.open().await;
+        let backup = world.open().await;
         let report =
-            repair(&world.script.server(), copy, &World::verifying(), 1, &tools, found).await.unwrap();
+            repair(&world.script.server(), backup, &World::verifying(), 1, &tools, found).await.unwrap();
         let [other, gone] = &report.folders[..] else { panic!("{report:?}") };
         assert_eq!(
             (&*other.name, other.repaired.to_string(), other.is_good()),
@@ -203,8 +203,8 @@ async fn who_stops_it_finds_the_rest_next_time() {
     world.damage(7).await;
     let (found, (stop, tools)) = (world.verified().await, tools());
     stop.send_replace(true);
-    let (server, copy) = (world.script.server(), world.open().await);
-    let stopped = repair(&server, copy, &World::verifying(), 1, &tools, found).await;
+    let (server, backup) = (world.script.server(), world.open().await);
+    let stopped = repair(&server, backup, &World::verifying(), 1, &tools, found).await;
     assert_eq!(stopped.unwrap_err().kind(), Kind::Retry);
     assert!(world.message(7).await.1.is_err());
     assert!(world.repaired().await.is_good());

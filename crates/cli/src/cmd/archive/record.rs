@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Result;
-use sealpost_archive::keep::{Backup, Source};
+use sealpost_archive::backup::{Backup, Source};
 use sealpost_archive::restored::{RecordFile, Restored};
 
 use super::remembered::Accounts;

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Result;
-use sealpost_archive::keep::Backup;
+use sealpost_archive::backup::Backup;
 use sealpost_archive::push::{MapFile, restore};
 use sealpost_archive::restored::RECORD_FILE;
 use sealpost_files::owner;

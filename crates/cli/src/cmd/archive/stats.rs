@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use indicatif::HumanCount;
-use sealpost_archive::keep::Kept;
+use sealpost_archive::backup::Kept;
 use serde::Serialize;
 
 use super::found;

@@ -1,0 +1,620 @@
+//! A copy in files: which folder is where, and folders that are renamed or put aside.
+//!
+//! Where a folder's files are is said by its journal, not by its name: names are only where files are put first. A name
+//! never leads out of the copy's directory, and two names never to one file, also where the file system takes `a` and `A`
+//! for the same.
+//!
+//! Moving a folder's files takes several renames. The journal says so first and is moved last, so whoever opens the copy
+//! after a crash goes on with it.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use sealpost_base::{Error, Result};
+use sealpost_files::{io_error, leads_elsewhere, make_directory, open_file, replace, sync_directory_of};
+use sealpost_mailformat::mark;
+
+use super::claim::{Claim, Claims};
+use super::contents::Contents;
+use super::folder::{FileFolder, Files};
+use super::journal::{Commit, Header, Journal, Peeked, Record};
+use super::reading::{Reading, Scratch};
+use super::{
+    Backup, Folder, FolderName, Identity, BackupFolder, Resume, Source, can_be_kept, is_another, name_aside,
+    put_aside_notice,
+};
+use crate::backup::damaged::put_aside;
+
+/// How a format arranges its files.
+pub(super) trait Layout: Send + Sync + 'static {
+    /// What it does with messages.
+    type Files: Files + 'static;
+
+    /// Where a folder's files are put: a path below the copy's directory, without extension. Safe, but perhaps taken.
+    fn place(&self, folder: &FolderName) -> String;
+
+    /// The directory that these files are in, below the copy's.
+    fn directory<'a>(&self, place: &'a str) -> &'a str;
+
+    /// The files of a folder at `place`, the journal last.
+    fn parts(&self, root: &Path, place: &str) -> Vec<PathBuf>;
+
+    /// All places below `root` where a folder is: with a journal, or as another program left it, which is then given a
+    /// name and the UIDVALIDITY.
+    fn find(&self, root: &Path) -> Result<Vec<FoundFolder>>;
+
+    /// What the place of a folder that is put aside begins with.
+    fn aside(&self, place: &str) -> String {
+        place.to_owned()
+    }
+
+    /// All parts have left this place.
+    fn moved(&self, _root: &Path, _from: &str) -> Result<()> {
+        Ok(())
+    }
+
+    /// What a folder's journal says was written anew, with so many bytes, takes its place.
+    fn put_in_place(&self, _root: &Path, _place: &str, _bytes: u64) -> Result<()> {
+        Ok(())
+    }
+
+    /// Whether a folder's files are as its last commit left them, as far as a stat of each tells.
+    fn is_as_left(&self, root: &Path, place: &str, last: &Commit) -> Result<bool>;
+
+    /// Messages, and octets on disk, of what another program left at a place; `None`: it cannot be read.
+    fn untaken(&self, _root: &Path, _place: &str) -> Result<Option<(u64, u64)>> {
+        Ok(None)
+    }
+
+    /// What has to be there before a folder's journal is made.
+    fn prepare(&self, root: &Path, place: &str) -> Result<()>;
+
+    /// What another program says of the folder at a place, where there is no journal that can be read: its name, and the UIDVALIDITY.
+    fn foreign(&self, root: &Path, place: &str) -> Result<Option<(FolderName, u32)>>;
+
+    /// Opens the files of a folder as they are, and changes nothing. `header` says what is under way with it.
+    fn read(
+        &self,
+        root: &Path,
+        place: &str,
+        header: Header,
+        scratch: &Scratch,
+    ) -> Result<(Reading, Contents)>;
+
+    /// Opens the files of a folder and brings them in step with its journal. There is no journal (`header`) where another
+    /// program left the files.
+    fn open(
+        &self,
+        root: &Path,
+        place: &str,
+        header: Header,
+        purpose: Purpose,
+    ) -> Result<(Self::Files, Contents)>;
+}
+
+/// What a folder is opened for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// To be brought up to date: messages that are not in its files any more are forgotten, and so fetched again.
+    Change,
+    /// To be read: they cannot be, and what is missing may be put back.
+    Look,
+}
+
+/// A folder that was found.
+pub(super) struct FoundFolder {
+    /// Where.
+    pub place: String,
+    /// What another program says it is; with a journal, that says it.
+    pub foreign: Option<(FolderName, u32)>,
+}
+
+/// A copy in files.
+pub(super) struct FileBackup<L> {
+    layout: L,
+    root: PathBuf,
+    claims: Claims,
+    index: Mutex<Index>,
+    /// What was found in folders that were looked into.
+    unreported: Mutex<Vec<String>>,
+    /// The copy is only read, and nothing is changed in it.
+    scratch: Option<Scratch>,
+    /// What of it cannot be read at all.
+    unreadable: Vec<String>,
+}
+
+/// Where folders are.
+#[derive(Default)]
+struct Index {
+    /// By name.
+    folders: BTreeMap<String, Entry>,
+    /// Folders that were put aside, and whose mailbox may come back under some name: what they were, by where they are.
+    aside: BTreeMap<Arc<str>, Header>,
+    /// All places in lower case, those of folders that were put aside too.
+    taken: BTreeMap<String, Arc<str>>,
+}
+
+impl Index {
+    /// What was put aside, by name.
+    fn asides(&self) -> BTreeMap<String, (&Arc<str>, &Header)> {
+        let aside = self.aside.iter();
+        let aside = aside.map(|(place, header)| (header.folder.clone(), header.uidvalidity, (place, header)));
+        name_aside(aside, |name| self.folders.contains_key(name))
+    }
+
+    /// Takes out where the mailbox was kept so far: under another name, or put aside when another one took its name.
+    fn take(&mut self, server: &Identity) -> Option<Arc<str>> {
+        let id = server.mailboxid.as_ref()?;
+        let same = |header: &Header| {
+            header.mailboxid.as_ref() == Some(id) && header.uidvalidity == server.uidvalidity
+        };
+        if let Some((name, _)) = self.folders.iter().find(|(_, entry)| same(&entry.header)) {
+            let name = name.clone();
+            return self.folders.remove(&name).map(|entry| entry.place);
+        }
+        let place = self.aside.iter().find(|(_, header)| same(header))?.0.clone();
+        self.aside.remove(&place);
+        Some(place)
+    }
+}
+
+struct Entry {
+    place: Arc<str>,
+    header: Header,
+    /// There is a journal.
+    ours: bool,
+}
+
+impl<L: Layout> FileBackup<L> {
+    /// Opens the copy in the directory `root`, and makes it if it is not there. It is locked until it is dropped.
+    ///
+    /// # Errors
+    /// `Conflict` if another process has it; `Retry` if it cannot be read or made.
+    pub fn new(root: &Path, layout: L) -> Result<Self> {
+        make_directory(root)?;
+        let claims = Claims::new(root)?;
+        let (root, index, unreported) = (root.to_owned(), Mutex::default(), Mutex::default());
+        let (scratch, unreadable) = (None, Vec::new());
+        let mut backup = FileBackup { layout, root, claims, index, unreported, scratch, unreadable };
+        backup.find_all()?;
+        Ok(backup)
+    }
+
+    /// Opens the copy in the directory `root` to read it: nothing in it is changed, whatever state it is in.
+    ///
+    /// # Errors
+    /// `Conflict` if another process is at work on it; `Retry` if it cannot be read.
+    pub fn to_read(root: &Path, layout: L) -> Result<Self> {
+        let claims = Claims::to_read(root)?;
+        let (root, index, unreported) = (root.to_owned(), Mutex::default(), Mutex::default());
+        let (scratch, unreadable) = (Some(Scratch::new()?), Vec::new());
+        let mut backup = FileBackup { layout, root, claims, index, unreported, scratch, unreadable };
+        backup.look_for_all()?;
+        Ok(backup)
+    }
+
+    /// As [`FileBackup::find_all`]; nothing is mended.
+    fn look_for_all(&mut self) -> Result<()> {
+        let mut index = Index::default();
+        for found in self.layout.find(&self.root)? {
+            let place: Arc<str> = found.place.into();
+            let foreign = match found.foreign {
+                Some(foreign) => Some(foreign),
+                None => match Journal::peek(&self.journal(&place)) {
+                    Ok(Peeked { header, .. }) if header.aside => {
+                        index.aside.insert(place, header);
+                        continue;
+                    }
+                    Ok(Peeked { header, .. }) => {
+                        index.folders.insert(header.folder.clone(), Entry { place, header, ours: true });
+                        continue;
+                    }
+                    Err(e) => {
+                        self.unreadable.push(format!(
+                            "{}: its journal cannot be read: {e}",
+                            self.root.join(&*place).display()
+                        ));
+                        self.layout.foreign(&self.root, &place)?
+                    }
+                },
+            };
+            match foreign {
+                Some((name, uidvalidity)) if uidvalidity > 0 => {
+                    let header = header(&name, &Identity { uidvalidity, mailboxid: None });
+                    index.folders.insert(header.folder.clone(), Entry { place, header, ours: false });
+                }
+                _ => self.unreadable.push(format!(
+                    "{}: the folder's name is unknown; `sealpost import` can read its messages",
+                    self.root.join(&*place).display()
+                )),
+            }
+        }
+        self.index = Mutex::new(index);
+        Ok(())
+    }
+
+    fn refuse_to_change(&self) -> Result<()> {
+        match self.scratch {
+            Some(_) => Err(Error::internal("the copy is open read-only")),
+            None => Ok(()),
+        }
+    }
+
+    fn find_all(&mut self) -> Result<()> {
+        let mut index = Index::default();
+        let mut damaged = false;
+        for found in self.layout.find(&self.root)? {
+            let mut place: Arc<str> = found.place.into();
+            let (header, ours) = match found.foreign {
+                Some((name, uidvalidity)) => {
+                    (header(&name, &Identity { uidvalidity, mailboxid: None }), false)
+                }
+                None => match Journal::peek(&self.journal(&place)) {
+                    Ok(peeked) => (peeked.header, true),
+                    // What is beside it may say enough.
+                    Err(e) if e.kind() == sealpost_base::Kind::Corrupt => {
+                        if let Some(aside) = put_aside(&self.journal(&place))? {
+                            self.tell(vec![format!(
+                                "{}: the journal of a folder cannot be read; files beside it are adopted if \
+                                 possible, and always stay in their place",
+                                aside.display()
+                            )]);
+                        }
+                        damaged = true;
+                        continue;
+                    }
+                    Err(e) => return Err(e),
+                },
+            };
+            let mut header = header;
+            if let Some(bytes) = header.rewritten.take() {
+                self.layout.put_in_place(&self.root, &place, bytes)?;
+                self.settle(&place, &header)?;
+            }
+            if header
+                .moving_to
+                .as_ref()
+                .is_some_and(|to| leads_elsewhere(&self.root, self.layout.directory(to)))
+            {
+                // None of ours says so.
+                return Err(Error::corrupt(format!(
+                    "{}: its journal names a path outside of the copy",
+                    header.folder
+                )));
+            }
+            if let Some(to) = header.moving_to.take() {
+                self.move_parts(&place, &to)?;
+                place = to.into();
+                self.settle(&place, &header)?;
+            }
+            index.taken.insert(place.to_lowercase(), place.clone());
+            if header.aside {
+                index.aside.insert(place, header);
+            } else {
+                index.folders.insert(header.folder.clone(), Entry { place, header, ours });
+            }
+        }
+        if damaged {
+            return self.find_all();
+        }
+        self.index = Mutex::new(index);
+        Ok(())
+    }
+
+    fn tell(&self, notices: Vec<String>) {
+        self.unreported.lock().unwrap_or_else(PoisonError::into_inner).extend(notices);
+    }
+
+    fn index(&self) -> MutexGuard<'_, Index> {
+        self.index.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn journal(&self, place: &str) -> PathBuf {
+        self.layout.parts(&self.root, place).pop().unwrap_or_default()
+    }
+
+    /// What the journal of a place, and a look at its files, say of it.
+    fn kept(&self, place: &str) -> Result<BackupFolder> {
+        let Peeked { header, last, whole } = Journal::peek(&self.journal(place))?;
+        let as_left = whole && self.layout.is_as_left(&self.root, place, &last)?;
+        Ok(kept(header, &last, as_left, last.shown.is_some()))
+    }
+
+    /// A place where nothing is, made of `wanted`.
+    fn free(&self, index: &Index, wanted: &str, name: &str) -> String {
+        // Somebody put a link where the directory would be.
+        let leads_elsewhere = leads_elsewhere(&self.root, self.layout.directory(wanted));
+        let wanted =
+            &*if leads_elsewhere { Cow::Owned(wanted.replace('/', "_")) } else { Cow::Borrowed(wanted) };
+        let is_free = |place: &str| {
+            !index.taken.contains_key(&place.to_lowercase())
+                && !self::leads_elsewhere(&self.root, self.layout.directory(place))
+                && self.layout.parts(&self.root, place).iter().all(|part| fs::symlink_metadata(part).is_err())
+        };
+        let mark = format!("{wanted}~{}", &mark(name)[..8]);
+        let numbered = (1u32..).map(|n| format!("{mark}-{n}"));
+        let mut places = [wanted.to_owned(), mark.clone()].into_iter().chain(numbered);
+        places.find(|place| is_free(place)).unwrap_or(mark)
+    }
+
+    fn open_journal(&self, place: &str) -> Result<Journal> {
+        let mut journal = Journal::open(&self.journal(place), |_, _| Ok(()))?;
+        let salvaged = journal.take_salvaged();
+        self.tell(salvaged.into_iter().map(|salvaged| salvaged.notice(&journal.header().folder)).collect());
+        Ok(journal)
+    }
+
+    /// Says that a folder's files are at `to` now, with this header, and moves them there.
+    fn relocate(&self, from: &str, to: &str, header: Header) -> Result<()> {
+        let mut journal = self.open_journal(from)?;
+        journal.set_header(Header { moving_to: Some(to.to_owned()), ..header.clone() })?;
+        drop(journal);
+        self.move_parts(from, to)?;
+        self.settle(to, &header)
+    }
+
+    fn move_parts(&self, from: &str, to: &str) -> Result<()> {
+        self.layout.prepare(&self.root, to)?;
+        for (from, to) in self.layout.parts(&self.root, from).iter().zip(self.layout.parts(&self.root, to)) {
+            match fs::rename(from, &to) {
+                Ok(()) => {
+                    sync_directory_of(&to)?;
+                    sync_directory_of(from)?;
+                }
+                Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
+                Err(e) => return Err(io_error(to, e)),
+            }
+        }
+        self.layout.moved(&self.root, from)
+    }
+
+    /// What the journal said was about to be done is done: this is its header.
+    fn settle(&self, place: &str, header: &Header) -> Result<()> {
+        self.open_journal(place)?.set_header(header.clone())
+    }
+
+    /// Opens what is at `place`.
+    fn enter(&self, place: &str, header: Header, claim: Claim) -> Result<Box<dyn Folder>> {
+        if let Some(scratch) = &self.scratch {
+            let (files, contents) = self.layout.read(&self.root, place, header, scratch)?;
+            return Ok(Box::new(FileFolder::new(files, contents, claim)));
+        }
+        let (files, contents) = self.layout.open(&self.root, place, header, Purpose::Look)?;
+        Ok(Box::new(FileFolder::new(files, contents, claim)))
+    }
+
+    /// What another program left was taken over.
+    fn has_journal(&self, name: &str) {
+        if let Some(entry) = self.index().folders.get_mut(name) {
+            entry.ours = true;
+        }
+    }
+
+    /// Makes sure that the folder is in the index with the server's identity; what it was before is put aside or renamed. What
+    /// to tell of it.
+    fn identify(&self, index: &mut Index, folder: &FolderName, server: &Identity) -> Result<Option<String>> {
+        let name = folder.as_str();
+        let mut notice = None;
+        if let Some(entry) = index.folders.get_mut(name)
+            && entry.header.uidvalidity == 0
+        {
+            // Another program's, and not to be understood: it is put aside when it is opened.
+            entry.header = header(folder, server);
+        }
+        if let Some(entry) = index.folders.get(name)
+            && is_another(entry.header.uidvalidity, entry.header.mailboxid.as_deref(), server)
+        {
+            self.own(entry)?;
+            let old = entry.header.uidvalidity;
+            let to: Arc<str> = self.free_aside(index, &entry.place, old).into();
+            let header = Header { aside: true, ..entry.header.clone() };
+            self.relocate(&entry.place, &to, header.clone())?;
+            notice = Some(put_aside_notice(folder, old, server.uidvalidity, &to));
+            index.taken.insert(to.to_lowercase(), to.clone());
+            index.aside.insert(to, header);
+            if let Some(entry) = index.folders.remove(name) {
+                index.taken.remove(&entry.place.to_lowercase());
+            }
+        }
+        if !index.folders.contains_key(name)
+            && let Some(from) = index.take(server)
+        {
+            let to = self.free(index, &self.layout.place(folder), name);
+            self.relocate(&from, &to, header(folder, server))?;
+            let place: Arc<str> = to.into();
+            index.taken.remove(&from.to_lowercase());
+            index.taken.insert(place.to_lowercase(), place.clone());
+            index
+                .folders
+                .insert(name.to_owned(), Entry { place, header: header(folder, server), ours: true });
+        }
+        Ok(notice)
+    }
+
+    /// As imap-backup names what it puts aside: with the UIDVALIDITY, and a number if there is one already.
+    fn free_aside(&self, index: &Index, place: &str, uidvalidity: u32) -> String {
+        let plain = format!("{}-{uidvalidity}", self.layout.aside(place));
+        let numbered = (1u32..).map(|n| format!("{plain}-{n}"));
+        let mut all = std::iter::once(plain.clone()).chain(numbered);
+        let is_free = |place: &String| {
+            !index.taken.contains_key(&place.to_lowercase())
+                && self.layout.parts(&self.root, place).iter().all(|part| fs::symlink_metadata(part).is_err())
+        };
+        all.find(is_free).unwrap_or(plain)
+    }
+
+    /// What another program left gets a journal, so that it can be moved.
+    fn own(&self, entry: &Entry) -> Result<()> {
+        if !entry.ours {
+            self.layout.open(&self.root, &entry.place, entry.header.clone(), Purpose::Change)?;
+        }
+        Ok(())
+    }
+}
+
+/// The file that says whose mail is in a copy, at its top.
+const SOURCE_FILE: &str = "sealpost.source";
+/// Bytes of it that are read.
+const SOURCE_BYTES: u64 = 64 * 1024;
+
+impl<L: Layout> Backup for FileBackup<L> {
+    fn source(&self) -> Result<Option<Source>> {
+        let path = self.root.join(SOURCE_FILE);
+        let mut text = Vec::new();
+        let read = open_file(&path).and_then(|file| file.take(SOURCE_BYTES).read_to_end(&mut text));
+        match read {
+            // What cannot be understood says nothing.
+            Ok(_) => Ok(serde_json::from_slice(&text).ok()),
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(e) => Err(io_error(path, e)),
+        }
+    }
+
+    fn set_source(&self, source: &Source) -> Result<()> {
+        self.refuse_to_change()?;
+        let path = self.root.join(SOURCE_FILE);
+        let text = serde_json::to_string(source)
+            .map_err(|e| Error::internal("a source that cannot be written down").with_source(e))?;
+        replace(&path, self.root.join("sealpost.source.new"), |out| {
+            writeln!(out, "{text}").map_err(|e| io_error(&path, e))
+        })
+    }
+
+    fn folders(&self) -> Result<Vec<BackupFolder>> {
+        let index = self.index();
+        let mut folders = Vec::with_capacity(index.folders.len());
+        for entry in index.folders.values() {
+            if entry.ours {
+                folders.push(self.kept(&entry.place)?);
+            } else if entry.header.uidvalidity != 0 {
+                let untaken = self.layout.untaken(&self.root, &entry.place)?;
+                folders.push(kept(entry.header.clone(), &Commit::default(), untaken.is_some(), true));
+            }
+        }
+        Ok(folders)
+    }
+
+    fn superseded(&self) -> Result<Vec<BackupFolder>> {
+        let index = self.index();
+        let kept = index.asides().into_iter().map(|(name, (place, header))| {
+            let kept = self.kept(place)?;
+            Ok(BackupFolder { name: FolderName::new(name, header.delimiter), was: Some(kept.name), ..kept })
+        });
+        kept.filter(|kept| !kept.as_ref().is_ok_and(|kept| kept.messages + kept.gone == 0)).collect()
+    }
+
+    fn untaken(&self, folder: &FolderName) -> Result<Option<(u64, u64)>> {
+        let index = self.index();
+        match index.folders.get(folder.as_str()).filter(|entry| !entry.ours) {
+            Some(entry) => self.layout.untaken(&self.root, &entry.place),
+            None => Ok(None),
+        }
+    }
+
+    fn open(&self, folder: &FolderName, server: &Identity) -> Result<Box<dyn Folder>> {
+        self.refuse_to_change()?;
+        let name = folder.as_str();
+        can_be_kept(folder, server)?;
+        let claim = self.claims.claim(name)?;
+        let mut index = self.index();
+        let notice = self.identify(&mut index, folder, server)?;
+        if !index.folders.contains_key(name) {
+            let place: Arc<str> = self.free(&index, &self.layout.place(folder), name).into();
+            self.layout.prepare(&self.root, &place)?;
+            let header = header(folder, server);
+            Journal::create(&self.journal(&place), header.clone())?;
+            index.taken.insert(place.to_lowercase(), place.clone());
+            index.folders.insert(name.to_owned(), Entry { place, header, ours: true });
+        }
+        let Some(entry) = index.folders.get_mut(name) else {
+            return Err(Error::internal("a folder that was just put into the index"));
+        };
+        // What another program began has no MAILBOXID; that of a mailbox does not change.
+        let late = entry.header.mailboxid.is_none() && server.mailboxid.is_some();
+        entry.header.mailboxid = entry.header.mailboxid.take().or_else(|| server.mailboxid.clone());
+        let (place, header) = (entry.place.clone(), entry.header.clone());
+        drop(index);
+        let (files, mut contents) = self.layout.open(&self.root, &place, header.clone(), Purpose::Change)?;
+        self.has_journal(name);
+        if late {
+            let resume: Resume = contents.journal.last().resume();
+            let data = contents.journal.last().data;
+            contents.push(Record::Header(header))?;
+            contents.commit(data, &resume)?;
+        }
+        let mut folder = FileFolder::new(files, contents, claim);
+        folder.notice(notice);
+        Ok(Box::new(folder))
+    }
+
+    fn look(&self, folder: &FolderName) -> Result<Box<dyn Folder>> {
+        let name = folder.as_str();
+        let claim = self.claims.claim(name)?;
+        let index = self.index();
+        let missing = || Error::not_found(format!("the copy has no folder {name}"));
+        let entry = index.folders.get(name).map(|entry| (&entry.place, &entry.header));
+        let (place, header) = entry.or_else(|| index.asides().remove(name)).ok_or_else(missing)?;
+        let (place, header) = (place.clone(), header.clone());
+        drop(index);
+        if header.uidvalidity == 0 {
+            let why = "the metadata of another program cannot be read; the next pull supersedes the folder";
+            return Err(Error::corrupt(format!("{name}: {why}")));
+        }
+        let mut folder = self.enter(&place, header, claim)?;
+        if self.scratch.is_none() {
+            self.has_journal(name);
+        }
+        self.tell(folder.notices());
+        Ok(folder)
+    }
+
+    fn open_superseded(&self, folder: &FolderName) -> Result<Box<dyn Folder>> {
+        self.refuse_to_change()?;
+        let name = folder.as_str();
+        let claim = self.claims.claim(name)?;
+        let index = self.index();
+        let aside = index.asides().remove(name).map(|(place, header)| (place.clone(), header.clone()));
+        drop(index);
+        let missing = || Error::not_found(format!("no superseded folder {name}"));
+        let (place, header) = aside.ok_or_else(missing)?;
+        let (files, contents) = self.layout.open(&self.root, &place, header, Purpose::Change)?;
+        Ok(Box::new(FileFolder::new(files, contents, claim)))
+    }
+
+    fn unreadable(&self) -> Vec<String> {
+        self.unreadable.clone()
+    }
+
+    fn unreported(&self) -> Vec<String> {
+        std::mem::take(&mut *self.unreported.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+fn kept(header: Header, last: &Commit, as_left: bool, closed: bool) -> BackupFolder {
+    BackupFolder {
+        name: FolderName::new(header.folder, header.delimiter),
+        was: None,
+        identity: Identity { uidvalidity: header.uidvalidity, mailboxid: header.mailboxid },
+        messages: last.present,
+        gone: last.gone,
+        resume: last.resume(),
+        as_left,
+        closed,
+    }
+}
+
+fn header(folder: &FolderName, server: &Identity) -> Header {
+    Header {
+        folder: folder.as_str().to_owned(),
+        delimiter: folder.delimiter(),
+        uidvalidity: server.uidvalidity,
+        mailboxid: server.mailboxid.clone(),
+        moving_to: None,
+        aside: false,
+        rewritten: None,
+    }
+}

@@ -1,0 +1,220 @@
+//! What a journal holds. Numbered fields (CBOR); numbers are never used again. `docs/format/archive-journal.md` has the
+//! bytes.
+
+use minicbor::{Decode, Encode};
+use sealpost_base::limits;
+
+use crate::backup::digest::{Check, Digest};
+use crate::backup::{Flags, Resume};
+
+/// One entry of a journal.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub enum Record {
+    /// Whose copy this is; the last one counts. The first record of every journal.
+    #[n(0)]
+    Header(#[n(0)] Header),
+    /// A message is kept.
+    #[n(1)]
+    Message(#[n(0)] Message),
+    /// How the lines of the next message end, as far as they do not end in CRLF; several of them follow each other.
+    #[n(2)]
+    LineEnds {
+        /// Lengths of runs: see `backup::line_ends`.
+        #[n(0)]
+        #[cbor(with = "minicbor::bytes")]
+        runs: Vec<u8>,
+    },
+    /// The message that these line ends were for did not come.
+    #[n(3)]
+    Abandoned,
+    /// A message has other flags now.
+    #[n(4)]
+    Flags {
+        /// Which message.
+        #[n(0)]
+        uid: u32,
+        /// Its flags.
+        #[n(1)]
+        flags: FlagsRecord,
+    },
+    /// A message is no longer kept.
+    #[n(5)]
+    Vanished {
+        /// Which.
+        #[n(0)]
+        uid: u32,
+    },
+    /// The server no longer has a message that is kept.
+    #[n(6)]
+    Gone {
+        /// Which.
+        #[n(0)]
+        uid: u32,
+    },
+    /// Everything up to here is valid. A checksum follows it.
+    #[n(7)]
+    Commit(#[n(0)] Commit),
+}
+
+/// Whose copy a journal belongs to.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct Header {
+    /// The mailbox's name on the server.
+    #[n(0)]
+    pub folder: String,
+    /// What separates the levels of the name.
+    #[n(1)]
+    pub delimiter: Option<char>,
+    /// Its UIDVALIDITY.
+    #[n(2)]
+    pub uidvalidity: u32,
+    /// Its MAILBOXID (RFC 8474 §4), if the server has such.
+    #[n(3)]
+    pub mailboxid: Option<String>,
+    /// Its files are about to get this name: what is found under the old one follows.
+    #[n(4)]
+    pub moving_to: Option<String>,
+    /// It was put aside: the server has another mailbox by this name now.
+    #[n(5)]
+    pub aside: bool,
+    /// Its data file was written anew with so many bytes, and is about to take the place of the one before.
+    #[n(6)]
+    pub rewritten: Option<u64>,
+}
+
+/// One message.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct Message {
+    /// Its UID on the server.
+    #[n(0)]
+    pub uid: u32,
+    /// Its flags when it came.
+    #[n(1)]
+    pub flags: FlagsRecord,
+    /// INTERNALDATE: seconds since 1970; `None` if the copy was begun by a program that does not keep it.
+    #[n(2)]
+    pub received: Option<i64>,
+    /// The zone of INTERNALDATE: minutes east of UTC.
+    #[n(3)]
+    pub zone: i16,
+    /// Its octets.
+    #[n(4)]
+    pub octets: u64,
+    /// What they are known by.
+    #[n(5)]
+    pub digest: Digest,
+    /// `octets` and `digest` are of what can be read back, not of what the server sent: another program wrote it.
+    #[n(6)]
+    pub foreign: bool,
+    /// Where it is in the data file: first byte.
+    #[n(7)]
+    pub offset: u64,
+    /// Bytes it takes there.
+    #[n(8)]
+    pub length: u64,
+    /// Where its first [`Record::LineEnds`] begins in this journal; 0: all its lines end in CRLF.
+    #[n(9)]
+    pub line_ends: u64,
+}
+
+/// A message's flags.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Encode, Decode)]
+pub struct FlagsRecord {
+    /// System flags as bits: 1 Seen, 2 Answered, 4 Flagged, 8 Deleted, 16 Draft.
+    #[n(0)]
+    pub system: u8,
+    /// Keywords; absent: none.
+    #[n(1)]
+    pub keywords: Option<Vec<Box<str>>>,
+    /// Gmail's labels; absent: none.
+    #[n(2)]
+    pub labels: Option<Vec<Box<str>>>,
+}
+
+impl FlagsRecord {
+    /// The flags as records hold them: of the words, those for which a record has room.
+    pub fn of(flags: &Flags) -> Self {
+        let mut room = WORDS_BYTES;
+        let mut fitting = |words: &[Box<str>]| -> Option<Vec<Box<str>>> {
+            let mut fits = |word: &str| {
+                let left = room.checked_sub(word_bytes(word));
+                room = left.unwrap_or(room);
+                left.is_some()
+            };
+            let words: Vec<_> = words.iter().filter(|word| fits(word)).cloned().collect();
+            (!words.is_empty()).then_some(words)
+        };
+        let (keywords, labels) = (fitting(&flags.keywords), fitting(&flags.labels));
+        FlagsRecord { system: flags.system, keywords, labels }
+    }
+
+    /// Whether a record has room for all of the words.
+    pub fn holds(flags: &Flags) -> bool {
+        flags.keywords.iter().chain(&flags.labels).map(|word| word_bytes(word)).sum::<usize>() <= WORDS_BYTES
+    }
+
+    /// The flags.
+    pub fn into_flags(self) -> Flags {
+        Flags {
+            system: self.system,
+            keywords: self.keywords.unwrap_or_default(),
+            labels: self.labels.unwrap_or_default(),
+        }
+    }
+}
+
+/// Bytes of a record that its words may take.
+const WORDS_BYTES: usize = limits::ARCHIVE_RECORD_BYTES / 2;
+
+/// What a word takes of a record, and no more than that.
+fn word_bytes(word: &str) -> usize {
+    word.len() + 8
+}
+
+/// What holds when everything before is taken into account.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Encode, Decode)]
+pub struct Commit {
+    /// Bytes of the data file that belong to the copy.
+    #[n(0)]
+    pub data: u64,
+    /// Messages kept that the server has too.
+    #[n(1)]
+    pub present: u64,
+    /// Messages kept that it no longer has.
+    #[n(2)]
+    pub gone: u64,
+    /// HIGHESTMODSEQ up to which flags are known (RFC 7162); 0: not known.
+    #[n(3)]
+    pub highestmodseq: u64,
+    /// The server's UIDNEXT; 0: not known.
+    #[n(4)]
+    pub uidnext: u32,
+    /// Every message below `uidnext` was kept.
+    #[n(5)]
+    pub whole: bool,
+    /// Where the last header begins in this journal.
+    #[n(6)]
+    pub header: u64,
+    /// Where the first record after the commit before begins.
+    #[n(7)]
+    pub from: u64,
+    /// The checksum of the commit before; zeros for the first.
+    #[n(8)]
+    #[cbor(with = "minicbor::bytes")]
+    pub before: Check,
+    /// What a stat says of the files that other programs look at, now that they are up to date with this; the format knows
+    /// which. Absent: they may be behind.
+    #[n(9)]
+    pub shown: Option<u64>,
+    /// Messages that the copy had and that no record names any more, since the journal was damaged; absent: none, or a pull was
+    /// complete since.
+    #[n(10)]
+    pub unread: Option<u64>,
+}
+
+impl Commit {
+    /// What it says about the server.
+    pub fn resume(&self) -> Resume {
+        Resume { highestmodseq: self.highestmodseq, uidnext: self.uidnext, whole: self.whole }
+    }
+}

@@ -1,0 +1,307 @@
+//! The files of a folder by their names: what is called what in `cur`, and how a message gets there.
+
+use std::fs::{self, DirEntry};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use sealpost_base::{Error, Result, Uid, UidSet};
+use sealpost_files::io_error;
+
+use super::name;
+use super::seen::{Changed, Looking, Seen};
+use crate::backup::{Flags, KnownMessages};
+
+/// How often it is looked for what is not found while another program changes names, and the first pause, which doubles: five
+/// seconds in all.
+const LOOKS: u32 = 10;
+/// See [`LOOKS`].
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// The names of one folder.
+#[derive(Clone)]
+pub struct Names {
+    /// Where `cur`, `new` and `tmp` are.
+    pub directory: PathBuf,
+    /// What is in each name.
+    pub uidvalidity: u32,
+    /// Files that are not where they are expected, once one is asked for.
+    seen: Arc<Mutex<Seen>>,
+}
+
+/// The UIDVALIDITY in the names of messages in the folder `directory`, if some are named as ours.
+///
+/// # Errors
+/// `Retry` if they cannot be listed.
+pub fn uidvalidity(directory: &Path) -> Result<Option<u32>> {
+    for part in ["cur", "new"] {
+        let part = directory.join(part);
+        if !fs::symlink_metadata(&part).is_ok_and(|part| part.is_dir()) {
+            continue;
+        }
+        let entries = match fs::read_dir(&part) {
+            Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => continue,
+            entries => entries.map_err(|e| io_error(&part, e))?,
+        };
+        for entry in entries {
+            let found = entry.map_err(|e| io_error(&part, e))?.file_name();
+            if let Some(uidvalidity) = found.to_str().and_then(name::uidvalidity) {
+                return Ok(Some(uidvalidity));
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// What changes in `cur`.
+pub enum Change {
+    /// Letters.
+    Flags {
+        /// Whose.
+        uid: u32,
+        /// What they were.
+        before: Flags,
+        /// What they are.
+        after: Flags,
+    },
+    /// It goes.
+    Vanished {
+        /// Which.
+        uid: u32,
+        /// Its flags.
+        flags: Flags,
+    },
+}
+
+impl Names {
+    /// The names of the folder in `directory`.
+    pub fn new(directory: PathBuf, uidvalidity: u32) -> Self {
+        Names { directory, uidvalidity, seen: Arc::default() }
+    }
+
+    /// Where messages are that are complete.
+    pub fn cur(&self) -> PathBuf {
+        self.directory.join("cur")
+    }
+
+    /// Where they are before.
+    pub fn tmp(&self) -> PathBuf {
+        self.directory.join("tmp")
+    }
+
+    /// What a message that arrives is called in `staging`.
+    pub fn arriving(&self, staging: &Path, uid: u32) -> PathBuf {
+        staging.join(name::stem(self.uidvalidity, uid))
+    }
+
+    /// What it is called in `cur`, unless another program thought otherwise.
+    pub fn expected(&self, uid: u32, flags: &Flags) -> PathBuf {
+        self.cur().join(name::file(self.uidvalidity, uid, flags))
+    }
+
+    /// A message that arrived in `staging`, and that the journal has, gets its name; if it came `again`, what it replaces goes.
+    ///
+    /// # Errors
+    /// `Retry` if that fails.
+    pub fn place(&self, staging: &Path, uid: u32, flags: &Flags, again: bool) -> Result<()> {
+        let (from, to) = (self.arriving(staging, uid), self.expected(uid, flags));
+        if again && let Some(old) = self.find(uid, flags)?.filter(|old| *old != to) {
+            fs::remove_file(&old).map_err(|e| failed(old, e))?;
+        }
+        fs::rename(&from, &to).map_err(|e| failed(from, e))
+    }
+
+    /// Where a message is: under the name that its flags give it, or one that another program gave it.
+    ///
+    /// # Errors
+    /// `Retry` if that cannot be known.
+    pub fn find(&self, uid: u32, flags: &Flags) -> Result<Option<PathBuf>> {
+        let expected = self.expected(uid, flags);
+        if is_file(&expected) {
+            return Ok(Some(expected));
+        }
+        let seen = || self.seen().path(&self.directory, self.uidvalidity, uid).filter(|path| is_file(path));
+        if let Some(path) = seen() {
+            return Ok(Some(path));
+        }
+        if self.seen().has_no(uid, self.changed()?) {
+            return Ok(None);
+        }
+        let found = self.undisturbed(|| {
+            self.look()?;
+            Ok(seen().or_else(|| is_file(&expected).then(|| expected.clone())))
+        })?;
+        Ok(found.inspect_err(|since| self.seen().is_whole(*since)).ok())
+    }
+
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Looks at the names of all files.
+    fn look(&self) -> Result<()> {
+        let mut looking = Looking::default();
+        self.each(|uid, part, entry| {
+            if let Some(name) = entry.file_name().to_str() {
+                looking.add(uid, part, name, self.uidvalidity);
+            }
+        })?;
+        *self.seen() = looking.done();
+        Ok(())
+    }
+
+    /// Removes the files of those of these messages that have one.
+    ///
+    /// # Errors
+    /// `Retry` if that fails.
+    pub fn remove(&self, uids: &UidSet) -> Result<()> {
+        let mut files = Vec::new();
+        self.each(|uid, _, entry| {
+            if Uid::new(uid).is_some_and(|uid| uids.contains(uid)) {
+                files.push(entry.path());
+            }
+        })?;
+        files.into_iter().try_for_each(|path| fs::remove_file(&path).map_err(|e| failed(path, e)))
+    }
+
+    /// Of these messages those that have no file, and those that have one and are not among them.
+    ///
+    /// # Errors
+    /// `Retry` if that cannot be known.
+    pub fn compare(&self, known: &KnownMessages) -> Result<(UidSet, UidSet)> {
+        let known = known.uids();
+        let (mut missing, mut unknown) = (known.clone(), UidSet::new());
+        self.undisturbed(|| {
+            let mut found = Vec::new();
+            self.each(|uid, _, _| found.push(uid))?;
+            found.sort_unstable();
+            let found: UidSet = found.into_iter().filter_map(Uid::new).collect();
+            unknown = found.difference(&known);
+            missing = missing.difference(&found);
+            Ok(missing.is_empty().then_some(()))
+        })?
+        .unwrap_or_default();
+        Ok((missing, unknown))
+    }
+
+    /// Messages that have a file and are not known, with their files.
+    ///
+    /// # Errors
+    /// `Retry` if they cannot be listed.
+    pub fn unknown(&self, known: &KnownMessages) -> Result<Vec<(u32, PathBuf)>> {
+        let mut unknown = Vec::new();
+        self.each(|uid, _, entry| {
+            if !known.contains(uid) {
+                unknown.push((uid, entry.path()));
+            }
+        })?;
+        unknown.sort();
+        unknown.dedup_by_key(|(uid, _)| *uid);
+        Ok(unknown)
+    }
+
+    /// Every file in `cur` and `new` that is named as ours: whose it is, and where.
+    fn each(&self, mut take: impl FnMut(u32, &'static str, &DirEntry)) -> Result<()> {
+        for part in ["cur", "new"] {
+            let directory = self.directory.join(part);
+            for entry in fs::read_dir(&directory).map_err(|e| io_error(&directory, e))? {
+                let entry = entry.map_err(|e| io_error(&directory, e))?;
+                let found = entry.file_name();
+                // Symbolic links are nobody's messages.
+                if let Some(uid) = found.to_str().and_then(|name| name::uid(name, self.uidvalidity))
+                    && entry.file_type().is_ok_and(|kind| kind.is_file())
+                {
+                    take(uid, part, &entry);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What `look` finds, or that it finds nothing, and when names changed last then. A file that another program renames meanwhile can
+    /// be missed by a look at its directory, so what is not found is not there only if it is not found twice, the second time while no
+    /// name changed.
+    fn undisturbed<T>(
+        &self,
+        mut look: impl FnMut() -> Result<Option<T>>,
+    ) -> Result<std::result::Result<T, Changed>> {
+        for nth in 0..LOOKS {
+            let before = self.changed()?;
+            if let Some(found) = look()? {
+                return Ok(Ok(found));
+            }
+            if nth > 0 && self.changed()? == before {
+                return Ok(Err(before));
+            }
+            if nth > 0 {
+                pause(PAUSE * (1 << (nth - 1)));
+            }
+        }
+        let directory = self.directory.display();
+        Err(Error::retry(format!(
+            "{directory}: another program keeps renaming files; retry when it has finished"
+        )))
+    }
+
+    /// When names changed last.
+    fn changed(&self) -> Result<Changed> {
+        let changed = |part: PathBuf| {
+            fs::metadata(&part).and_then(|part| part.modified()).map_err(|e| io_error(part, e))
+        };
+        Ok([changed(self.cur())?, changed(self.directory.join("new"))?])
+    }
+
+    /// A message gets the name that its flags give it, if it has another one.
+    ///
+    /// # Errors
+    /// `Retry` if that fails.
+    pub fn rename(&self, uid: u32, flags: &Flags) -> Result<()> {
+        let wanted = self.expected(uid, flags);
+        match self.find(uid, flags)?.filter(|path| *path != wanted) {
+            Some(path) => fs::rename(&path, wanted).map_err(|e| failed(path, e)),
+            None => Ok(()),
+        }
+    }
+
+    /// Does what is to be done.
+    ///
+    /// # Errors
+    /// `Retry` if that fails.
+    pub fn change(&self, change: &Change) -> Result<()> {
+        match change {
+            Change::Flags { uid, before, after } => {
+                let wanted = self.expected(*uid, after);
+                if self.expected(*uid, before) == wanted {
+                    return Ok(());
+                }
+                match self.find(*uid, before)? {
+                    Some(path) => fs::rename(&path, wanted).map_err(|e| failed(path, e)),
+                    None => Ok(()),
+                }
+            }
+            Change::Vanished { uid, flags } => match self.find(*uid, flags)? {
+                Some(path) => fs::remove_file(&path).map_err(|e| failed(path, e)),
+                None => Ok(()),
+            },
+        }
+    }
+}
+
+/// Whether there is a file, and not a symbolic link to one.
+fn is_file(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_file())
+}
+
+#[expect(clippy::disallowed_methods, reason = "nothing tells when another program has done what it does")]
+fn pause(time: Duration) {
+    std::thread::sleep(time);
+}
+
+/// A file that was there a moment ago and is not any more is tried again: somebody else renamed it.
+fn failed(path: PathBuf, e: io::Error) -> Error {
+    match e.kind() {
+        io::ErrorKind::NotFound => Error::retry(path.display().to_string()).with_source(e),
+        _ => io_error(path, e),
+    }
+}

@@ -1,0 +1,235 @@
+//! How many bodies a sealed copy keeps.
+//!
+//! Given up are bodies of messages that the server had when it was last asked, in this process, and never those of messages that
+//! it no longer has: nobody else may have these. It is done while a pull goes on, so that a copy of a mailbox that is larger
+//! than the disk never is, and at its end.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use sealpost_account::bodies::body_octets;
+use sealpost_account::{Account, Message, MessageNumber};
+use sealpost_base::{Clock, MailboxId, ObjectId, Result};
+use tokio::runtime::Handle;
+
+use super::records::{records, uid};
+use super::uids::Uids;
+use crate::backup::bodies::{Candidate, WORTH_OCTETS, choose};
+use crate::backup::{BodyCounts, EvictBodies};
+
+/// While a pull goes on, bodies are given up when there are so many octets of them too many, or this part of what may stay:
+/// looking through all messages has to be worth it.
+const SLACK_OCTETS: u64 = 16 * 1024 * 1024;
+const SLACK_PART: u64 = 8;
+
+/// How many bodies are to be kept.
+#[derive(Clone)]
+pub struct BodyLimit {
+    /// Octets on disk.
+    pub octets: u64,
+    /// The time, for the age of messages.
+    pub clock: Arc<dyn Clock>,
+    /// So many octets may be too many while a pull goes on.
+    pub slack: u64,
+}
+
+impl BodyLimit {
+    /// No more than so many octets on disk.
+    pub fn new(octets: u64, clock: Arc<dyn Clock>) -> Self {
+        BodyLimit { octets, clock, slack: SLACK_OCTETS.max(octets / SLACK_PART) }
+    }
+}
+
+/// What is known of the bodies of a copy; shared by its folders.
+pub(super) struct BodyEviction {
+    keep: Option<BodyLimit>,
+    known: Mutex<Option<EvictionState>>,
+    /// Mailboxes that are in step with the server.
+    in_step: Mutex<HashSet<MailboxId>>,
+    /// One gives up at a time. What was given up since that was last told: messages, octets.
+    giving: Mutex<(u64, u64)>,
+}
+
+struct EvictionState {
+    /// Messages whose bodies are not here.
+    evicted: HashSet<ObjectId>,
+    /// Octets on disk of those that are.
+    kept: u64,
+}
+
+impl BodyEviction {
+    pub(super) fn new(keep: Option<BodyLimit>) -> Self {
+        BodyEviction { keep, known: Mutex::default(), in_step: Mutex::default(), giving: Mutex::default() }
+    }
+
+    /// What the server has of the mailbox is known from now on.
+    pub(super) fn in_step(&self, mailbox: MailboxId) {
+        lock(&self.in_step).insert(mailbox);
+    }
+
+    /// Whether the body of the message is not here.
+    pub(super) fn is_given_up(&self, runtime: &Handle, account: &Account, object: ObjectId) -> Result<bool> {
+        self.with(runtime, account, |known| known.evicted.contains(&object))
+    }
+
+    /// What is kept and what is not, of messages that are in a mailbox; octets on disk include those of others, which stay for a
+    /// while after a message was deleted.
+    pub(super) fn counts(&self, runtime: &Handle, account: &Account) -> Result<BodyCounts> {
+        let kept_octets = self.with(runtime, account, |known| known.kept)?;
+        let mut counts = BodyCounts { kept_octets, limit: self.limit(), ..BodyCounts::default() };
+        let all: Vec<(ObjectId, u64)> = {
+            let state = account.state();
+            let rows = state.mailboxes().flat_map(|mailbox| mailbox.all_rows());
+            let mut numbers: Vec<MessageNumber> = rows.map(|row| row.message).collect();
+            numbers.sort_unstable();
+            numbers.dedup();
+            let messages = numbers.into_iter().filter_map(|number| state.message(number));
+            messages.map(|message| (message.object, body_octets(&message))).collect()
+        };
+        self.with(runtime, account, |known| {
+            for (object, octets) in &all {
+                if known.evicted.contains(object) {
+                    counts.without += 1;
+                    counts.without_octets += octets;
+                } else {
+                    counts.kept += 1;
+                }
+            }
+        })?;
+        Ok(counts)
+    }
+
+    fn limit(&self) -> Option<u64> {
+        self.keep.as_ref().map(|keep| keep.octets)
+    }
+
+    /// Messages were committed whose bodies take so many octets: gives up some if they are far too many by now.
+    pub(super) fn committed(&self, runtime: &Handle, account: &Account, octets: u64) -> Result<()> {
+        let Some(BodyLimit { octets: limit, slack, .. }) = self.keep else { return Ok(()) };
+        // Whoever looks for the first time counts them too.
+        let more = if lock(&self.known).is_some() { octets } else { 0 };
+        let kept = self.with(runtime, account, |known| {
+            known.kept += more;
+            known.kept
+        })?;
+        if kept <= limit.saturating_add(slack) {
+            return Ok(());
+        }
+        // Another folder's thread is at it: it is enough that one is.
+        let Ok(mut unreported) = self.giving.try_lock() else { return Ok(()) };
+        let done = self.reduce(runtime, account, limit, &EvictBodies::default())?;
+        *unreported = (unreported.0 + done.now, unreported.1 + done.now_octets);
+        Ok(())
+    }
+
+    /// Gives up bodies until what is kept fits.
+    pub(super) fn evict_bodies(
+        &self,
+        runtime: &Handle,
+        account: &Account,
+        request: &EvictBodies<'_>,
+    ) -> Result<Option<BodyCounts>> {
+        let Some(limit) = self.limit() else { return Ok(None) };
+        let mut unreported = lock(&self.giving);
+        // Another process may have been at work on the copy, and what was counted on the way is about right only.
+        *lock(&self.known) = None;
+        let done = self.reduce(runtime, account, limit, request)?;
+        let (messages, octets) = std::mem::take(&mut *unreported);
+        let (now, now_octets) = (done.now + messages, done.now_octets + octets);
+        let counts = self.counts(runtime, account)?;
+        Ok(Some(BodyCounts { now, now_octets, damaged: done.damaged, ..counts }))
+    }
+
+    fn reduce(
+        &self,
+        runtime: &Handle,
+        account: &Account,
+        limit: u64,
+        request: &EvictBodies<'_>,
+    ) -> Result<BodyCounts> {
+        let kept = self.with(runtime, account, |known| known.kept)?;
+        let over = kept.saturating_sub(limit);
+        let Some(keep) = self.keep.as_ref().filter(|_| over > 0) else { return Ok(BodyCounts::default()) };
+        let candidates = self.candidates(runtime, account)?;
+        let chosen = choose(candidates, over, keep.clock.now());
+        let mut done = BodyCounts::default();
+        if request.dry_run {
+            done.now = chosen.len() as u64;
+            done.now_octets = chosen.iter().map(|candidate| candidate.octets).sum();
+            return Ok(done);
+        }
+        let messages: Vec<Message> = {
+            let state = account.state();
+            chosen.iter().filter_map(|candidate| state.message(candidate.message)).collect()
+        };
+        let progress = |messages: usize, octets: u64| {
+            (request.progress)(messages as u64, octets);
+            !(request.stop)()
+        };
+        let evicted = runtime.block_on(account.evict_bodies(messages, progress));
+        if evicted.is_err() {
+            // Some may have gone.
+            *lock(&self.known) = None;
+        }
+        let evicted = evicted?;
+        self.with(runtime, account, |known| {
+            known.kept = known.kept.saturating_sub(evicted.octets);
+            known.evicted.extend(evicted.objects.iter().copied());
+        })?;
+        done.now = evicted.objects.len() as u64;
+        done.now_octets = evicted.octets;
+        done.damaged =
+            evicted.damaged.into_iter().map(|(object, e)| format!("message {object}: {e}")).collect();
+        Ok(done)
+    }
+
+    /// Bodies that are here, and at the server.
+    fn candidates(&self, runtime: &Handle, account: &Account) -> Result<Vec<Candidate<MessageNumber>>> {
+        let in_step = lock(&self.in_step).clone();
+        let mut all = Vec::new();
+        {
+            let state = account.state();
+            for (id, record) in records(&state) {
+                let Some(mailbox) = state.mailbox(id).filter(|_| in_step.contains(&id)) else { continue };
+                for (server, local) in Uids::read(&state, mailbox).iter() {
+                    if record.gone.contains(uid(server)) {
+                        continue;
+                    }
+                    let Some(row) = mailbox.row(uid(local)) else { continue };
+                    let Some(message) = state.message(row.message) else { continue };
+                    let octets = body_octets(&message);
+                    if octets >= WORTH_OCTETS {
+                        let candidate =
+                            Candidate { message: row.message, octets, received: message.received };
+                        all.push((message.object, candidate));
+                    }
+                }
+            }
+        }
+        // A message may be in several folders.
+        all.sort_unstable_by_key(|(_, candidate)| candidate.message);
+        all.dedup_by_key(|(_, candidate)| candidate.message);
+        self.with(runtime, account, |known| {
+            all.retain(|(object, _)| !known.evicted.contains(object));
+        })?;
+        Ok(all.into_iter().map(|(_, candidate)| candidate).collect())
+    }
+
+    /// Looks at what is known, which is found out first.
+    fn with<T>(&self, runtime: &Handle, account: &Account, look: impl FnOnce(&mut EvictionState) -> T) -> Result<T> {
+        let mut known = lock(&self.known);
+        if known.is_none() {
+            let evicted: HashSet<ObjectId> = runtime.block_on(account.evicted())?.into_iter().collect();
+            let state = account.state();
+            let here = state.messages().filter(|(_, message)| !evicted.contains(&message.object));
+            let kept = here.map(|(_, message)| body_octets(&message)).sum();
+            *known = Some(EvictionState { evicted, kept });
+        }
+        let fresh = || EvictionState { evicted: HashSet::new(), kept: 0 };
+        Ok(look(known.get_or_insert_with(fresh)))
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

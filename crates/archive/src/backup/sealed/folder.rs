@@ -1,0 +1,669 @@
+//! One folder of a sealed copy, opened.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::io::Read;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures::TryStreamExt;
+use sealpost_account::state::FlagRoom;
+use sealpost_account::{
+    Account, AccountState, Event, FlagAction, Ingest, IngestBatch, Message, Stored as Sealed,
+};
+use sealpost_base::{Error, MailboxId, Result, Timestamp, Uid, UidSet};
+use tokio::runtime::Handle;
+use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
+
+use super::at_server::AtServer;
+use super::body_eviction::BodyEviction;
+use super::flags::{from_account, to_account};
+use super::read::Blocking;
+use super::records::{ENTRY_MESSAGES, FolderRecord, aside_name, record_name, uid};
+use super::uids::{Uids, check_room};
+use crate::backup::claim::Claim;
+use crate::backup::{Arrived, Flags, Folder, FolderName, KnownMessages, Resume, Stored, is_among, possible};
+use crate::refetch::Refetch;
+use sealpost_imap::types::DateTime;
+use sealpost_vault::message::MessageReader;
+
+/// Messages up to this size are held until they are complete, and then stored with others.
+const WHOLE_BYTES: usize = IngestBatch::MESSAGE_BYTES;
+/// Octets and messages that are sealed one after the other.
+const TOGETHER_BYTES: usize = 256 * 1024;
+const TOGETHER: usize = 256;
+/// Tasks that seal messages at once; each draws on the memory budget.
+const AT_ONCE: usize = 3;
+/// Octets and messages that become durable together. While the disk is waited for, the next ones are sealed.
+const GROUP_BYTES: usize = 8 * 1024 * 1024;
+const GROUP: usize = 512;
+/// Groups that wait for the disk.
+const FINISHING: usize = 3;
+
+/// A mailbox of an account, as a folder.
+pub struct SealedFolder {
+    runtime: Handle,
+    account: Arc<Account>,
+    mailbox: MailboxId,
+    record: FolderRecord,
+    /// The object that the record is.
+    name: String,
+    known: KnownMessages,
+    uids: Uids,
+    writing: Option<Writing>,
+    /// Messages that are complete, to be sealed.
+    gathered: Gathered,
+    /// Those that are sealed or being sealed, to become durable together.
+    group: Option<Group>,
+    sealing: Arc<Semaphore>,
+    storing: VecDeque<(Vec<Arrived>, Storing)>,
+    stored: Vec<(Arrived, Sealed)>,
+    /// Flags that changed, and messages that went, since the last commit.
+    flags: BTreeMap<u32, Flags>,
+    vanished: Vec<u32>,
+    /// How many of the messages that arrived since then under a UID, the first ones, went again.
+    undone: HashMap<u32, usize>,
+    /// Messages that the next ones of their UIDs replace, and those that came for some since the last commit.
+    replace: UidSet,
+    replaced: UidSet,
+    dirty: bool,
+    broken: bool,
+    body_eviction: Arc<BodyEviction>,
+    refetch: Option<Arc<Refetch>>,
+    /// Bodies that are nowhere any more since it was opened.
+    lost: u64,
+    /// The flags that were looked at last, and what fits of them if it is not all.
+    fitted: (Flags, Option<Flags>),
+    /// What is to be told of how it was opened.
+    notice: Option<String>,
+    _claim: Claim,
+}
+
+/// Messages that are being stored, in their order.
+type Storing = JoinHandle<Result<Vec<Sealed>>>;
+
+/// Messages that are complete.
+#[derive(Default)]
+struct Gathered {
+    arrived: Vec<Arrived>,
+    messages: Vec<Vec<u8>>,
+    octets: usize,
+}
+
+/// Messages that become durable together.
+struct Group {
+    batch: Arc<IngestBatch>,
+    arrived: Vec<Arrived>,
+    /// Messages that are being sealed, in their order.
+    sealing: Vec<Storing>,
+    octets: usize,
+}
+
+/// The message that is arriving.
+enum Writing {
+    Whole(Vec<u8>),
+    Large(Box<Ingest>),
+}
+
+impl SealedFolder {
+    /// Opens the folder that a record of the account says is in `mailbox`.
+    pub(super) fn new(
+        runtime: Handle,
+        account: Arc<Account>,
+        mailbox: MailboxId,
+        claim: Claim,
+        (body_eviction, refetch): (Arc<BodyEviction>, Option<Arc<Refetch>>),
+        lost: u64,
+    ) -> Result<Self> {
+        let state = account.state();
+        let missing = || Error::not_found("the mailbox of the folder was removed");
+        let found = state.mailbox(mailbox).ok_or_else(missing)?;
+        let mut names = [record_name(mailbox), aside_name(mailbox)].into_iter();
+        let name = names.find(|name| state.object(name).is_some()).ok_or_else(missing)?;
+        let record: FolderRecord = minicbor::decode(state.object(&name).unwrap_or_default())
+            .map_err(|e| Error::corrupt("the record of the folder cannot be read").with_source(e))?;
+        let uids = Uids::read(&state, found);
+        let (mut known, mut names) = (KnownMessages::new(), HashMap::new());
+        for (server, local) in uids.iter() {
+            let Some(row) = found.row(uid(local)) else { continue };
+            let flags =
+                names.entry(row.flags).or_insert_with(|| from_account(&state.flags_by_name(row.flags)));
+            known.insert(server, flags);
+        }
+        record.gone.iter().for_each(|server| known.set_gone(server.get(), true));
+        drop(state);
+        Ok(SealedFolder {
+            runtime,
+            account,
+            mailbox,
+            record,
+            name,
+            known,
+            uids,
+            writing: None,
+            gathered: Gathered::default(),
+            group: None,
+            sealing: Arc::new(Semaphore::new(AT_ONCE)),
+            storing: VecDeque::new(),
+            stored: Vec::new(),
+            flags: BTreeMap::new(),
+            vanished: Vec::new(),
+            undone: HashMap::new(),
+            replace: UidSet::new(),
+            replaced: UidSet::new(),
+            dirty: false,
+            broken: false,
+            body_eviction,
+            refetch,
+            lost,
+            fitted: Default::default(),
+            notice: None,
+            _claim: claim,
+        })
+    }
+
+    /// Something that the user is to be told.
+    pub(super) fn notice(&mut self, text: Option<String>) {
+        self.notice = text;
+    }
+
+    fn check(&self) -> Result<()> {
+        match self.broken {
+            true => Err(Error::retry("an earlier operation failed; open the folder again")),
+            false => Ok(()),
+        }
+    }
+
+    /// Takes a message that is complete.
+    fn gather(&mut self, arrived: &Arrived, octets: Vec<u8>) -> Result<()> {
+        let gathered = &self.gathered;
+        if gathered.octets + octets.len() > TOGETHER_BYTES || gathered.messages.len() == TOGETHER {
+            self.seal_gathered()?;
+        }
+        self.gathered.octets += octets.len();
+        self.gathered.messages.push(octets);
+        self.gathered.arrived.push(arrived.clone());
+        self.took(arrived);
+        Ok(())
+    }
+
+    /// The message is one of the folder's from now on. What it replaces had the flags that count: they may have been changed here.
+    fn took(&mut self, arrived: &Arrived) {
+        match Uid::new(arrived.uid)
+            .filter(|uid| self.replace.remove(*uid) && self.known.contains(arrived.uid))
+        {
+            Some(uid) => {
+                self.replaced.insert(uid);
+                self.known.set_gone(arrived.uid, false);
+            }
+            None => {
+                self.known.insert(arrived.uid, &arrived.flags);
+            }
+        }
+        self.dirty = true;
+    }
+
+    /// Begins to seal what was gathered, as soon as not too much is being sealed.
+    fn seal_gathered(&mut self) -> Result<()> {
+        let Gathered { arrived, messages, octets } = std::mem::take(&mut self.gathered);
+        if messages.is_empty() {
+            return Ok(());
+        }
+        let permit = self.runtime.block_on(self.sealing.clone().acquire_owned());
+        let group = self.group.get_or_insert_with(|| Group {
+            batch: Arc::new(self.account.ingest_batch()),
+            arrived: Vec::new(),
+            sealing: Vec::new(),
+            octets: 0,
+        });
+        let batch = group.batch.clone();
+        group.sealing.push(self.runtime.spawn(async move {
+            let _permit = permit;
+            batch.add(messages).await
+        }));
+        group.octets += octets;
+        group.arrived.extend(arrived);
+        if group.octets >= GROUP_BYTES || group.arrived.len() >= GROUP {
+            self.store_group()?;
+        }
+        Ok(())
+    }
+
+    /// Begins to make what is sealed durable.
+    fn store_group(&mut self) -> Result<()> {
+        let Some(Group { batch, arrived, sealing, .. }) = self.group.take() else { return Ok(()) };
+        self.store(arrived, async move {
+            let mut stored = Vec::new();
+            for sealed in sealing {
+                stored.extend(sealed.await.map_err(unfinished)??);
+            }
+            // Those who put messages into it have ended.
+            let batch =
+                Arc::into_inner(batch).ok_or_else(|| Error::internal("a batch that is still filled"))?;
+            batch.finish().await?;
+            Ok(stored)
+        })
+    }
+
+    /// Begins to store messages, as soon as there are not too many that are being stored.
+    fn store(
+        &mut self,
+        arrived: Vec<Arrived>,
+        storing: impl Future<Output = Result<Vec<Sealed>>> + Send + 'static,
+    ) -> Result<()> {
+        self.wait(FINISHING - 1)?;
+        self.storing.push_back((arrived, self.runtime.spawn(storing)));
+        Ok(())
+    }
+
+    /// Makes all of it durable.
+    fn store_all(&mut self) -> Result<()> {
+        self.seal_gathered()?;
+        self.store_group()?;
+        self.wait(0)
+    }
+
+    /// Waits for the messages that are being stored, until so many tasks are left.
+    fn wait(&mut self, left: usize) -> Result<()> {
+        while self.storing.len() > left {
+            let Some((arrived, task)) = self.storing.pop_front() else { break };
+            let stored = self.runtime.block_on(task);
+            let stored = stored.map_err(unfinished);
+            match stored.and_then(|stored| stored) {
+                Ok(stored) => self.stored.extend(arrived.into_iter().zip(stored)),
+                Err(e) => {
+                    self.broken = true;
+                    return Err(e);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Places some stored messages, with whatever else is to change, as one log entry.
+    fn enter(&mut self, messages: &[(Arrived, Sealed)], last: bool, resume: &Resume) -> Result<()> {
+        let servers: Vec<u32> = messages.iter().map(|(arrived, _)| arrived.uid).collect();
+        let mut record = self.record.clone();
+        if last {
+            (record.highestmodseq, record.uidnext, record.whole) =
+                (resume.highestmodseq, resume.uidnext, resume.whole);
+            record.gone = gone(&self.known);
+            record.present = self.known.present();
+        }
+        let (changed, mut vanished) = if last { self.changes() } else { Default::default() };
+        let replaced = servers.iter().copied().filter(|server| is_among(&self.replaced, *server));
+        let replaced: Vec<u32> = replaced.collect();
+        vanished = vanished.union(&replaced.iter().filter_map(|server| self.uids.local(*server)).collect());
+        let (mailbox, uids) = (self.mailbox, &self.uids);
+        let decide = |state: &AccountState| {
+            let missing = || Error::not_found("the mailbox of the folder was removed");
+            let local = state.mailbox(mailbox).ok_or_else(missing)?.uid_next().get();
+            let mut room = FlagRoom::new(state);
+            let mut events: Vec<Event> = Vec::with_capacity(messages.len() + 4);
+            for (arrived, stored) in messages {
+                let mut flags = to_account(&arrived.flags);
+                if room.add(&flags).is_err() {
+                    flags.keywords.clear();
+                    room.add(&flags)?;
+                }
+                stored.check_age()?;
+                let message = stored.message(received(arrived));
+                events.push(Event::Appended { mailbox, message, flags });
+            }
+            for (flags, locals) in &changed {
+                let mut flags = flags.clone();
+                if room.change(mailbox, locals, FlagAction::Replace, &flags).is_err() {
+                    flags.keywords.clear();
+                    room.change(mailbox, locals, FlagAction::Replace, &flags)?;
+                }
+                let (uids, action) = (locals.clone(), FlagAction::Replace);
+                events.push(Event::FlagsStored { mailbox, uids, action, flags, unchanged_since: None });
+            }
+            if !vanished.is_empty() {
+                events.push(Event::Expunged { mailbox, uids: vanished.clone() });
+            }
+            if !servers.is_empty() {
+                events.extend(uids.put(mailbox, &servers, local));
+            }
+            events.push(record.put_as(self.name.clone()));
+            check_room(state, &events)?;
+            Ok((events, local))
+        };
+        let committed = self.runtime.block_on(self.account.commit(decide))?;
+        for server in replaced {
+            self.uids.forget(server);
+        }
+        self.uids.added(&servers, committed.value);
+        self.record = record;
+        Ok(())
+    }
+
+    /// A committed message.
+    fn message(&self, uid: u32) -> Result<Message> {
+        let missing = || Error::not_found(format!("the copy has no message with UID {uid}"));
+        let local = self.uids.local(uid).ok_or_else(missing)?;
+        let state = self.account.state();
+        let row = state.mailbox(self.mailbox).and_then(|mailbox| mailbox.row(local)).ok_or_else(missing)?;
+        state.message(row.message).ok_or_else(missing)
+    }
+
+    /// Reads it; a body that is not here is asked for where this folder says that it is.
+    fn reader(&self, uid: u32, message: &Message) -> MessageReader {
+        let reader = self.account.reader(message);
+        let Some(refetch) = &self.refetch else { return reader };
+        let there = AtServer {
+            folder: FolderName::new(self.record.name.clone(), self.record.delimiter),
+            uidvalidity: self.record.uidvalidity,
+            uid,
+            gone: self.known.is_gone(uid),
+        };
+        reader.with_bodies(refetch.at(self.account.id(), there))
+    }
+
+    /// Changed flags by what they are now, and the mailbox's UIDs of what went.
+    fn changes(&self) -> (Vec<(sealpost_account::Flags, UidSet)>, UidSet) {
+        let mut by_flags: HashMap<&Flags, UidSet> = HashMap::new();
+        for (server, flags) in &self.flags {
+            if let Some(local) = self.uids.local(*server) {
+                by_flags.entry(flags).or_default().insert(local);
+            }
+        }
+        let changed = by_flags.into_iter().map(|(flags, locals)| (to_account(flags), locals)).collect();
+        (changed, self.vanished.iter().filter_map(|server| self.uids.local(*server)).collect())
+    }
+}
+
+fn unfinished(error: tokio::task::JoinError) -> Error {
+    Error::retry("storing messages did not finish").with_source(error)
+}
+
+/// What an account has where no server said when the message was received.
+const UNKNOWN: Timestamp = Timestamp(0);
+
+/// When the message was received, as the account keeps it: at the first second of 1970 it is a millisecond later.
+fn received(arrived: &Arrived) -> Timestamp {
+    match arrived.internaldate.map(DateTime::timestamp) {
+        None => UNKNOWN,
+        Some(UNKNOWN) => Timestamp(1),
+        Some(at) => at,
+    }
+}
+
+fn mark_deleted_upstream(known: &KnownMessages) -> UidSet {
+    let runs = known.runs().filter(|run| run.gone);
+    UidSet::from_ranges(runs.filter_map(|run| Some((Uid::new(run.first)?, Uid::new(run.last)?))))
+}
+
+impl Folder for SealedFolder {
+    fn known(&self) -> &KnownMessages {
+        &self.known
+    }
+
+    fn resume(&self) -> Resume {
+        self.record.resume()
+    }
+
+    fn begin(&mut self, size: u64) -> Result<()> {
+        self.check()?;
+        let expected = usize::try_from(size).unwrap_or(usize::MAX).min(WHOLE_BYTES);
+        self.writing = Some(Writing::Whole(Vec::with_capacity(expected)));
+        Ok(())
+    }
+
+    fn write(&mut self, octets: &[u8]) -> Result<()> {
+        match &mut self.writing {
+            Some(Writing::Whole(whole)) if whole.len() + octets.len() <= WHOLE_BYTES => {
+                whole.extend_from_slice(octets);
+                Ok(())
+            }
+            Some(Writing::Whole(whole)) => {
+                let head = std::mem::take(whole);
+                // It waits for memory that the others hold.
+                self.store_all()?;
+                let account = &self.account;
+                let ingest = self.runtime.block_on(async {
+                    let mut ingest = account.ingest().await?;
+                    ingest.write(&head).await?;
+                    ingest.write(octets).await?;
+                    Ok::<_, Error>(ingest)
+                })?;
+                self.writing = Some(Writing::Large(Box::new(ingest)));
+                Ok(())
+            }
+            Some(Writing::Large(ingest)) => self.runtime.block_on(ingest.write(octets)),
+            None => Ok(()),
+        }
+    }
+
+    fn finish(&mut self, arrived: &Arrived) -> Result<()> {
+        let Some(writing) = self.writing.take() else { return Ok(()) };
+        if arrived.uid == 0 || !self.takes(arrived.uid) {
+            return Ok(());
+        }
+        match writing {
+            Writing::Whole(whole) => return self.gather(arrived, whole),
+            Writing::Large(ingest) => {
+                self.store(vec![arrived.clone()], async move { Ok(vec![ingest.finish().await?]) })?;
+            }
+        }
+        self.took(arrived);
+        Ok(())
+    }
+
+    fn put(&mut self, arrived: &Arrived, octets: Vec<u8>) -> Result<()> {
+        self.check()?;
+        if arrived.uid == 0 || !self.takes(arrived.uid) {
+            return Ok(());
+        }
+        if octets.len() <= WHOLE_BYTES {
+            return self.gather(arrived, octets);
+        }
+        self.begin(octets.len() as u64)?;
+        self.write(&octets)?;
+        self.finish(arrived)
+    }
+
+    fn abandon(&mut self) -> Result<()> {
+        self.writing = None;
+        Ok(())
+    }
+
+    fn flags(&mut self, uid: u32, flags: &Flags) -> Result<()> {
+        self.check()?;
+        if self.known.differs(uid, flags) {
+            let gone = self.known.is_gone(uid);
+            self.known.insert(uid, flags);
+            self.known.set_gone(uid, gone);
+            self.flags.insert(uid, flags.clone());
+            self.dirty = true;
+        }
+        Ok(())
+    }
+
+    fn fitting(&mut self, flags: &Flags) -> Option<Flags> {
+        if self.fitted.0 != *flags {
+            self.fitted = (flags.clone(), super::flags::fitting(flags, &self.account.state()));
+        }
+        self.fitted.1.clone()
+    }
+
+    fn remove(&mut self, uid: u32) -> Result<()> {
+        self.check()?;
+        if self.known.contains(uid) {
+            self.known.remove(uid);
+            match self.uids.local(uid) {
+                Some(_) => self.vanished.push(uid),
+                // It may come once more before the commit.
+                None => {
+                    self.flags.remove(&uid);
+                    *self.undone.entry(uid).or_default() += 1;
+                }
+            }
+            self.dirty = true;
+        }
+        Ok(())
+    }
+
+    fn mark_deleted_upstream(&mut self, uid: u32) -> Result<()> {
+        self.check()?;
+        if self.known.contains(uid) && !self.known.is_gone(uid) {
+            self.known.set_gone(uid, true);
+            self.dirty = true;
+        }
+        Ok(())
+    }
+
+    fn replace(&mut self, uids: &UidSet) {
+        self.replace = uids.clone();
+    }
+
+    fn takes(&self, uid: u32) -> bool {
+        !self.known.contains(uid) || is_among(&self.replace, uid)
+    }
+
+    fn renumber(&mut self, uids: &BTreeMap<u32, u32>) -> Result<u64> {
+        self.check()?;
+        let uids = possible(&self.known, uids);
+        let moved: Vec<(u32, u32, Uid)> =
+            uids.iter().filter_map(|(from, to)| Some((*from, *to, self.uids.local(*from)?))).collect();
+        if moved.is_empty() {
+            return Ok(0);
+        }
+        let mut record = self.record.clone();
+        for (from, ..) in &moved {
+            if Uid::new(*from).is_some_and(|from| record.gone.remove(from)) {
+                record.present += 1;
+            }
+        }
+        let (mailbox, now) = (self.mailbox, &self.uids);
+        let pairs: Vec<(u32, u32)> = moved.iter().map(|(_, to, local)| (*to, local.get())).collect();
+        let decide = |state: &AccountState| {
+            let mut events = now.renumber(mailbox, &pairs);
+            events.push(record.put_as(self.name.clone()));
+            check_room(state, &events)?;
+            Ok((events, ()))
+        };
+        self.runtime.block_on(self.account.commit(decide)).inspect_err(|_| self.broken = true)?;
+        self.record = record;
+        for (from, to, _) in &moved {
+            let flags = self.known.flags(*from).cloned().unwrap_or_default();
+            self.known.remove(*from);
+            self.known.insert(*to, &flags);
+        }
+        let state = self.account.state();
+        let mailbox = state
+            .mailbox(mailbox)
+            .ok_or_else(|| Error::not_found("the mailbox of the folder was removed"))?;
+        self.uids = Uids::read(&state, mailbox);
+        drop(state);
+        Ok(moved.len() as u64)
+    }
+
+    fn commit(&mut self, resume: &Resume) -> Result<()> {
+        self.check()?;
+        if !self.dirty && *resume == self.resume() {
+            return Ok(());
+        }
+        self.store_all()?;
+        let mut stored = std::mem::take(&mut self.stored);
+        // What arrived since the last commit has its last flags at once, or never comes.
+        let vanished: UidSet = self.vanished.iter().filter_map(|uid| Uid::new(*uid)).collect();
+        let mut undone = std::mem::take(&mut self.undone);
+        stored.retain(|(arrived, _)| match undone.get_mut(&arrived.uid) {
+            Some(left) if *left > 0 => {
+                *left -= 1;
+                false
+            }
+            _ => !Uid::new(arrived.uid).is_some_and(|uid| vanished.contains(uid)),
+        });
+        for (arrived, _) in &mut stored {
+            let replaces = is_among(&self.replaced, arrived.uid);
+            match self.flags.remove(&arrived.uid) {
+                Some(flags) => arrived.flags = flags,
+                None if replaces => {
+                    arrived.flags = self.known.flags(arrived.uid).cloned().unwrap_or_default()
+                }
+                None => {}
+            }
+        }
+        let mut left = &stored[..];
+        loop {
+            let (messages, after) = left.split_at(left.len().min(ENTRY_MESSAGES));
+            self.enter(messages, after.is_empty(), resume).inspect_err(|_| self.broken = true)?;
+            left = after;
+            if left.is_empty() {
+                break;
+            }
+        }
+        for uid in std::mem::take(&mut self.vanished) {
+            self.uids.forget(uid);
+        }
+        self.flags.clear();
+        self.replaced = UidSet::new();
+        self.dirty = false;
+        let octets = stored.iter().map(|(_, stored)| stored.body_octets()).sum();
+        self.body_eviction.committed(&self.runtime, &self.account, octets)
+    }
+
+    fn close(mut self: Box<Self>) -> Result<()> {
+        self.writing = None;
+        // Many messages to an entry make a log that is short and yet long to replay.
+        let account = self.account.clone();
+        self.runtime.block_on(async move {
+            if account.tail_events().await > 64 { account.checkpoint().await.map(|_| ()) } else { Ok(()) }
+        })
+    }
+
+    fn messages(&self) -> Result<Box<dyn Iterator<Item = Result<Stored>> + '_>> {
+        Ok(Box::new(self.uids.iter().filter_map(|(server, local)| {
+            let state = self.account.state();
+            let row = state.mailbox(self.mailbox)?.row(uid(local))?;
+            let message = state.message(row.message)?;
+            Some(Ok(Stored {
+                uid: server,
+                flags: from_account(&state.flags_by_name(row.flags)),
+                internaldate: (message.received != UNKNOWN).then(|| DateTime::utc(message.received)),
+                size: message.size(),
+                gone: self.known.is_gone(server),
+            }))
+        })))
+    }
+
+    fn read(&self, uid: u32) -> Result<Box<dyn Read + '_>> {
+        let message = self.message(uid)?;
+        let pieces = self.reader(uid, &message).raw(0..message.size());
+        Ok(Box::new(Blocking::new(self.runtime.clone(), pieces)))
+    }
+
+    fn head(&self, uid: u32, most: usize) -> Result<Vec<u8>> {
+        let message = self.message(uid)?;
+        let reader = self.reader(uid, &message);
+        self.runtime.block_on(async {
+            if let Some(head) = reader.given_up_head().await? {
+                return Ok(head[..head.len().min(most)].to_vec());
+            }
+            let pieces: Vec<Bytes> = reader.raw(0..most as u64).try_collect().await?;
+            Ok(pieces.concat())
+        })
+    }
+
+    fn in_step(&mut self) {
+        self.body_eviction.in_step(self.mailbox);
+    }
+
+    fn evicted(&self, uid: u32) -> Result<Option<[u8; 32]>> {
+        let message = self.message(uid)?;
+        if !self.body_eviction.is_given_up(&self.runtime, &self.account, message.object)? {
+            return Ok(None);
+        }
+        self.runtime.block_on(self.account.reader(&message).evicted())
+    }
+
+    fn lost(&self) -> u64 {
+        self.lost
+    }
+
+    fn notices(&mut self) -> Vec<String> {
+        self.notice.take().into_iter().collect()
+    }
+}
