@@ -1,9 +1,9 @@
-//! The copy of a mailbox that lives on somebody else's server: what a format on disk has to do, and what the engine
+//! The backup of a mailbox that lives on somebody else's server: what a format on disk has to do, and what the engine
 //! that fills it may count on.
 //!
 //! [`Backup`] is one account's copy, [`Folder`] one folder of it. Whoever implements them decides how things are on disk;
 //! the engine (`pull`) knows nothing but these traits. Calls come from blocking threads, never from async code, and for
-//! one folder from one thread at a time; several folders of a copy may be open at once.
+//! one folder from one thread at a time; several folders of a backup may be open at once.
 //!
 //! **Transactions.** What was given to a folder since its last [`Folder::commit`] is there completely or not at all,
 //! whatever ends the process, and durable when `commit` returns. A folder that is dropped forgets what was not committed.
@@ -61,7 +61,7 @@ pub trait Backup: Send + Sync {
         Ok(Vec::new())
     }
 
-    /// Opens a folder to change it, and makes it if it is not there. A folder that the copy has under another name with
+    /// Opens a folder to change it, and makes it if it is not there. A folder that the backup has under another name with
     /// the same MAILBOXID was renamed, and is renamed here. With another UIDVALIDITY than the server's, what was kept is
     /// put aside ([`Backup::put_aside`]) and the folder begins anew.
     ///
@@ -73,7 +73,7 @@ pub trait Backup: Send + Sync {
     /// Opens a folder as it is, for restore, verify and export.
     ///
     /// # Errors
-    /// `NotFound` if the copy does not have it; as [`Backup::open`].
+    /// `NotFound` if the backup does not have it; as [`Backup::open`].
     fn look(&self, folder: &FolderName) -> Result<Box<dyn Folder>>;
 
     /// Opens what was put aside, by the name that it has in [`Backup::put_aside`], to take messages out of it.
@@ -109,11 +109,11 @@ pub trait Backup: Send + Sync {
         Ok(())
     }
 
-    /// Gives up bodies until those that are kept fit, if the copy was opened with a limit and its format can: of messages
+    /// Gives up bodies until those that are kept fit, if the backup was opened with a limit and its format can: of messages
     /// that the server has in folders that are in step. What was done; `None` if there is no limit.
     ///
     /// # Errors
-    /// What the copy says. What was given up until then is.
+    /// What the backup says. What was given up until then is.
     fn evict_bodies(&self, _request: &EvictBodies<'_>) -> Result<Option<BodyCounts>> {
         Ok(None)
     }
@@ -121,7 +121,7 @@ pub trait Backup: Send + Sync {
     /// How many bodies are kept and how many are not; `None` if the format keeps all.
     ///
     /// # Errors
-    /// What the copy says.
+    /// What the backup says.
     fn bodies(&self) -> Result<Option<BodyCounts>> {
         Ok(None)
     }
@@ -131,16 +131,16 @@ pub trait Backup: Send + Sync {
         Vec::new()
     }
 
-    /// What of the copy cannot be read at all, and in which folder, if that is known: [`Backup::folders`] does not have it.
+    /// What of the backup cannot be read at all, and in which folder, if that is known: [`Backup::folders`] does not have it.
     fn unreadable(&self) -> Vec<String> {
         Vec::new()
     }
 
-    /// Nothing more is done with the copy: what was made for the while goes. Without it, it goes later.
+    /// Nothing more is done with the backup: what was made for the while goes. Without it, it goes later.
     fn end(&self) {}
 }
 
-/// A copy that is not there: without folders, and nothing can be kept in it.
+/// A backup that is not there: without folders, and nothing can be kept in it.
 pub struct EmptyBackup;
 
 impl Backup for EmptyBackup {
@@ -153,11 +153,11 @@ impl Backup for EmptyBackup {
     }
 
     fn look(&self, folder: &FolderName) -> Result<Box<dyn Folder>> {
-        Err(Error::not_found(format!("the copy does not exist, and so has no {folder}")))
+        Err(Error::not_found(format!("the backup does not exist, and so has no {folder}")))
     }
 }
 
-/// One folder of a copy, opened.
+/// One folder of a backup, opened.
 pub trait Folder: Send {
     /// What is in it, uncommitted changes included.
     fn known(&self) -> &KnownMessages;
@@ -206,18 +206,18 @@ pub trait Folder: Send {
     /// `Retry`.
     fn flags(&mut self, uid: u32, flags: &Flags) -> Result<()>;
 
-    /// What the copy will have instead of these flags: it has room for so many words of so many bytes. `None`: these.
+    /// What the backup will have instead of these flags: it has room for so many words of so many bytes. `None`: these.
     fn fitting(&mut self, _flags: &Flags) -> Option<Flags> {
         None
     }
 
-    /// The server no longer has the message, and neither shall the copy.
+    /// The server no longer has the message, and neither shall the backup.
     ///
     /// # Errors
     /// `Retry`.
     fn remove(&mut self, uid: u32) -> Result<()>;
 
-    /// The server no longer has the message; the copy keeps it, and knows ([`KnownMessages::is_gone`]).
+    /// The server no longer has the message; the backup keeps it, and knows ([`KnownMessages::is_gone`]).
     ///
     /// # Errors
     /// `Retry`.
@@ -250,7 +250,7 @@ pub trait Folder: Send {
     /// What the server has of the folder is known by now: everything that it has no more was told ([`Folder::gone`]).
     fn in_step(&mut self) {}
 
-    /// SHA-256 of a message whose body is not in the copy, and was to be fetched when it is read; `None` if it is here.
+    /// SHA-256 of a message whose body is not in the backup, and was to be fetched when it is read; `None` if it is here.
     ///
     /// # Errors
     /// `NotFound` if there is no such message; `Retry`, `Corrupt`.
@@ -264,7 +264,7 @@ pub trait Folder: Send {
         0
     }
 
-    /// Messages that the copy had when it was opened, and of which nothing can be said any more: what is listed is not all. They are
+    /// Messages that the backup had when it was opened, and of which nothing can be said any more: what is listed is not all. They are
     /// fetched again.
     fn unread(&self) -> u64 {
         0
@@ -284,10 +284,10 @@ pub trait Folder: Send {
     /// Makes everything since the last commit durable, together with `resume`.
     ///
     /// # Errors
-    /// `Retry`: nothing of it is in the copy then, and nothing but dropping the folder is possible.
+    /// `Retry`: nothing of it is in the backup then, and nothing but dropping the folder is possible.
     fn commit(&mut self, resume: &Resume) -> Result<()>;
 
-    /// The run is done with the folder: what other programs read of the copy is brought up to date. Without it, that is
+    /// The run is done with the folder: what other programs read of the backup is brought up to date. Without it, that is
     /// done when the folder is opened next; nothing that was committed depends on it.
     ///
     /// # Errors
@@ -301,7 +301,7 @@ pub trait Folder: Send {
         Vec::new()
     }
 
-    /// The committed messages, in the order of the copy, those that are gone from the server included.
+    /// The committed messages, in the order of the backup, those that are gone from the server included.
     ///
     /// # Errors
     /// `Retry`, `Corrupt`; an error of an item is about that message, and the next one follows.
@@ -314,11 +314,11 @@ pub trait Folder: Send {
     fn read(&self, uid: u32) -> Result<Box<dyn Read + '_>>;
 }
 
-/// What to tell when a folder was put aside: it is no folder of the copy any more, and restored from only if that is asked for.
+/// What to tell when a folder was put aside: it is no folder of the backup any more, and restored from only if that is asked for.
 fn put_aside_notice(folder: &FolderName, before: u32, now: u32, place: &str) -> String {
     let became = if before == now { String::new() } else { format!(" (UIDVALIDITY {before} became {now})") };
     format!(
-        "{folder}: the server has a new mailbox with this name{became}; the copy's old folder is superseded \
+        "{folder}: the server has a new mailbox with this name{became}; the backup's old folder is superseded \
          and is now {place}; --include-superseded restores and exports it"
     )
 }
@@ -370,7 +370,7 @@ impl Default for EvictBodies<'_> {
     }
 }
 
-/// Bodies of a copy.
+/// Bodies of a backup.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct BodyCounts {
     /// Messages that are there whole.
@@ -398,7 +398,7 @@ pub struct FolderName {
     delimiter: Option<char>,
 }
 
-/// Whose mail is in a copy: an account of a server.
+/// Whose mail is in a backup: an account of a server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Encode, Decode)]
 pub struct Source {
     /// The server's name, in lower case. Its port is left out: it changes with how one connects.
@@ -424,7 +424,7 @@ pub struct Identity {
     pub mailboxid: Option<String>,
 }
 
-/// Whether a copy can keep a mailbox: by what it knows it from others.
+/// Whether a backup can keep a mailbox: by what it knows it from others.
 ///
 /// # Errors
 /// `Invalid` if it has no name, or no UIDVALIDITY (RFC 3501 §2.3.1.1).
@@ -439,13 +439,13 @@ fn can_be_kept(folder: &FolderName, server: &Identity) -> Result<()> {
     Ok(())
 }
 
-/// Whether what a copy has of a mailbox is of another one than the server's of that name now.
+/// Whether what a backup has of a mailbox is of another one than the server's of that name now.
 fn is_another(uidvalidity: u32, mailboxid: Option<&str>, server: &Identity) -> bool {
     let other = |(id, now): (&str, &String)| id != now;
     uidvalidity != server.uidvalidity || mailboxid.zip(server.mailboxid.as_ref()).is_some_and(other)
 }
 
-/// A folder that is in a copy.
+/// A folder that is in a backup.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BackupFolder {
     /// Its name.
@@ -454,9 +454,9 @@ pub struct BackupFolder {
     pub was: Option<FolderName>,
     /// Which mailbox of the server it is.
     pub identity: Identity,
-    /// Messages in the copy that the server has too, as far as the copy knows.
+    /// Messages in the backup that the server has too, as far as the backup knows.
     pub messages: u64,
-    /// Messages in the copy that the server no longer has.
+    /// Messages in the backup that the server no longer has.
     pub gone: u64,
     /// What the last commit said about the server.
     pub resume: Resume,
@@ -477,11 +477,11 @@ impl BackupFolder {
 /// Up to where a folder is in step with the server.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Resume {
-    /// All changes up to here are in the copy (RFC 7162 §3.1.2.1); 0: not known.
+    /// All changes up to here are in the backup (RFC 7162 §3.1.2.1); 0: not known.
     pub highestmodseq: u64,
     /// The server's UIDNEXT; 0: not known.
     pub uidnext: u32,
-    /// Every message below `uidnext` is in the copy. Otherwise the UIDs have to be compared.
+    /// Every message below `uidnext` is in the backup. Otherwise the UIDs have to be compared.
     pub whole: bool,
 }
 
@@ -496,7 +496,7 @@ pub struct Arrived {
     pub internaldate: Option<DateTime>,
 }
 
-/// A message of a copy.
+/// A message of a backup.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stored {
     /// The UID it has on the server.

@@ -34,7 +34,7 @@ pub fn fuzz_archive_folder(data: &[u8], directory: &Path) {
 }
 
 fn read(root: &Path) -> Vec<(u32, Vec<u8>)> {
-    let backup = imap_backup::open(root).expect("a copy that can be written to is opened");
+    let backup = imap_backup::open(root).expect("a backup that can be written to is opened");
     let name = FolderName::new("INBOX", Some('/'));
     let kept = Backup::folders(&*backup).expect("its folders can be listed").into_iter().next();
     let identity = kept.map_or(Identity { uidvalidity: 7, mailboxid: None }, |kept| kept.identity);

@@ -1,4 +1,4 @@
-//! Bringing a copy up to date with its server, and nothing the other way.
+//! Bringing a backup up to date with its server, and nothing the other way.
 //!
 //! One LIST with STATUS says which folders changed ([`plan`]). A few connections share these folders; each brings what is
 //! known in step ([`sync`]) and then fetches what is missing in a pipeline that never runs dry ([`fetch`]), several
@@ -47,8 +47,8 @@ pub use report::{Failure, FolderReport, Observer, Report, Silent};
 /// Brings `backup` up to date with `server`.
 ///
 /// # Errors
-/// What keeps it from beginning: the login, the list of folders; `Conflict` if the copy is of another account's mail. What happens
-/// from then on is in the report, also what the copy says if it cannot be written.
+/// What keeps it from beginning: the login, the list of folders; `Conflict` if the backup is of another account's mail. What happens
+/// from then on is in the report, also what the backup says if it cannot be written.
 pub async fn pull(server: &Server, backup: Arc<dyn Backup>, options: &Options, tools: &Tools) -> Result<Report> {
     let began = tools.clock.monotonic();
     let (connection, listing) = worker::begin(server, tools).await?;
@@ -106,7 +106,7 @@ pub async fn pull(server: &Server, backup: Arc<dyn Backup>, options: &Options, t
     Ok(report)
 }
 
-/// Has the copy give up bodies, if there are to be fewer: of what was looked at now, or did not change.
+/// Has the backup give up bodies, if there are to be fewer: of what was looked at now, or did not change.
 async fn evict_bodies(
     backup: &Arc<dyn Backup>,
     in_step: Vec<FolderName>,

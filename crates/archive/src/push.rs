@@ -1,4 +1,4 @@
-//! Putting messages into an account of a server: those of a copy ([`restore`]), or of another server ([`migrate`]).
+//! Putting messages into an account of a server: those of a backup ([`restore`]), or of another server ([`migrate`]).
 //!
 //! Nothing is put there twice. Which messages are there already is found out from the server, each time anew and after each
 //! lost connection: by the map of UIDs ([`UidMap`]) if there is one, by Message-ID, or where there is none by date and other
@@ -43,7 +43,7 @@ pub use map::{MapFile, Put, UidMap};
 pub use mirror::{Removal, mirror};
 pub use report::{FolderReport, Observer, Options, Report};
 
-/// Puts a copy's messages into the account of `server`, those that are not there.
+/// Puts a backup's messages into the account of `server`, those that are not there.
 ///
 /// # Errors
 /// What keeps it from beginning, or from going on: `Retry` if no connection can be had any more; then it can be run again.

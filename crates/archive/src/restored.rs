@@ -1,11 +1,11 @@
-//! [`Restored`]: what the record of restores says that was put back into the account which a copy is of.
+//! [`Restored`]: what the record of restores says that was put back into the account which a backup is of.
 //!
 //! A message that a restore puts back gets a new UID. To a pull that is a message that it has not seen; to the next restore the one of
-//! before is missing still. So a restore writes down which message of the copy got which UID, and before that, which are about to be put
+//! before is missing still. So a restore writes down which message of the backup got which UID, and before that, which are about to be put
 //! where: a run may be killed before the server's answer. The file is the map of UIDs of [`crate::push`], `docs/format/archive-journal.md`
 //! has its lines; here it is read by those who fill, read and compare copies.
 //!
-//! The record may be lost, cut, or of a server that was set up anew: nothing is removed from a copy because of it alone.
+//! The record may be lost, cut, or of a server that was set up anew: nothing is removed from a backup because of it alone.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fs::{self, File};
@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::backup::Source;
 
-/// Where a copy keeps the record, at its top.
+/// Where a backup keeps the record, at its top.
 pub const RECORD_FILE: &str = "sealpost.restored";
 /// Where it keeps how far pulls have read which records.
 const READ_FILE: &str = "sealpost.restored.read";
@@ -106,16 +106,16 @@ pub struct RecordFile {
     pub from: Option<String>,
 }
 
-/// What was put into a folder of a server, from a folder of the copy of one UIDVALIDITY.
+/// What was put into a folder of a server, from a folder of the backup of one UIDVALIDITY.
 #[derive(Debug, Default, Clone)]
 pub struct Way {
-    /// The folder of the copy.
+    /// The folder of the backup.
     pub folder: String,
     /// Its UIDVALIDITY then.
     pub uidvalidity: u32,
     /// It was put below a folder that was named; `None`: that was not written down.
     pub below: Option<bool>,
-    /// UIDs in the copy and UIDs there, in the order in which they were put.
+    /// UIDs in the backup and UIDs there, in the order in which they were put.
     pairs: Vec<(u32, u32)>,
     /// Messages that were about to be put there, and of which no more is known.
     unanswered: UidSet,
@@ -134,7 +134,7 @@ impl Way {
         latest
     }
 
-    /// All that was put there: UIDs in the copy, and there.
+    /// All that was put there: UIDs in the backup, and there.
     pub fn pairs(&self) -> &[(u32, u32)] {
         &self.pairs
     }
@@ -172,7 +172,7 @@ pub struct Restored {
 }
 
 impl Restored {
-    /// What the records of the copy in `directory`, its own and `others`, say that was put into `account`. Only what was written
+    /// What the records of the backup in `directory`, its own and `others`, say that was put into `account`. Only what was written
     /// since the last pull that did it all makes them new ([`Restored::is_new`]); `all`: they are read also if nothing was.
     ///
     /// # Errors

@@ -1,9 +1,9 @@
-//! Comparing a copy with its server: counts, UIDs, sizes, and the octets of some messages or all.
+//! Comparing a backup with its server: counts, UIDs, sizes, and the octets of some messages or all.
 //!
-//! First the copy against itself: each message is read, and its hash compared with the one it was stored under. Then the
-//! copy against the server: a message that the server has and the copy has not is missing; one of another size is told,
+//! First the backup against itself: each message is read, and its hash compared with the one it was stored under. Then the
+//! copy against the server: a message that the server has and the backup has not is missing; one of another size is told,
 //! not counted as wrong, since servers are known to say wrong sizes; one of other octets is wrong. Octets are compared by
-//! their SHA-256, whatever the format is. Folders that only the copy has are compared with themselves.
+//! their SHA-256, whatever the format is. Folders that only the backup has are compared with themselves.
 //!
 //! A lost connection is made again, and what was compared is not compared again.
 //!
@@ -46,7 +46,7 @@ pub struct Options {
     pub wanted: Arc<dyn Fn(&str) -> bool + Send + Sync>,
     /// What restores put back into the account.
     pub restored: Arc<Restored>,
-    /// Told the folder of each message that was read in the copy, or compared with the server's.
+    /// Told the folder of each message that was read in the backup, or compared with the server's.
     pub looked: Arc<dyn Fn(&str) + Send + Sync>,
 }
 

@@ -106,11 +106,11 @@ fn an_export_into_the_copy_itself_is_refused_as_that() {
         let into = ["--format", "mbox", "--into", "./copy"];
         let output = home.run(&[&["archive", "export"], from, &into].concat());
         let told = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.code() == Some(2) && told.contains("--into is where the copy is"), "{told}");
+        assert!(output.status.code() == Some(2) && told.contains("--into is where the backup is"), "{told}");
     }
 }
 
-/// What a server takes for a user's name need be no address; the account of a sealed copy has one all the same.
+/// What a server takes for a user's name need be no address; the account of a sealed backup has one all the same.
 #[test]
 fn a_sealed_copy_can_be_made_for_every_users_name() {
     let home = Home::new();
@@ -170,7 +170,7 @@ fn a_limit_on_the_size_of_files_is_told_and_costs_nothing() {
     let export = |format, into| {
         ["archive", "export", "--from", "copy", "--from-format", "mbox", "--format", format, "--into", into]
     };
-    // The first one takes the copy over, the second one writes.
+    // The first one takes the backup over, the second one writes.
     for (format, into) in [("maildir", "first"), ("mbox", "second")] {
         let (args, binary) = (export(format, into), env!("CARGO_BIN_EXE_sealpost"));
         let mut limited = std::process::Command::new("sh");

@@ -1,4 +1,4 @@
-//! Who may write: one run at a time for a copy, one thread at a time for a folder of it.
+//! Who may write: one run at a time for a backup, one thread at a time for a folder of it.
 
 use std::collections::HashSet;
 use std::fs::{File, TryLockError};
@@ -9,11 +9,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use sealpost_base::{Error, Result};
 use sealpost_files::{io_error, open_file, owner};
 
-/// The file that is locked, at the top of a copy. It stays when nobody has it locked: the lock is the system's and ends with
+/// The file that is locked, at the top of a backup. It stays when nobody has it locked: the lock is the system's and ends with
 /// the process, so none is ever stale.
 pub const LOCK_FILE: &str = "sealpost.lock";
 
-/// A whole copy is this process's until it is dropped.
+/// A whole backup is this process's until it is dropped.
 pub(super) struct Claims {
     _lock: Option<File>,
     open: Arc<Mutex<HashSet<String>>>,
@@ -26,7 +26,7 @@ pub(super) struct Claim {
 }
 
 impl Claims {
-    /// Locks the copy at `directory`.
+    /// Locks the backup at `directory`.
     ///
     /// # Errors
     /// `Conflict` if another process has it; `Retry` if the lock file cannot be made.
@@ -45,7 +45,7 @@ impl Claims {
         Ok(Claims { _lock: Some(lock), open: Arc::default() })
     }
 
-    /// As [`Claims::new`], for one who only reads and changes nothing: others may read at the same time. A copy that nobody ever
+    /// As [`Claims::new`], for one who only reads and changes nothing: others may read at the same time. A backup that nobody ever
     /// locked is not.
     ///
     /// # Errors
@@ -80,7 +80,7 @@ impl Claims {
 }
 
 fn in_use(directory: &Path) -> String {
-    format!("{}: another sealpost process is using this copy: wait until it exits", directory.display())
+    format!("{}: another sealpost process is using this backup: wait until it exits", directory.display())
 }
 
 impl Drop for Claim {

@@ -142,7 +142,7 @@ impl Contents {
         Ok(text)
     }
 
-    /// What the user is to be told when so many messages are not there, since `what` happened, and the copy is only read.
+    /// What the user is to be told when so many messages are not there, since `what` happened, and the backup is only read.
     pub fn unreadable(&self, lost: usize, what: &str) -> String {
         let folder = &self.journal.header().folder;
         format!(
@@ -264,7 +264,7 @@ impl Contents {
     /// # Errors
     /// `NotFound` if there is no such message; `Retry`, `Corrupt`.
     pub fn message(&self, uid: u32) -> Result<Message> {
-        let missing = || Error::not_found(format!("the copy has no message with UID {uid}"));
+        let missing = || Error::not_found(format!("the backup has no message with UID {uid}"));
         let index = match self.index.get() {
             Some(index) => index,
             None => {

@@ -1,10 +1,10 @@
-//! A copy in files: which folder is where, and folders that are renamed or put aside.
+//! A backup in files: which folder is where, and folders that are renamed or put aside.
 //!
 //! Where a folder's files are is said by its journal, not by its name: names are only where files are put first. A name
-//! never leads out of the copy's directory, and two names never to one file, also where the file system takes `a` and `A`
+//! never leads out of the backup's directory, and two names never to one file, also where the file system takes `a` and `A`
 //! for the same.
 //!
-//! Moving a folder's files takes several renames. The journal says so first and is moved last, so whoever opens the copy
+//! Moving a folder's files takes several renames. The journal says so first and is moved last, so whoever opens the backup
 //! after a crash goes on with it.
 
 use std::borrow::Cow;
@@ -34,10 +34,10 @@ pub(super) trait Layout: Send + Sync + 'static {
     /// What it does with messages.
     type Files: Files + 'static;
 
-    /// Where a folder's files are put: a path below the copy's directory, without extension. Safe, but perhaps taken.
+    /// Where a folder's files are put: a path below the backup's directory, without extension. Safe, but perhaps taken.
     fn place(&self, folder: &FolderName) -> String;
 
-    /// The directory that these files are in, below the copy's.
+    /// The directory that these files are in, below the backup's.
     fn directory<'a>(&self, place: &'a str) -> &'a str;
 
     /// The files of a folder at `place`, the journal last.
@@ -113,7 +113,7 @@ pub(super) struct FoundFolder {
     pub foreign: Option<(FolderName, u32)>,
 }
 
-/// A copy in files.
+/// A backup in files.
 pub(super) struct FileBackup<L> {
     layout: L,
     root: PathBuf,
@@ -121,7 +121,7 @@ pub(super) struct FileBackup<L> {
     index: Mutex<Index>,
     /// What was found in folders that were looked into.
     unreported: Mutex<Vec<String>>,
-    /// The copy is only read, and nothing is changed in it.
+    /// The backup is only read, and nothing is changed in it.
     scratch: Option<Scratch>,
     /// What of it cannot be read at all.
     unreadable: Vec<String>,
@@ -170,7 +170,7 @@ struct Entry {
 }
 
 impl<L: Layout> FileBackup<L> {
-    /// Opens the copy in the directory `root`, and makes it if it is not there. It is locked until it is dropped.
+    /// Opens the backup in the directory `root`, and makes it if it is not there. It is locked until it is dropped.
     ///
     /// # Errors
     /// `Conflict` if another process has it; `Retry` if it cannot be read or made.
@@ -184,7 +184,7 @@ impl<L: Layout> FileBackup<L> {
         Ok(backup)
     }
 
-    /// Opens the copy in the directory `root` to read it: nothing in it is changed, whatever state it is in.
+    /// Opens the backup in the directory `root` to read it: nothing in it is changed, whatever state it is in.
     ///
     /// # Errors
     /// `Conflict` if another process is at work on it; `Retry` if it cannot be read.
@@ -239,7 +239,7 @@ impl<L: Layout> FileBackup<L> {
 
     fn refuse_to_change(&self) -> Result<()> {
         match self.scratch {
-            Some(_) => Err(Error::internal("the copy is open read-only")),
+            Some(_) => Err(Error::internal("the backup is open read-only")),
             None => Ok(()),
         }
     }
@@ -282,7 +282,7 @@ impl<L: Layout> FileBackup<L> {
             {
                 // None of ours says so.
                 return Err(Error::corrupt(format!(
-                    "{}: its journal names a path outside of the copy",
+                    "{}: its journal names a path outside of the backup",
                     header.folder
                 )));
             }
@@ -456,7 +456,7 @@ impl<L: Layout> FileBackup<L> {
     }
 }
 
-/// The file that says whose mail is in a copy, at its top.
+/// The file that says whose mail is in a backup, at its top.
 const SOURCE_FILE: &str = "sealpost.source";
 /// Bytes of it that are read.
 const SOURCE_BYTES: u64 = 64 * 1024;
@@ -555,7 +555,7 @@ impl<L: Layout> Backup for FileBackup<L> {
         let name = folder.as_str();
         let claim = self.claims.claim(name)?;
         let index = self.index();
-        let missing = || Error::not_found(format!("the copy has no folder {name}"));
+        let missing = || Error::not_found(format!("the backup has no folder {name}"));
         let entry = index.folders.get(name).map(|entry| (&entry.place, &entry.header));
         let (place, header) = entry.or_else(|| index.asides().remove(name)).ok_or_else(missing)?;
         let (place, header) = (place.clone(), header.clone());

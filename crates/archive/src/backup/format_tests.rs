@@ -133,8 +133,8 @@ pub fn copy_tree(from: &Path, to: &Path) {
     }
 }
 
-/// Folders that swap their names are known by their MAILBOXIDs, whichever the copy hears of first, also if UIDVALIDITY says nothing,
-/// and when somebody else has opened the copy meanwhile.
+/// Folders that swap their names are known by their MAILBOXIDs, whichever the backup hears of first, also if UIDVALIDITY says nothing,
+/// and when somebody else has opened the backup meanwhile.
 pub fn swapped_names_are_recognized(open: impl Fn() -> Box<dyn Backup>) {
     let server = |(uidvalidity, id): (u32, &str)| Identity { uidvalidity, mailboxid: Some(id.into()) };
     for (case, [first, second], turns) in [

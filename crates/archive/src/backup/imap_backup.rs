@@ -1,7 +1,7 @@
 //! The format of imap-backup 16: an mbox and a JSON file for each folder, and our journal beside them.
 //!
 //! `FOLDER.mbox` has the messages, `FOLDER.imap` says where each is; both are as imap-backup writes them, so it can read and
-//! continue the copy. `FOLDER.sealpost` is the journal, which it ignores. The journal is the truth: the JSON is made from
+//! continue the backup. `FOLDER.sealpost` is the journal, which it ignores. The journal is the truth: the JSON is made from
 //! it, at the end of a run and whenever the folder has grown twofold, so that its cost is the same for every message however
 //! large the folder is. In between the JSON tells of the messages of before, which are where it says.
 //!
@@ -29,7 +29,7 @@ mod segments;
 #[cfg(test)]
 mod tests;
 
-/// Opens, or begins, the copy in `directory`.
+/// Opens, or begins, the backup in `directory`.
 ///
 /// # Errors
 /// `Conflict` if another process has it; `Retry` if it cannot be read or made.
@@ -37,7 +37,7 @@ pub fn open(directory: &Path) -> Result<Box<dyn Backup>> {
     Ok(Box::new(FileBackup::new(directory, ImapBackup)?))
 }
 
-/// Opens the copy in `directory` to read it: nothing in it is changed, whatever state it is in.
+/// Opens the backup in `directory` to read it: nothing in it is changed, whatever state it is in.
 ///
 /// # Errors
 /// `Conflict` if another process is at work on it; `Retry` if it cannot be read.

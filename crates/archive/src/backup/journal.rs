@@ -38,7 +38,7 @@ const TRAILER_BYTES: usize = CHECK_BYTES + 4;
 /// Records are gathered up to here before they are written.
 const BUFFER_BYTES: usize = 64 * 1024;
 
-/// A journal that is open for writing. One at a time: the copy's lock sees to that.
+/// A journal that is open for writing. One at a time: the backup's lock sees to that.
 pub struct Journal {
     path: PathBuf,
     file: File,

@@ -27,7 +27,7 @@ mod seen;
 #[cfg(test)]
 mod tests;
 
-/// Opens, or begins, the copy in `directory`, which is the Maildir of INBOX.
+/// Opens, or begins, the backup in `directory`, which is the Maildir of INBOX.
 ///
 /// # Errors
 /// `Invalid` if another program keeps its mail there; `Conflict` if another process has it; `Retry` if it cannot be read or
@@ -37,7 +37,7 @@ pub fn open(directory: &Path) -> Result<Box<dyn Backup>> {
     Ok(Box::new(FileBackup::new(directory, Maildir)?))
 }
 
-/// Opens the copy in `directory` to read it: nothing in it is changed, whatever state it is in.
+/// Opens the backup in `directory` to read it: nothing in it is changed, whatever state it is in.
 ///
 /// # Errors
 /// As [`open`].

@@ -74,7 +74,7 @@ impl<'a> Octets<'a> {
     }
 
     fn damaged(&self, why: &str) -> io::Error {
-        let error = Error::corrupt(format!("the copy of the message of UID {} {why}", self.uid));
+        let error = Error::corrupt(format!("the backup of the message of UID {} {why}", self.uid));
         io::Error::new(io::ErrorKind::InvalidData, error)
     }
 }

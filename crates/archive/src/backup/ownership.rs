@@ -13,18 +13,18 @@ pub fn claim_like(backup: &dyn Backup, from: &dyn Backup, look: bool) -> Result<
     match (from.source()?, backup.source()?) {
         (Some(source), _) => claim(backup, &source, false, look),
         (None, Some(owner)) if !backup.folders()?.is_empty() => Err(Error::conflict(format!(
-            "the destination is a copy of the mail of {owner}, and the source does not name its account: \
+            "the destination is a backup of the mail of {owner}, and the source does not name its account: \
              choose another directory"
         ))),
         (None, _) => Ok(()),
     }
 }
 
-/// Makes sure that `backup` is of `source`'s mail, and says so in it unless it is only looked at. A copy that nobody has claimed, or that has
+/// Makes sure that `backup` is of `source`'s mail, and says so in it unless it is only looked at. A backup that nobody has claimed, or that has
 /// no folders, is anybody's; `renamed`: the same mailbox had another name.
 ///
 /// # Errors
-/// `Conflict` if it is of another account; what the copy says.
+/// `Conflict` if it is of another account; what the backup says.
 pub(crate) fn claim(backup: &dyn Backup, source: &Source, renamed: bool, look: bool) -> Result<()> {
     let owner = backup.source()?;
     if owner.as_ref() == Some(source) {
@@ -34,7 +34,7 @@ pub(crate) fn claim(backup: &dyn Backup, source: &Source, renamed: bool, look: b
         && !backup.folders()?.is_empty()
     {
         return Err(Error::conflict(format!(
-            "the copy has the mail of {owner}, not of {source}: choose another directory, or, if the same \
+            "the backup has the mail of {owner}, not of {source}: choose another directory, or, if the same \
              mailbox has a new host or user name, run `archive pull --source-renamed` once"
         )));
     }

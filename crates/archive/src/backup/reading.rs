@@ -1,6 +1,6 @@
-//! [`Reading`]: the files of a folder that is only read, and where nothing of the copy is changed.
+//! [`Reading`]: the files of a folder that is only read, and where nothing of the backup is changed.
 //!
-//! A copy that is opened to be read ([`super::Backup::folders`] and [`super::Backup::look`], nothing else) may be damaged, on a medium that
+//! A backup that is opened to be read ([`super::Backup::folders`] and [`super::Backup::look`], nothing else) may be damaged, on a medium that
 //! cannot be written, or another program's. What other runs mend is made in a directory of this run's own, [`Scratch`]: journals are
 //! taken over from `.imap` files there, and damaged ones are read out into it.
 
@@ -18,7 +18,7 @@ use super::folder::Files;
 use super::journal::Message;
 use super::{Arrived, Flags, Resume};
 
-/// Where what is mended of a copy is, for as long as it is read.
+/// Where what is mended of a backup is, for as long as it is read.
 pub struct Scratch {
     directory: tempfile::TempDir,
     files: AtomicU64,
@@ -40,7 +40,7 @@ impl Scratch {
         self.directory.path().join(format!("{}.sealpost", self.files.fetch_add(1, Ordering::Relaxed)))
     }
 
-    /// A copy of the file at `path`.
+    /// A backup of the file at `path`.
     ///
     /// # Errors
     /// `Retry` if it cannot be read or written.
@@ -69,7 +69,7 @@ impl Reading {
 }
 
 fn refused<T>() -> Result<T> {
-    Err(Error::internal("the copy is open read-only"))
+    Err(Error::internal("the backup is open read-only"))
 }
 
 impl Files for Reading {

@@ -1,7 +1,7 @@
 //! The default format: a Sealpost account. Every folder is a mailbox, sealed, searchable and readable like all mail here.
 //!
 //! A commit is one log entry: the messages, changed flags, what went, which UIDs the messages have on the server, and up to
-//! where the folder is in step with it. So a copy is never half of a transaction and no message is there twice, whenever the
+//! where the folder is in step with it. So a backup is never half of a transaction and no message is there twice, whenever the
 //! process ends. (More than [`ENTRY_MESSAGES`] messages take several entries, each complete in itself.)
 //!
 //! The server's UIDs are not the mailbox's, which replay gives. Which is which is in small objects of the account: runs of UIDs
@@ -44,7 +44,7 @@ mod uids;
 /// The object that says whose mail it is.
 const SOURCE: &str = "archive/source";
 
-/// A copy in an account.
+/// A backup in an account.
 struct SealedBackup {
     runtime: Handle,
     account: Arc<Account>,
@@ -55,7 +55,7 @@ struct SealedBackup {
     refetch: Option<Arc<Refetch>>,
 }
 
-/// What a copy may do besides being kept.
+/// What a backup may do besides being kept.
 #[derive(Default)]
 pub struct BodyOptions {
     /// Keep no more bodies than these.
@@ -64,7 +64,7 @@ pub struct BodyOptions {
     pub refetch: Option<Arc<Refetch>>,
 }
 
-/// The copy in `account`, which is open. `runtime` drives the store; what is called here blocks on it, so it must not be
+/// The backup in `account`, which is open. `runtime` drives the store; what is called here blocks on it, so it must not be
 /// called by its tasks. `lock`: a directory for the lock that keeps a second run from the same account.
 ///
 /// # Errors
@@ -187,7 +187,7 @@ impl Backup for SealedBackup {
 
     fn look(&self, folder: &FolderName) -> Result<Box<dyn Folder>> {
         let claim = self.claims.claim(folder.as_str())?;
-        let missing = || Error::not_found(format!("the copy has no folder {folder}"));
+        let missing = || Error::not_found(format!("the backup has no folder {folder}"));
         let aside = || asides(&self.account.state()).remove(folder.as_str()).map(|(mailbox, _)| mailbox);
         let mailbox = self.folder_of(folder.as_str()).or_else(aside).ok_or_else(missing)?;
         Ok(Box::new(self.folder(mailbox, claim, 0)?))

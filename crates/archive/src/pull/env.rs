@@ -15,7 +15,7 @@ use crate::restored::Restored;
 pub struct Options {
     /// Connections at once, at least 1.
     pub connections: usize,
-    /// What the server no longer has goes from the copy too.
+    /// What the server no longer has goes from the backup too.
     pub delete: bool,
     /// Which folders.
     pub wanted: Arc<dyn Fn(&ListedMailbox) -> bool + Send + Sync>,
@@ -25,7 +25,7 @@ pub struct Options {
     pub source_renamed: bool,
     /// What restores put back into the account.
     pub restored: Arc<Restored>,
-    /// By folder: messages that are fetched also if the copy has them, and take the place of those.
+    /// By folder: messages that are fetched also if the backup has them, and take the place of those.
     pub again: Arc<HashMap<String, UidSet>>,
 }
 

@@ -24,14 +24,14 @@ pub(super) struct FolderTask {
     state: Mutex<State>,
 }
 
-/// A folder of the copy that was opened, and is not written to yet.
+/// A folder of the backup that was opened, and is not written to yet.
 pub(super) struct Opened {
     identity: Identity,
     folder: Box<dyn Folder>,
     pub(super) recorded: Recorded,
 }
 
-/// What the copy had before.
+/// What the backup had before.
 #[derive(Debug, Clone, Default)]
 pub(super) struct PriorState {
     pub(super) resume: Resume,
@@ -50,7 +50,7 @@ struct State {
     identity: Option<Identity>,
     work: Option<ToWriter>,
     writer: Option<JoinHandle<(CommitStats, Result<()>)>>,
-    /// What the copy had before; nothing once what to fetch is known.
+    /// What the backup had before; nothing once what to fetch is known.
     before: Option<PriorState>,
     /// What to fetch is known.
     synced: bool,
@@ -105,10 +105,10 @@ impl FolderTask {
         self.state.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    /// Opens the folder of the copy, unless it is open. Afterwards the mailbox must be the same.
+    /// Opens the folder of the backup, unless it is open. Afterwards the mailbox must be the same.
     ///
     /// # Errors
-    /// `Conflict` if the mailbox is another one by now; what the copy says.
+    /// `Conflict` if the mailbox is another one by now; what the backup says.
     pub(super) async fn open(&self, shared: &Shared, selected: &Selected) -> Result<Option<Opened>> {
         let identity = shared.ids.identity(&self.plan.found.name, selected.identity());
         if let Some(known) = &self.state().identity {
@@ -130,7 +130,7 @@ impl FolderTask {
     /// Begins to write to the folder, and sees what it had. `confirmed`: what was put back is there under these UIDs.
     ///
     /// # Errors
-    /// What the copy says.
+    /// What the backup says.
     pub(super) async fn begin(&self, shared: &Shared, opened: Opened, confirmed: HashSet<u32>) -> Result<()> {
         let Opened { identity, mut folder, recorded } = opened;
         let again = shared.options.again.get(self.name()).cloned().unwrap_or_default();
@@ -170,13 +170,13 @@ impl FolderTask {
         self.state().work.clone().ok_or_else(|| Error::internal("the folder is not open"))
     }
 
-    /// Whether the folder is open, what to fetch not known yet, and the copy had nothing.
+    /// Whether the folder is open, what to fetch not known yet, and the backup had nothing.
     pub(super) fn had_nothing(&self) -> bool {
         let state = self.state();
         !state.synced && state.before.as_ref().is_some_and(|before| before.all.is_empty())
     }
 
-    /// What the copy had before, if what to fetch is not known yet. Dates are asked for by the first attempt alone: a message whose
+    /// What the backup had before, if what to fetch is not known yet. Dates are asked for by the first attempt alone: a message whose
     /// date ends the connection must not keep new ones away.
     pub(super) fn before_sync(&self) -> Option<PriorState> {
         let mut state = self.state();
@@ -300,7 +300,7 @@ impl FolderTask {
         doubtful
     }
 
-    /// Commits what is left, and says what was done, and what the copy says if it cannot be written. `failed`: messages that could not
+    /// Commits what is left, and says what was done, and what the backup says if it cannot be written. `failed`: messages that could not
     /// be had.
     pub(super) async fn finish(&self, failed: Vec<Failure>) -> (FolderReport, Result<()>) {
         let (work, writer, resume, mut report) = {

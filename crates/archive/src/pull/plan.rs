@@ -20,7 +20,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// What selecting the mailbox would say, if it is new to the copy and never had a message. That no UID was ever given away has
+    /// What selecting the mailbox would say, if it is new to the backup and never had a message. That no UID was ever given away has
     /// to be said: 0 messages may also stand for a number that the server left out.
     pub(super) fn empty(&self) -> Option<Selected> {
         let numbers = self.found.numbers.as_ref()?;
@@ -40,11 +40,11 @@ impl Plan {
 /// Why a folder is looked into.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reason {
-    /// It is not in the copy.
+    /// It is not in the backup.
     New,
-    /// It has another UIDVALIDITY than the copy: it is another mailbox of the same name.
+    /// It has another UIDVALIDITY than the backup: it is another mailbox of the same name.
     Begun,
-    /// It may have been renamed: the copy has its MAILBOXID under another name, and under this one none or another.
+    /// It may have been renamed: the backup has its MAILBOXID under another name, and under this one none or another.
     Renamed,
     /// The last pull did not finish it.
     Unfinished,
@@ -54,7 +54,7 @@ pub enum Reason {
     Restored,
     /// Its numbers changed.
     Changed,
-    /// The copy has messages that the server no longer has, and is not to keep them.
+    /// The backup has messages that the server no longer has, and is not to keep them.
     Gone,
     /// Nothing says that it did not change: the server has no mod-sequences.
     Unknown,
@@ -67,7 +67,7 @@ pub enum Reason {
 pub struct Wishes<'a> {
     /// Mod-sequences can be believed.
     pub condstore: bool,
-    /// Messages that are gone from the server are not to stay in the copy.
+    /// Messages that are gone from the server are not to stay in the backup.
     pub delete: bool,
     /// What restores put back into the account.
     pub restored: &'a Restored,
@@ -110,7 +110,7 @@ pub fn plan(found: &[ListedMailbox], kept: &[BackupFolder], wishes: &Wishes<'_>)
     plans
 }
 
-/// Why this folder of the copy has to be looked into; `None`: it does not.
+/// Why this folder of the backup has to be looked into; `None`: it does not.
 fn look(found: &ListedMailbox, kept: &BackupFolder, condstore: bool) -> Option<(Reason, u64)> {
     let Some(numbers) = &found.numbers else { return Some((Reason::Unknown, 0)) };
     if numbers.uidvalidity != kept.identity.uidvalidity {

@@ -22,9 +22,9 @@ pub struct Report {
     pub elapsed: Duration,
     /// It was told to stop before it was done.
     pub interrupted: bool,
-    /// The copy's bodies, if it does not keep all.
+    /// The backup's bodies, if it does not keep all.
     pub bodies: Option<BodyCounts>,
-    /// The copy could not be written any more, so it was not gone on with; why.
+    /// The backup could not be written any more, so it was not gone on with; why.
     pub broken: Option<Error>,
 }
 
@@ -37,13 +37,13 @@ pub struct FolderReport {
     pub reason: Option<Reason>,
     /// Messages that were to be fetched.
     pub planned: u64,
-    /// Messages that are in the copy now and were not before.
+    /// Messages that are in the backup now and were not before.
     pub new: u64,
     /// Their octets.
     pub octets: u64,
-    /// Messages of the copy that the server has under other UIDs now, since they were put back there.
+    /// Messages of the backup that the server has under other UIDs now, since they were put back there.
     pub recognized: u64,
-    /// Messages that were in the copy twice, since they were put back at the server.
+    /// Messages that were in the backup twice, since they were put back at the server.
     pub doubles: u64,
     /// Messages whose flags changed.
     pub flags: u64,
@@ -117,7 +117,7 @@ impl Report {
         self.of.iter().fold((0, 0), |(n, octets), folder| (n + folder.new, octets + folder.octets))
     }
 
-    /// Whether the copy is what the server has.
+    /// Whether the backup is what the server has.
     pub fn is_complete(&self) -> bool {
         !self.interrupted && self.broken.is_none() && self.of.iter().all(FolderReport::is_complete)
     }
@@ -127,7 +127,7 @@ impl Report {
 pub trait Observer: Send + Sync {
     /// So many messages of the folder will be fetched.
     fn begins(&self, folder: &str, messages: u64);
-    /// So many more are in the copy.
+    /// So many more are in the backup.
     fn stored(&self, folder: &str, messages: u64, octets: u64);
     /// Nothing more will be done in the folder.
     fn ended(&self, folder: &FolderReport);

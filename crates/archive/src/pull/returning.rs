@@ -1,8 +1,8 @@
-//! [`Returning`]: messages of the copy that the server had no more, and that come back under other UIDs.
+//! [`Returning`]: messages of the backup that the server had no more, and that come back under other UIDs.
 //!
 //! A restore of which nothing was written down, since it was killed, or since the server says no UIDs, another program, and people who
 //! move a message to and fro, do that. What arrives with the octets and the date of such a message is that message. A mailbox that has a
-//! message twice has it twice in the copy too: each that arrives takes the place of one that is gone.
+//! message twice has it twice in the backup too: each that arrives takes the place of one that is gone.
 
 use std::collections::{HashMap, HashSet};
 
@@ -27,7 +27,7 @@ impl Returning {
     /// Those of a folder that the server has no more, the newest ones; `expected` as the record says.
     ///
     /// # Errors
-    /// What the copy says.
+    /// What the backup says.
     pub(super) fn of(folder: &dyn Folder, expected: &UidSet) -> Result<Self> {
         let mut returning = Returning::default();
         let mut gone = folder.known().gone();

@@ -1,9 +1,9 @@
-//! What a restore put back is what the copy has already: a folder's messages get the UIDs that the record of restores says, before it
+//! What a restore put back is what the backup has already: a folder's messages get the UIDs that the record of restores says, before it
 //! is compared with the server. Also if the server's folder was renamed since.
 //!
 //! Nothing is fetched for that but a few header fields: the server may be another one than that of the record, set up anew with the same
 //! UIDVALIDITY, and what has a UID there is asked what it is. In the folder that they were in, messages get other UIDs. Those that were
-//! put into a folder that was made anew (another UIDVALIDITY), or that the server calls otherwise, are in the copy in what was put
+//! put into a folder that was made anew (another UIDVALIDITY), or that the server calls otherwise, are in the backup in what was put
 //! aside, or in a folder that the server does not have: they move from there. What was put below a folder that the restore was told is
 //! there besides.
 
@@ -30,7 +30,7 @@ const TOGETHER_BYTES: u64 = 64 * 1024 * 1024;
 pub(super) struct Recorded {
     /// Other UIDs of messages of the folder, by those that they have.
     here: BTreeMap<u32, u32>,
-    /// The same of messages elsewhere in the copy.
+    /// The same of messages elsewhere in the backup.
     elsewhere: Vec<(BackupFolder, BTreeMap<u32, u32>)>,
     /// What was put back, and as what.
     pairs: Vec<(u32, u32)>,
@@ -51,7 +51,7 @@ pub(super) struct Reunited {
     pub(super) expected: UidSet,
 }
 
-/// The copy and what is known of it and of its server.
+/// The backup and what is known of it and of its server.
 pub(super) struct Reuniting<'a> {
     pub(super) backup: &'a dyn Backup,
     pub(super) restored: &'a Restored,
@@ -101,7 +101,7 @@ impl Reuniting<'_> {
     /// What the record says of `folder`, which was just opened.
     ///
     /// # Errors
-    /// What the copy says.
+    /// What the backup says.
     pub(super) fn recorded(
         &self,
         folder: &dyn Folder,
@@ -138,7 +138,7 @@ impl Reuniting<'_> {
     /// Gives messages the UIDs that the record says, as far as the server has them under these.
     ///
     /// # Errors
-    /// What the copy says.
+    /// What the backup says.
     pub(super) fn reunite(
         &self,
         folder: &mut dyn Folder,
@@ -159,7 +159,7 @@ impl Reuniting<'_> {
         Ok(Reunited { recognized, twins, expected })
     }
 
-    /// What the copy has that its messages can be taken from: the server has it no more.
+    /// What the backup has that its messages can be taken from: the server has it no more.
     fn source(&self, way: &Way) -> Result<Option<BackupFolder>> {
         let is_it =
             |kept: &BackupFolder| kept.place().as_str() == way.folder && kept.identity.uidvalidity == way.uidvalidity;
@@ -172,7 +172,7 @@ impl Reuniting<'_> {
         Ok(self.backup.folders()?.into_iter().find(is_it))
     }
 
-    /// Moves messages from another folder of the copy; how many. A run that is killed leaves some in both, and the next one goes on.
+    /// Moves messages from another folder of the backup; how many. A run that is killed leaves some in both, and the next one goes on.
     fn take_over(&self, kept: &BackupFolder, uids: &BTreeMap<u32, u32>, folder: &mut dyn Folder) -> Result<u64> {
         if uids.is_empty() {
             return Ok(0);

@@ -40,7 +40,7 @@ pub(super) struct Shared {
     pub(super) ids: Ids,
     /// Folders that the server has.
     pub(super) listed: Arc<HashSet<String>>,
-    /// True when the pull ends early: told to, or because the copy cannot be written.
+    /// True when the pull ends early: told to, or because the backup cannot be written.
     stop: watch::Sender<bool>,
     /// There is nothing left to do, or nothing left of a folder.
     changed: Notify,
@@ -180,13 +180,13 @@ impl Shared {
         self.changed.notify_waiters();
     }
 
-    /// The copy cannot be written: nothing else makes sense.
+    /// The backup cannot be written: nothing else makes sense.
     pub(super) fn broken(&self, error: Error) {
         self.state().broken.get_or_insert(error);
         self.end();
     }
 
-    /// Writes down that what restores put back is in the copy, if it is: in every folder that the server has, and in all of them if
+    /// Writes down that what restores put back is in the backup, if it is: in every folder that the server has, and in all of them if
     /// one was put into that it does not have any more, since that may be any of the others now.
     pub(super) async fn restored_is_read(&self, report: &Report) {
         let restored = self.options.restored.clone();

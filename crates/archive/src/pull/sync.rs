@@ -23,14 +23,14 @@ const DATES_TOGETHER: usize = 1024;
 /// Messages above which all UIDs of a server without ESEARCH come as FETCH responses instead of one line.
 const SEARCH_LINE: u32 = 500_000;
 
-/// A folder that is selected, and what the copy had.
+/// A folder that is selected, and what the backup had.
 pub(super) struct Sync<'a> {
     pub(super) connection: &'a mut Connection,
     pub(super) selected: &'a Selected,
     pub(super) before: &'a PriorState,
     pub(super) incoming: &'a mut Incoming,
     pub(super) stop: &'a mut tokio::sync::watch::Receiver<bool>,
-    /// Messages that are gone from the server are not to stay in the copy, those that went long ago included.
+    /// Messages that are gone from the server are not to stay in the backup, those that went long ago included.
     pub(super) delete: bool,
     /// Messages that went since it was selected.
     pub(super) expunged: u64,
@@ -46,7 +46,7 @@ impl Sync<'_> {
         let before = self.before;
         let mut todo = self.compare().await?;
         self.dates().await?;
-        // An empty copy gets everything: it may be of another UIDVALIDITY than what was to be fetched again.
+        // An empty backup gets everything: it may be of another UIDVALIDITY than what was to be fetched again.
         if !before.all.is_empty() && !before.again.is_empty() {
             let missing = todo.missing.len();
             todo.missing = todo.missing.union(&before.again);
@@ -88,7 +88,7 @@ impl Sync<'_> {
         if marked && self.connection.qresync() && before.resume.whole {
             let present = before.present.difference(&vanished).len() as u64;
             let news = range(before.resume.uidnext, selected.uidnext.saturating_sub(1));
-            // More than UIDs were given away, or fewer than the copy has: then all are compared.
+            // More than UIDs were given away, or fewer than the backup has: then all are compared.
             let new = u64::from(messages).checked_sub(present).filter(|new| *new <= news.len() as u64);
             if let Some(new) = new.filter(|new| news.len() as u64 <= new + LOOSE && selected.uidnext > 0) {
                 let gone = before.present.intersection(&vanished);
@@ -328,7 +328,7 @@ impl Sync<'_> {
     }
 }
 
-/// What there is to do for a copy that has nothing of a mailbox whose messages are `all`.
+/// What there is to do for a backup that has nothing of a mailbox whose messages are `all`.
 ///
 /// # Errors
 /// `Internal` if the writer has ended.

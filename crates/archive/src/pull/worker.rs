@@ -93,7 +93,7 @@ pub(super) async fn run(shared: &Arc<Shared>, first: Connection) {
     }
     while workers.join_next().await.is_some() {}
     watching.abort();
-    // It holds the copy, which others may wait for.
+    // It holds the backup, which others may wait for.
     let _ = watching.await;
 }
 
@@ -115,7 +115,7 @@ enum End {
     Done,
     /// Something about this folder.
     Folder(Error),
-    /// The copy cannot be written.
+    /// The backup cannot be written.
     Backup(Error),
     /// Nothing was done: the server does not want this connection.
     Back(Error),
@@ -302,7 +302,7 @@ impl Worker {
         ended.map_err(lost_or_skip)
     }
 
-    /// Whether that is all, if the mailbox is empty: it is when the copy has nothing of it either. No connection is needed to
+    /// Whether that is all, if the mailbox is empty: it is when the backup has nothing of it either. No connection is needed to
     /// know.
     async fn is_done(&self, job: &FolderTask, empty: &Selected) -> Result<bool, Attempt> {
         open(job, &self.shared, empty, None).await?;
@@ -348,7 +348,7 @@ async fn until_done(job: &FolderTask) {
     }
 }
 
-/// Opens the folder of the copy; what was put back is what the server has that `connection` asks, if there is anything in the mailbox.
+/// Opens the folder of the backup; what was put back is what the server has that `connection` asks, if there is anything in the mailbox.
 async fn open(
     job: &FolderTask,
     shared: &Shared,

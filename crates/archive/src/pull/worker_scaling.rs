@@ -1,8 +1,8 @@
 //! [`WorkerScaling`]: how many connections work on a folder, and whether one more would make it come faster.
 //!
 //! Each costs the server a login and both sides processor time, which is lost where one connection is already as fast as
-//! the server, the network, or what writes the copy. So they come one at a time: while what is left would take long, as
-//! long as the last one made a difference, and not while those that are there wait for what writes the copy.
+//! the server, the network, or what writes the backup. So they come one at a time: while what is left would take long, as
+//! long as the last one made a difference, and not while those that are there wait for what writes the backup.
 
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ pub(super) struct Progress {
     pub(super) at: Duration,
     /// Octets that have come.
     pub(super) octets: u64,
-    /// How long its connections have waited for what writes the copy, all of them together.
+    /// How long its connections have waited for what writes the backup, all of them together.
     pub(super) waited: Duration,
 }
 

@@ -29,7 +29,7 @@ const WAITING: usize = 8;
 /// Pieces of a large message that wait.
 const WAITING_PIECES: usize = 4;
 
-/// Messages that stay in the copy twice and are told one by one.
+/// Messages that stay in the backup twice and are told one by one.
 const TWINS_TOLD: usize = 20;
 /// Lost bodies that are told one by one.
 const LOST_TOLD: usize = 1000;
@@ -241,7 +241,7 @@ impl Writer {
         }
     }
 
-    /// Writes until nobody has work for it any more, commits, and closes the folder. What was committed, and what the copy says if it
+    /// Writes until nobody has work for it any more, commits, and closes the folder. What was committed, and what the backup says if it
     /// cannot be written.
     pub(super) fn run(mut self, work: FromConnections) -> (CommitStats, Result<()>) {
         let done = self.write(work);
@@ -436,7 +436,7 @@ impl Writer {
             stay.truncate(TWINS_TOLD);
             let more = if more > 0 { format!(" and {more} more") } else { String::new() };
             self.observer.note(&format!(
-                "{name}: {n} messages stay in the copy twice, because bytes, date or flags changed when they \
+                "{name}: {n} messages stay in the backup twice, because bytes, date or flags changed when they \
                  were restored: UID {}{more}",
                 stay.join(", ")
             ));
@@ -444,7 +444,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Whether the message is in the copy already, and stays; then only its flags are taken.
+    /// Whether the message is in the backup already, and stays; then only its flags are taken.
     fn is_there(&mut self, arrived: &Arrived) -> Result<bool> {
         let there = !self.folder.takes(arrived.uid);
         if there {
@@ -497,7 +497,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Leaves out of a message's flags what the copy has no room for.
+    /// Leaves out of a message's flags what the backup has no room for.
     fn fit(&mut self, arrived: &mut Arrived) {
         if let Some(fits) = self.folder.fitting(&arrived.flags) {
             self.left_out(arrived.uid, &arrived.flags, &fits);
@@ -505,14 +505,14 @@ impl Writer {
         }
     }
 
-    /// Tells how many words of a message's flags the copy has no room for.
+    /// Tells how many words of a message's flags the backup has no room for.
     fn left_out(&mut self, uid: u32, flags: &Flags, fits: &Flags) {
         let words = |flags: &Flags| flags.keywords.len() + flags.labels.len();
         let all = words(flags);
         let left_out = all.saturating_sub(words(fits));
         if left_out > 0 {
             let reason = format!(
-                "{left_out} of its {all} keywords and labels are left out: the copy has reached its limit on \
+                "{left_out} of its {all} keywords and labels are left out: the backup has reached its limit on \
                  keywords"
             );
             self.unread([Failure { uid, reason }]);
@@ -585,7 +585,7 @@ fn sha256(octets: &[u8]) -> [u8; 32] {
     hash.finish()
 }
 
-/// Whether the copy refuses this message, and may take the next one.
+/// Whether the backup refuses this message, and may take the next one.
 fn is_about_the_message(error: &Error) -> bool {
     matches!(error.kind(), Kind::Limit | Kind::Invalid)
 }

@@ -1,4 +1,4 @@
-//! Messages from a copy.
+//! Messages from a backup.
 
 use std::io::{self, Read};
 use std::sync::Arc;
@@ -24,7 +24,7 @@ const HELD_BYTES: usize = 4 * 1024 * 1024;
 /// Why a message is not put there, when it is known without asking.
 const NOWHERE: &str = "the body is evicted, and the server no longer has the message";
 
-/// The copy's folders, sorted; the superseded ones too if `include_superseded`.
+/// The backup's folders, sorted; the superseded ones too if `include_superseded`.
 pub(super) async fn folders(backup: Arc<dyn Backup>, include_superseded: bool) -> Result<Vec<BackupFolder>> {
     let mut kept = blocking(move || {
         let mut kept = backup.folders()?;
@@ -93,7 +93,7 @@ pub(crate) fn header(folder: &dyn Folder, uid: u32) -> Vec<u8> {
     }
 }
 
-/// Sends these messages, in the order of the copy.
+/// Sends these messages, in the order of the backup.
 pub(super) fn send(
     backup: &dyn Backup,
     name: &FolderName,

@@ -2,7 +2,7 @@
 //!
 //! Nothing depends on it being complete: a message that was put there and is not in the map is recognized by its key, and
 //! counts as the owner's own. A line that cannot be read, the last one of a run that was killed for example, is passed over.
-//! Of a copy it is also the record that pulls read ([`crate::restored`]).
+//! Of a backup it is also the record that pulls read ([`crate::restored`]).
 
 use std::collections::{HashMap, HashSet};
 use std::fs::File;

@@ -1,4 +1,4 @@
-//! [`Origin`]: where messages come from: a copy, or another server.
+//! [`Origin`]: where messages come from: a backup, or another server.
 
 use std::sync::Arc;
 
@@ -61,7 +61,7 @@ impl Origin {
     /// Its folders.
     ///
     /// # Errors
-    /// What the copy or the server says.
+    /// What the backup or the server says.
     pub(super) async fn folders(&mut self) -> Result<Vec<From>> {
         Ok(match self {
             Origin::Backup(backup, put_aside) => {
@@ -74,7 +74,7 @@ impl Origin {
     /// What is in a folder. Without `keys` it does not matter what the messages are.
     ///
     /// # Errors
-    /// `Retry` if the connection is lost; what the copy or the server says.
+    /// `Retry` if the connection is lost; what the backup or the server says.
     pub(super) async fn contents(&mut self, from: &From, keys: bool) -> Result<Contents> {
         match (self, from) {
             (Origin::Backup(backup, _), From::Backup(kept)) => {
@@ -89,7 +89,7 @@ impl Origin {
     /// The UIDs of a folder, if it is of this UIDVALIDITY.
     ///
     /// # Errors
-    /// What the copy says.
+    /// What the backup says.
     pub(super) async fn uids(&self, folder: &FolderName, uidvalidity: u32) -> Result<UidSet> {
         match self {
             Origin::Backup(backup, _) => {
@@ -123,7 +123,7 @@ impl Origin {
     /// Those of these messages of a folder that can be had nowhere, as far as that is known without asking, and why.
     ///
     /// # Errors
-    /// What the copy says.
+    /// What the backup says.
     pub(super) async fn lost(&self, from: &From, among: &UidSet) -> Result<Vec<(u32, String)>> {
         match (self, from) {
             (Origin::Backup(backup, _), From::Backup(kept)) => {

@@ -21,7 +21,7 @@ pub struct Options {
     pub dry_run: bool,
     /// Which message got which UID: read, and added to.
     pub map: Arc<Mutex<UidMap>>,
-    /// Of a copy: what restores put back into the account that it is of.
+    /// Of a backup: what restores put back into the account that it is of.
     pub restored: Arc<Restored>,
     /// Randomness, for waiting.
     pub random: Arc<dyn Random>,

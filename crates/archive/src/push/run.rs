@@ -301,7 +301,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Leaves out of what is missing what is another message of the copy: of those that a restore put back under other UIDs one is
+    /// Leaves out of what is missing what is another message of the backup: of those that a restore put back under other UIDs one is
     /// enough, and what is there because this run puts it there from another folder is not put below that once more.
     async fn leave_out_twins(&mut self, from: &From, contents: &Contents, pairs: &mut Pairs) -> Result<()> {
         let (From::Backup(kept), false) = (from, pairs.missing.is_empty()) else { return Ok(()) };

@@ -113,7 +113,7 @@ async fn a_message_is_read_once_to_be_restored() {
     assert_eq!(backup.reads.load(Ordering::Relaxed), 8);
 }
 
-/// A server was set up anew with less mail: what the copy had of the old one is put back, below what is there.
+/// A server was set up anew with less mail: what the backup had of the old one is put back, below what is there.
 #[tokio::test]
 async fn superseded_folders_are_restored_once() {
     use crate::backup::format_tests::{folder_name, give, identity, mail, resume};

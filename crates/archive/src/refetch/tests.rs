@@ -37,7 +37,7 @@ struct World {
     script: Script,
 }
 
-/// A copy as a process has it.
+/// A backup as a process has it.
 struct Opened {
     backup: Arc<dyn Backup>,
     account: Arc<Account>,
@@ -95,7 +95,7 @@ impl World {
         let backup = loop {
             let bodies = BodyOptions { keep: keep.clone(), refetch: Some(refetch.clone()) };
             match open_with(Handle::current(), account.clone(), self.lock.path(), bodies) {
-                // What a pull leaves behind lets go of the copy a moment later.
+                // What a pull leaves behind lets go of the backup a moment later.
                 Err(e) if e.kind() == Kind::Conflict => tokio::task::yield_now().await,
                 backup => break backup.unwrap().into(),
             }

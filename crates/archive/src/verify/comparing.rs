@@ -102,7 +102,7 @@ impl<'a> Comparing<'a> {
         Err(Error::invalid(format!("the server did not send UID {some}")))
     }
 
-    /// Opens the folder at the server, if it is the one that the copy has.
+    /// Opens the folder at the server, if it is the one that the backup has.
     async fn select(&mut self, connection: &mut Connection) -> Result<Selected> {
         let selected = connection.examine(&self.folder.found.wire).await?;
         self.report.messages = u64::from(selected.messages);
@@ -115,11 +115,11 @@ impl<'a> Comparing<'a> {
         }
     }
 
-    /// Reads what the copy has, which is done once.
+    /// Reads what the backup has, which is done once.
     async fn read_copy(&mut self) -> Result<Local> {
         let Some(kept) = self.folder.kept else { return Ok(Local::default()) };
         let (backup, name, looked) = (self.backup.clone(), kept.name.clone(), self.options.looked.clone());
-        // Another connection does not make the copy better.
+        // Another connection does not make the backup better.
         let local = blocking(move || read(&*backup, &name, &*looked)).await.map_err(|e| match e.kind() {
             Kind::Retry => Error::internal(e.to_string()).with_source(e),
             _ => e,

@@ -1,4 +1,4 @@
-//! [`Local`]: what the copy has of a folder, each message read and hashed.
+//! [`Local`]: what the backup has of a folder, each message read and hashed.
 
 use std::collections::{HashMap, HashSet};
 use std::io::Read;
@@ -9,7 +9,7 @@ use sealpost_base::{Error, Result, Uid, UidSet};
 use crate::backup::digest::finish;
 use crate::backup::{Backup, FolderName};
 
-/// What the copy has of a folder.
+/// What the backup has of a folder.
 #[derive(Default)]
 pub(super) struct Local {
     /// Size and hash by UID.
@@ -39,7 +39,7 @@ impl Local {
 /// Damages that are told one by one.
 const DAMAGES_TOLD: usize = 1000;
 
-/// All messages of a folder of the copy, read and hashed.
+/// All messages of a folder of the backup, read and hashed.
 pub(super) fn read(backup: &dyn Backup, name: &FolderName, looked: &dyn Fn(&str)) -> Result<Local> {
     let folder = backup.look(name)?;
     let mut local = Local::default();

@@ -21,7 +21,7 @@ pub enum Sample {
     All,
 }
 
-/// What the server and the copy have.
+/// What the server and the backup have.
 pub(super) struct Ends<'a> {
     /// Folders of the server that a pull would keep.
     pub(super) folders: &'a [ListedMailbox],
@@ -46,7 +46,7 @@ pub(super) struct WithServer<'a> {
     pub(super) chosen: Option<UidSet>,
 }
 
-/// A folder of the copy that is compared with itself.
+/// A folder of the backup that is compared with itself.
 pub(super) struct Alone<'a> {
     pub(super) kept: &'a BackupFolder,
     /// The server may have all of it: under this name, or, if it was put aside, under other UIDs.
@@ -82,7 +82,7 @@ impl<'a> Plan<'a> {
 pub(super) struct ServerListing {
     /// Their UIDs.
     pub(super) there: UidSet,
-    /// Those of which it says another size than the copy has octets.
+    /// Those of which it says another size than the backup has octets.
     pub(super) sizes: UidSet,
 }
 

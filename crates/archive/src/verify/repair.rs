@@ -1,4 +1,4 @@
-//! Mending a copy: what a comparison found missing, different or damaged is fetched again.
+//! Mending a backup: what a comparison found missing, different or damaged is fetched again.
 //!
 //! It is a pull that asks for these messages too, and each takes the place of what is there in the transaction that brings
 //! it ([`crate::backup::Folder::replace`]). What the server no longer has stays as it is. Then it is compared again: only what was seen to be
@@ -17,7 +17,7 @@ use crate::backup::Backup;
 use crate::pull::{self, Tools, pull};
 
 impl FolderReport {
-    /// What the server has and the copy has not, or not as it should be.
+    /// What the server has and the backup has not, or not as it should be.
     pub fn to_fetch(&self) -> UidSet {
         self.missing.union(&self.different).union(&self.reparable)
     }
@@ -27,7 +27,7 @@ impl FolderReport {
 /// the folders now.
 ///
 /// # Errors
-/// As [`super::verify`] and [`pull()`]. What was fetched until then is in the copy, and what is left is found again.
+/// As [`super::verify`] and [`pull()`]. What was fetched until then is in the backup, and what is left is found again.
 pub async fn repair(
     server: &Server,
     backup: Arc<dyn Backup>,
@@ -96,7 +96,7 @@ pub async fn repair(
 }
 
 fn interrupted() -> Error {
-    Error::retry("interrupted; the messages fetched so far are in the copy")
+    Error::retry("interrupted; the messages fetched so far are in the backup")
 }
 
 #[cfg(test)]

@@ -7,27 +7,27 @@ use sealpost_base::UidSet;
 pub struct FolderReport {
     /// Its name.
     pub name: String,
-    /// Messages in the copy.
+    /// Messages in the backup.
     pub kept: u64,
     /// Messages at the server.
     pub messages: u64,
-    /// UIDs that the server has and of which the copy has nothing.
+    /// UIDs that the server has and of which the backup has nothing.
     pub missing: UidSet,
-    /// Messages of the copy that the server no longer has.
+    /// Messages of the backup that the server no longer has.
     pub gone: u64,
     /// UIDs of those of them whose octets the server has under another UID.
     pub doubled: UidSet,
-    /// UIDs for which the server reports another size than the copy has.
+    /// UIDs for which the server reports another size than the backup has.
     pub sizes: UidSet,
     /// Messages whose octets were compared with the server's.
     pub compared: u64,
     /// UIDs whose octets are not the server's.
     pub different: UidSet,
-    /// Messages of the copy with evicted bodies: what is known of them is compared.
+    /// Messages of the backup with evicted bodies: what is known of them is compared.
     pub evicted: u64,
     /// UIDs of those of them that the server has no more: these bodies are nowhere.
     pub lost: UidSet,
-    /// What is damaged in the copy itself.
+    /// What is damaged in the backup itself.
     pub damaged: Vec<String>,
     /// UIDs of messages that are.
     pub damaged_uids: UidSet,
@@ -42,7 +42,7 @@ pub struct FolderReport {
 }
 
 impl FolderReport {
-    /// Whether the copy has what the server has.
+    /// Whether the backup has what the server has.
     pub fn is_good(&self) -> bool {
         self.missing.is_empty()
             && self.different.is_empty()

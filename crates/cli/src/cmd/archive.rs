@@ -1,4 +1,4 @@
-//! `sealpost archive`: a copy of a mailbox that lives on somebody else's server.
+//! `sealpost archive`: a backup of a mailbox that lives on somebody else's server.
 //!
 //! What talks to the server and what is on disk is in `sealpost_archive`; here are the options, what is remembered of an
 //! account ([`remembered`]), and what people see.
@@ -58,19 +58,19 @@ enum Command {
     List,
     /// Fetch new mail into the copies
     Pull(Box<pull::Args>),
-    /// Compare a copy with its server
+    /// Compare a backup with its server
     Verify(Box<verify::Args>),
-    /// Copy missing messages of a copy to a server
+    /// Copy missing messages of a backup to a server
     Restore(Box<restore::Args>),
     /// Copy missing messages from one account to another
     Migrate(Box<migrate::Args>),
     /// Make the folders of one account equal to those of another
     Mirror(Box<mirror::Args>),
-    /// Print the contents of a copy
+    /// Print the contents of a backup
     Stats(stats::Args),
-    /// Convert a copy to another format
+    /// Convert a backup to another format
     Export(Box<export::Args>),
-    /// Change the disk space for message bodies in a copy
+    /// Change the disk space for message bodies in a backup
     BodyLimit(body_limit::Args),
     /// Print a systemd timer or a cron line for regular pulls
     Schedule(schedule::Args),

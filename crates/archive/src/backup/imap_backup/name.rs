@@ -10,7 +10,7 @@ use sealpost_mailformat::mark;
 
 /// Bytes of one level: with the longest extension it fits into the 255 of file systems.
 const LEVEL_BYTES: usize = 220;
-/// Bytes of a path: with that of the copy's directory it fits into the 4096 of file systems.
+/// Bytes of a path: with that of the backup's directory it fits into the 4096 of file systems.
 const PATH_BYTES: usize = 2000;
 /// Endings of our files and imap-backup's.
 const ENDINGS: [&str; 11] = [

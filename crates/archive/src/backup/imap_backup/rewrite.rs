@@ -5,7 +5,7 @@
 //! else stays, in its order, also what no record names.
 //!
 //! Journal and JSON say where messages are, so they are written anew too. All three are there, whole, before the journal takes
-//! its place: it says then that the other two are about to take theirs ([`Header::rewritten`]), and whoever opens the copy
+//! its place: it says then that the other two are about to take theirs ([`Header::rewritten`]), and whoever opens the backup
 //! after a crash goes on with that.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -32,7 +32,7 @@ const SHARE: u64 = 8;
 /// any more.
 ///
 /// # Errors
-/// `Retry`, `Corrupt`: what is in place then is whole, or is put in its place when the copy is opened.
+/// `Retry`, `Corrupt`: what is in place then is whole, or is put in its place when the backup is opened.
 pub fn rewrite(paths: &Paths, contents: &Contents) -> Result<()> {
     let most = limits::ARCHIVE_REWRITE_RANGES;
     let prepared = prepare(paths, contents, most).inspect_err(|_| remove_unfinished(paths))?;

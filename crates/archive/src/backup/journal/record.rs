@@ -91,7 +91,7 @@ pub struct Message {
     /// Its flags when it came.
     #[n(1)]
     pub flags: FlagsRecord,
-    /// INTERNALDATE: seconds since 1970; `None` if the copy was begun by a program that does not keep it.
+    /// INTERNALDATE: seconds since 1970; `None` if the backup was begun by a program that does not keep it.
     #[n(2)]
     pub received: Option<i64>,
     /// The zone of INTERNALDATE: minutes east of UTC.
@@ -174,7 +174,7 @@ fn word_bytes(word: &str) -> usize {
 /// What holds when everything before is taken into account.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Encode, Decode)]
 pub struct Commit {
-    /// Bytes of the data file that belong to the copy.
+    /// Bytes of the data file that belong to the backup.
     #[n(0)]
     pub data: u64,
     /// Messages kept that the server has too.
@@ -206,7 +206,7 @@ pub struct Commit {
     /// which. Absent: they may be behind.
     #[n(9)]
     pub shown: Option<u64>,
-    /// Messages that the copy had and that no record names any more, since the journal was damaged; absent: none, or a pull was
+    /// Messages that the backup had and that no record names any more, since the journal was damaged; absent: none, or a pull was
     /// complete since.
     #[n(10)]
     pub unread: Option<u64>,

@@ -90,7 +90,7 @@ impl Layout for Maildir {
     }
 
     fn moved(&self, root: &Path, from: &str) -> Result<()> {
-        // INBOX is the copy's own directory; others are empty now, or somebody put something there.
+        // INBOX is the backup's own directory; others are empty now, or somebody put something there.
         if !from.is_empty() {
             let _ = fs::remove_dir(root.join(from));
         }

@@ -1,4 +1,4 @@
-//! Whatever state a copy is in, reading it changes nothing of it.
+//! Whatever state a backup is in, reading it changes nothing of it.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -47,7 +47,7 @@ fn make(open: OpenBackup, root: &Path) {
     folder.close().unwrap();
 }
 
-/// What can be read of the copy, and how many failures are told; nothing is changed.
+/// What can be read of the backup, and how many failures are told; nothing is changed.
 fn read(open_to_read: OpenBackup, root: &Path) -> (Vec<u32>, usize) {
     let before = all(root);
     let backup = open_to_read(root).unwrap();

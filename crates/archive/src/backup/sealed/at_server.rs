@@ -1,4 +1,4 @@
-//! Where the server has a message of the copy.
+//! Where the server has a message of the backup.
 
 use sealpost_account::AccountState;
 use sealpost_base::ObjectId;
@@ -7,7 +7,7 @@ use super::records::{records, uid};
 use super::uids::Uids;
 use crate::backup::FolderName;
 
-/// Where the server has a message: in which folder, of which UIDVALIDITY, under which UID; as far as the copy knows. `gone`: the
+/// Where the server has a message: in which folder, of which UIDVALIDITY, under which UID; as far as the backup knows. `gone`: the
 /// server said that it has it no more.
 pub(crate) struct AtServer {
     pub(crate) folder: FolderName,

@@ -1,7 +1,7 @@
-//! How many bodies a sealed copy keeps.
+//! How many bodies a sealed backup keeps.
 //!
 //! Given up are bodies of messages that the server had when it was last asked, in this process, and never those of messages that
-//! it no longer has: nobody else may have these. It is done while a pull goes on, so that a copy of a mailbox that is larger
+//! it no longer has: nobody else may have these. It is done while a pull goes on, so that a backup of a mailbox that is larger
 //! than the disk never is, and at its end.
 
 use std::collections::HashSet;
@@ -40,7 +40,7 @@ impl BodyLimit {
     }
 }
 
-/// What is known of the bodies of a copy; shared by its folders.
+/// What is known of the bodies of a backup; shared by its folders.
 pub(super) struct BodyEviction {
     keep: Option<BodyLimit>,
     known: Mutex<Option<EvictionState>>,
@@ -131,7 +131,7 @@ impl BodyEviction {
     ) -> Result<Option<BodyCounts>> {
         let Some(limit) = self.limit() else { return Ok(None) };
         let mut unreported = lock(&self.giving);
-        // Another process may have been at work on the copy, and what was counted on the way is about right only.
+        // Another process may have been at work on the backup, and what was counted on the way is about right only.
         *lock(&self.known) = None;
         let done = self.reduce(runtime, account, limit, request)?;
         let (messages, octets) = std::mem::take(&mut *unreported);

@@ -1,4 +1,4 @@
-//! One folder of a sealed copy, opened.
+//! One folder of a sealed backup, opened.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io::Read;
@@ -340,7 +340,7 @@ impl SealedFolder {
 
     /// A committed message.
     fn message(&self, uid: u32) -> Result<Message> {
-        let missing = || Error::not_found(format!("the copy has no message with UID {uid}"));
+        let missing = || Error::not_found(format!("the backup has no message with UID {uid}"));
         let local = self.uids.local(uid).ok_or_else(missing)?;
         let state = self.account.state();
         let row = state.mailbox(self.mailbox).and_then(|mailbox| mailbox.row(local)).ok_or_else(missing)?;

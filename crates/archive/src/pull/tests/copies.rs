@@ -22,7 +22,7 @@ pub(crate) enum Format {
 
 pub(crate) const FORMATS: [Format; 3] = [Format::Mbox, Format::Maildir, Format::Sealed];
 
-/// Where a copy is.
+/// Where a backup is.
 pub(crate) struct BackupPlace {
     pub(crate) format: Format,
     directory: tempfile::TempDir,
@@ -43,7 +43,7 @@ impl BackupPlace {
         self.directory.path()
     }
 
-    /// The account of a sealed copy.
+    /// The account of a sealed backup.
     pub(crate) async fn account(&self) -> Arc<sealpost_account::Account> {
         let random: Arc<dyn Random> = self.random.clone();
         let clock = Arc::new(FakeClock::new(Timestamp(0)));
@@ -60,7 +60,7 @@ impl BackupPlace {
                 Format::Sealed => sealed::open(Handle::current(), self.account().await, self.path()),
             };
             match opened {
-                // What a pull leaves behind lets go of the copy a moment later.
+                // What a pull leaves behind lets go of the backup a moment later.
                 Err(e) if e.kind() == Kind::Conflict => tokio::task::yield_now().await,
                 backup => return backup.unwrap().into(),
             }

@@ -65,7 +65,7 @@ async fn a_server_that_talks_and_answers_is_listened_to() {
 #[tokio::test]
 async fn messages_that_are_only_claimed_are_not_asked_for_without_end() {
     let most = limits::ARCHIVE_EMPTY_FETCHES as usize;
-    // Nothing is in the copy; or something is, and the claim comes later.
+    // Nothing is in the backup; or something is, and the claim comes later.
     for before in [0, 3] {
         let script = Script::start(Box_::with(before), QRESYNC, &[]).await;
         let backup = Memory::default();

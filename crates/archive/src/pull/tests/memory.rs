@@ -1,4 +1,4 @@
-//! A copy in memory: what was committed, and nothing else.
+//! A backup in memory: what was committed, and nothing else.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -28,7 +28,7 @@ pub(crate) struct Contents {
     pub(crate) commits: u64,
 }
 
-/// A copy in memory.
+/// A backup in memory.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Memory {
     pub(crate) folders: Arc<Mutex<BTreeMap<String, Contents>>>,
@@ -133,7 +133,7 @@ impl Folder for Open {
         assert!(self.octets.is_none(), "a message within a message");
         self.octets = Some(Vec::new());
         match self.backup.most {
-            Some(most) if size > most => Err(Error::limit("too large for this copy")),
+            Some(most) if size > most => Err(Error::limit("too large for this backup")),
             _ => Ok(()),
         }
     }

@@ -1,4 +1,4 @@
-//! A copy is of one account's mail, in every format.
+//! A backup is of one account's mail, in every format.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -37,7 +37,7 @@ async fn pulled(
     let (_stop, tools) = tools();
     let backup: Arc<dyn Backup> = loop {
         match open(root) {
-            // What a pull leaves behind lets go of the copy a moment later.
+            // What a pull leaves behind lets go of the backup a moment later.
             Err(e) if e.kind() == Kind::Conflict => tokio::task::yield_now().await,
             backup => break backup.unwrap().into(),
         }

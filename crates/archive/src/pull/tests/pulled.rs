@@ -35,18 +35,18 @@ pub(crate) fn tools() -> (watch::Sender<bool>, Tools) {
     (stop, tools)
 }
 
-/// Pulls into a copy of any kind.
+/// Pulls into a backup of any kind.
 pub(crate) async fn pulled_into(script: &Script, backup: Arc<dyn Backup>, options: Options) -> Result<Report> {
     let (_stop, tools) = tools();
     pull(&script.server(), backup, &options, &tools).await
 }
 
-/// Pulls into a copy in memory.
+/// Pulls into a backup in memory.
 pub(crate) async fn pulled_with(script: &Script, backup: &Memory, options: Options) -> Result<Report> {
     pulled_into(script, Arc::new(backup.clone()), options).await
 }
 
-/// Pulls everything into a copy in memory.
+/// Pulls everything into a backup in memory.
 pub(crate) async fn pulled(script: &Script, backup: &Memory) -> Report {
     pulled_with(script, backup, options()).await.unwrap()
 }

@@ -18,7 +18,7 @@ use crate::push::tests::{Nobody, options as put};
 use crate::push::{self, MapFile, UidMap, restore};
 use crate::restored::{RECORD_FILE, Restored};
 
-/// A copy and its server.
+/// A backup and its server.
 struct Both {
     place: BackupPlace,
     script: Script,
@@ -109,7 +109,7 @@ impl Both {
         report
     }
 
-    /// Octets of the messages that the copy has of a folder, those that the server no longer has, and how many these are.
+    /// Octets of the messages that the backup has of a folder, those that the server no longer has, and how many these are.
     async fn copied(&self, folder: &'static str) -> (Vec<Vec<u8>>, u64) {
         let backup = self.place.open().await;
         spawn_blocking(move || {
@@ -128,7 +128,7 @@ impl Both {
         .unwrap()
     }
 
-    /// The copy has what the server has, and nothing else, under the server's UIDs.
+    /// The backup has what the server has, and nothing else, under the server's UIDs.
     async fn is_the_same(&self, folder: &'static str) {
         let mut octets: Vec<_> = there(&self.script, folder).into_iter().map(|(_, octets)| octets).collect();
         octets.sort();
@@ -282,7 +282,7 @@ async fn copies_that_have_everything_twice_heal_where_the_record_says_so() {
         assert_eq!((octets.len(), gone), (7, 2), "{format:?}");
         let told = both.told.0.lock().unwrap().join(" ");
         assert!(
-            told.contains("1 messages stay in the copy twice") && told.ends_with("UID 3 and 13"),
+            told.contains("1 messages stay in the backup twice") && told.ends_with("UID 3 and 13"),
             "{told}"
         );
         empty(&both.script);

@@ -109,7 +109,7 @@ async fn a_stand_in_does_not_take_the_place_of_a_message() {
 
 #[tokio::test]
 async fn messages_that_nobody_asked_for_are_not_kept() {
-    // One that there is not, one that there is, and one that the copy has.
+    // One that there is not, one that there is, and one that the backup has.
     for uid in [99, 4, 1] {
         let script = Script::start(Box_::with(2), "ESEARCH", &[]).await;
         let backup = copy_of(&script).await;

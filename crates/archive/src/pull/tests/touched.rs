@@ -1,4 +1,4 @@
-//! What happened to a copy's files between two pulls is noticed although the server has nothing new.
+//! What happened to a backup's files between two pulls is noticed although the server has nothing new.
 
 use std::fs;
 use std::path::Path;
@@ -25,7 +25,7 @@ impl Observer for Notes {
     }
 }
 
-/// What leaves a copy behind lets go of it a moment later.
+/// What leaves a backup behind lets go of it a moment later.
 async fn opened(open: OpenBackup, root: &Path) -> Box<dyn Backup> {
     loop {
         match open(root) {
@@ -35,7 +35,7 @@ async fn opened(open: OpenBackup, root: &Path) -> Box<dyn Backup> {
     }
 }
 
-/// A directory with a copy of twenty messages, and their server.
+/// A directory with a backup of twenty messages, and their server.
 async fn pulled(open: OpenBackup) -> (tempfile::TempDir, Script) {
     let directory = tempfile::tempdir().unwrap();
     let script = Script::start(Box_::with(20), QRESYNC, &[]).await;
@@ -283,7 +283,7 @@ async fn what_a_run_did_not_close_the_next_one_does() {
     assert_eq!(fs::read_dir(root.join("tmp")).unwrap().count(), 0);
 }
 
-/// Looking for what a copy has takes nothing over and puts nothing aside.
+/// Looking for what a backup has takes nothing over and puts nothing aside.
 #[test]
 fn a_copy_that_cannot_be_read_is_not_as_it_was_left() {
     let directory = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Whole pulls: what is in the copy afterwards, and what was said about what is not.
+//! Whole pulls: what is in the backup afterwards, and what was said about what is not.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Keywords that a copy has no room for: told once, and not fetched for ever.
+//! Keywords that a backup has no room for: told once, and not fetched for ever.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ async fn open(format: &str, root: &Path, store: &Store, key: &RootKey) -> Arc<dy
     }
 }
 
-/// What every pull says, and the flags that the copy has at last.
+/// What every pull says, and the flags that the backup has at last.
 async fn pulls<const N: usize>(
     format: &str,
     script: &Script,
@@ -81,7 +81,7 @@ async fn what_has_no_room_is_left_out_and_told_once() {
         let (reports, [first, _, third]) = pulls(format, &script, [1, 2, 3], between).await;
         assert_eq!(numbers(&reports), [(3, 0, 1), (0, 0, 0), (0, 1, 1), (0, 0, 0)], "{format}");
         let told = &reports[0].of[0].unread[0];
-        assert!(told.uid == 1 && told.reason.contains("the copy has reached its limit"), "{told:?}");
+        assert!(told.uid == 1 && told.reason.contains("the backup has reached its limit"), "{told:?}");
         assert_eq!((first.system, first.keywords.len()), (Flags::SEEN, fitting), "{format}");
         assert_eq!((third.system, third.keywords.len()), (Flags::FLAGGED, fitting), "{format}");
     }

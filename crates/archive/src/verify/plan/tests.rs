@@ -28,7 +28,7 @@ fn kept(name: &str, was: Option<&str>) -> BackupFolder {
 /// Names of folders, each with what a plan says of it.
 type Names = Vec<(String, bool)>;
 
-/// The folders of a plan: compared with the server (and whether the copy has them), and alone (and whether they are there).
+/// The folders of a plan: compared with the server (and whether the backup has them), and alone (and whether they are there).
 fn names(plan: &Plan<'_>) -> (Names, Names) {
     let with_server = plan.with_server.iter().map(|one| (one.found.name.to_string(), one.kept.is_some()));
     let alone = plan.alone.iter().map(|one| (one.kept.name.to_string(), one.is_there));
@@ -62,7 +62,7 @@ fn after_a_repair_only_what_was_wrong_is_compared() {
     assert_eq!(plan.with_server[0].chosen, Some(set(&[3])));
 }
 
-/// A copy with these messages, each of the size and the hash that is given.
+/// A backup with these messages, each of the size and the hash that is given.
 fn local(messages: &[(u32, u64, u8)], evicted: &[u32], damaged: &[u32]) -> Local {
     Local {
         messages: messages.iter().map(|(uid, size, hash)| (*uid, (*size, [*hash; 32]))).collect(),

@@ -24,7 +24,7 @@ struct World {
 }
 
 impl World {
-    /// A server of 50 messages, and a copy.
+    /// A server of 50 messages, and a backup.
     async fn new(format: Format, capabilities: &str) -> Self {
         let mut inbox = Box_::with(50);
         inbox.set_flags(7, "\\Flagged work");
@@ -77,7 +77,7 @@ impl World {
         report.folders.into_iter().next().unwrap()
     }
 
-    /// What the copy has of a message, and its octets.
+    /// What the backup has of a message, and its octets.
     async fn message(&self, uid: u32) -> (Stored, Result<String, String>) {
         let backup = self.open().await;
         let read = move || {

@@ -24,7 +24,7 @@ use crate::exit::Usage;
 use crate::global::Global;
 use crate::output::{Output, text, warn};
 
-/// Passwords of a copy that are tried before it is given up.
+/// Passwords of a backup that are tried before it is given up.
 const COPY_PASSWORDS: usize = 5;
 
 /// Arguments of `sealpost archive add`.
@@ -45,10 +45,10 @@ pub struct Args {
     account: String,
     #[command(flatten)]
     server: ServerArgs,
-    /// The format of the copy
+    /// The format of the backup
     #[arg(long, value_enum, default_value_t, help_heading = "Copy")]
     format: Format,
-    /// The directory of the copy [default: archive/ACCOUNT in the data directory]
+    /// The directory of the backup [default: archive/ACCOUNT in the data directory]
     #[arg(long, value_name = "DIR", help_heading = "Copy")]
     into: Option<PathBuf>,
     #[command(flatten)]
@@ -190,7 +190,7 @@ async fn opened(login: &Login, output: Output) -> Result<There> {
     Ok(There { listing, capabilities })
 }
 
-/// A directory that cannot be one is found out now, not by the first pull. The password of a copy that is there is asked for again if it
+/// A directory that cannot be one is found out now, not by the first pull. The password of a backup that is there is asked for again if it
 /// is wrong.
 async fn open_copy(account: &Remembered, sealed: &SealedArgs, global: &Global) -> Result<()> {
     let mut attempts = 1;

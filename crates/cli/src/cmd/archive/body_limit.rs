@@ -1,4 +1,4 @@
-//! `sealpost archive body-limit`: the disk space for message bodies in the copy of a remembered account.
+//! `sealpost archive body-limit`: the disk space for message bodies in the backup of a remembered account.
 
 use std::process::ExitCode;
 
@@ -44,7 +44,7 @@ pub fn run(args: Args, global: &Global) -> Result<ExitCode> {
     };
     if limit.is_some() && account.format != Format::Sealpost {
         return Err(Usage(format!(
-            "{} has an mbox or Maildir copy, which keeps all bodies; only --format sealpost has a body limit",
+            "{} has an mbox or Maildir backup, which keeps all bodies; only --format sealpost has a body limit",
             args.account
         ))
         .into());

@@ -1,4 +1,4 @@
-//! `sealpost archive export`: a copy in another format. No server is asked, but for evicted bodies.
+//! `sealpost archive export`: a backup in another format. No server is asked, but for evicted bodies.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -29,7 +29,7 @@ use crate::output::warn;
 #[command(
     after_help = "Keeps bytes, dates, flags and the server's UIDs. Messages that exist are not written \
                         again: run the command again to continue after an interruption, or to add new \
-                        mail. A pull into the export continues where the copy ended. Exit status 1 if a \
+                        mail. A pull into the export continues where the backup ended. Exit status 1 if a \
                         message could not be read (the others are exported), 75 if it was interrupted.\n
 Examples:
   sealpost archive export work --format mbox --into ~/mail/work
@@ -39,10 +39,10 @@ pub struct Args {
     /// A remembered account
     #[arg(value_name = "ACCOUNT", conflicts_with = "from", required_unless_present = "from")]
     account: Option<String>,
-    /// The directory of a copy
+    /// The directory of a backup
     #[arg(long, value_name = "DIR")]
     from: Option<PathBuf>,
-    /// The format of the copy [default: detected]
+    /// The format of the backup [default: detected]
     #[arg(long, value_enum, value_name = "FORMAT", requires = "from")]
     from_format: Option<Format>,
     /// The format to export to
@@ -93,7 +93,7 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     let to = Target { format: args.format, directory: &args.into, sealed: &args.sealed, make };
     let to = to.open_for(dry_run, global, None).await?;
     let mut code = ExitCode::SUCCESS;
-    let working = Arc::new(Working::new(global.output(), "reading the copy", "{binary_bytes}"));
+    let working = Arc::new(Working::new(global.output(), "reading the backup", "{binary_bytes}"));
     let listing = from.clone();
     let written = to.clone();
     let kept = move || {
@@ -207,11 +207,11 @@ struct Source {
     restored: Arc<Restored>,
 }
 
-/// Looks it up. The copy is not where it is exported to.
+/// Looks it up. The backup is not where it is exported to.
 async fn source(args: &Args, global: &Global) -> Result<Source> {
     let differs = |from: &Path| match std::fs::canonicalize(from) {
         Ok(from) if std::fs::canonicalize(&args.into).is_ok_and(|into| into == from) => {
-            Err(Usage("--into is where the copy is: name another directory".into()))
+            Err(Usage("--into is where the backup is: name another directory".into()))
         }
         _ => Ok(()),
     };
@@ -226,7 +226,7 @@ async fn source(args: &Args, global: &Global) -> Result<Source> {
         return Ok(Source { copy, owner, folders: args.folders.clone(), restored });
     }
     let Some(name) = &args.account else {
-        return Err(Usage("give an account, or a copy with --from".into()).into());
+        return Err(Usage("give an account, or a backup with --from".into()).into());
     };
     let accounts = Accounts::of(global)?;
     let account = accounts.get(name)?;

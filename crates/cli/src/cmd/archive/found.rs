@@ -12,7 +12,7 @@ use crate::exit::Usage;
 /// Folders of an mbox copy are directories within each other; deeper ones are not looked into.
 const DEPTH: usize = 8;
 
-/// Which format the copy in `directory` has; `None`: there is none.
+/// Which format the backup in `directory` has; `None`: there is none.
 ///
 /// # Errors
 /// If it cannot be read.
@@ -29,7 +29,7 @@ pub fn format(directory: &Path) -> Result<Option<Format>> {
     })
 }
 
-/// Whether a copy in `wanted` can be opened in `directory`; `make`: it may be begun there.
+/// Whether a backup in `wanted` can be opened in `directory`; `make`: it may be begun there.
 ///
 /// # Errors
 /// `NotFound` if there is none and none may be begun; `Usage` if what is there is in another format.
@@ -37,7 +37,7 @@ pub fn check(wanted: Format, directory: &Path, make: bool) -> Result<()> {
     let shown = directory.display();
     match format(directory)? {
         Some(found) if found != wanted => bail!(Usage(format!(
-            "the copy in {shown} has the format {1}, not {0}: use --format {2}, or another directory",
+            "the backup in {shown} has the format {1}, not {0}: use --format {2}, or another directory",
             name(wanted),
             name(found),
             name(found)
@@ -47,9 +47,9 @@ pub fn check(wanted: Format, directory: &Path, make: bool) -> Result<()> {
     }
 }
 
-/// Nothing in a directory is a copy.
+/// Nothing in a directory is a backup.
 pub fn no_copy(directory: &Path) -> Error {
-    Error::not_found(format!("no copy in {}: check the directory", directory.display()))
+    Error::not_found(format!("no backup in {}: check the directory", directory.display()))
 }
 
 /// As `--format` has it.

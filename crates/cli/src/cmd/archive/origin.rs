@@ -1,4 +1,4 @@
-//! Where the messages of a sealed copy came from, kept beside it: whoever opens a body that was given up asks there.
+//! Where the messages of a sealed backup came from, kept beside it: whoever opens a body that was given up asks there.
 //!
 //! A file of TOML for each account, that only its owner can read: what `archive add` remembers of a server, so no secret, only
 //! where it is. A pull that may give up bodies writes it.
@@ -51,7 +51,7 @@ pub fn replace(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     }
 }
 
-/// Whoever fetches bodies for the accounts of a copy; nobody if it is not known where they come from.
+/// Whoever fetches bodies for the accounts of a backup; nobody if it is not known where they come from.
 pub fn refetch(directory: &Path, store: &Store, random: Arc<dyn Random>) -> Option<Arc<Refetch>> {
     let files: Vec<PathBuf> =
         fs::read_dir(directory).ok()?.filter_map(|entry| Some(entry.ok()?.path())).collect();

@@ -30,9 +30,9 @@ use crate::output::advice;
 #[derive(clap::Args)]
 #[command(
     after_help = "You can end a pull at any moment, by Ctrl-C, a crash or a power cut: committed messages \
-                        are in the copy, and the next pull continues. Messages that the server no longer \
-                        has stay in the copy, unless you give --delete; folders always stay. Exit status \
-                        0 if the copy is complete; 1 if a message or folder could not be fetched (the \
+                        are in the backup, and the next pull continues. Messages that the server no longer \
+                        has stay in the backup, unless you give --delete; folders always stay. Exit status \
+                        0 if the backup is complete; 1 if a message or folder could not be fetched (the \
                         next pull retries it); 75 if it was interrupted or the server cannot be reached.\n
 Examples:
   sealpost archive pull                       all remembered accounts
@@ -45,10 +45,10 @@ pub struct Args {
     accounts: Vec<String>,
     #[command(flatten)]
     server: ServerArgs,
-    /// The format of the copy [default: detected; sealpost for a new copy]
+    /// The format of the backup [default: detected; sealpost for a new backup]
     #[arg(long, value_enum, requires = "host", help_heading = "Copy")]
     format: Option<Format>,
-    /// The directory of the copy
+    /// The directory of the backup
     #[arg(long, value_name = "DIR", requires = "host", help_heading = "Copy")]
     into: Option<PathBuf>,
     #[command(flatten)]
@@ -58,10 +58,10 @@ pub struct Args {
     /// Keep at most SIZE of message bodies on disk, such as 2GB: headers and searchable text of all messages stay, the oldest and largest bodies are evicted, and fetched from the server when they are opened [default: the remembered limit of the account, or all]
     #[arg(long, value_name = "SIZE", value_parser = octets, help_heading = "Copy")]
     body_limit: Option<u64>,
-    /// Remove messages from the copy that the server no longer has; folders always stay
+    /// Remove messages from the backup that the server no longer has; folders always stay
     #[arg(long)]
     delete: bool,
-    /// Continue a copy of the same mailbox that was made under another host or user name
+    /// Continue a backup of the same mailbox that was made under another host or user name
     #[arg(long)]
     source_renamed: bool,
     /// Report what would be fetched, and fetch nothing
@@ -80,12 +80,12 @@ struct Summary<'a> {
     interrupted: bool,
     /// Folders that were looked at.
     folders: u64,
-    /// Messages that are new in the copy.
+    /// Messages that are new in the backup.
     new: u64,
     bytes: u64,
-    /// Messages that a restore put back, and that were in the copy before.
+    /// Messages that a restore put back, and that were in the backup before.
     recognized: u64,
-    /// Messages that were in the copy twice, since a restore put them back.
+    /// Messages that were in the backup twice, since a restore put them back.
     doubles_removed: u64,
     flags: u64,
     gone: u64,
@@ -93,7 +93,7 @@ struct Summary<'a> {
     received: u64,
     /// Messages with evicted bodies and that the server no longer has.
     lost: u64,
-    /// The copy's bodies, if it is not to keep all.
+    /// The backup's bodies, if it is not to keep all.
     #[serde(skip_serializing_if = "Option::is_none")]
     bodies: Option<Bodies>,
     reconnects: u64,
@@ -103,7 +103,7 @@ struct Summary<'a> {
     changed: Vec<Folder<'a>>,
 }
 
-/// Bodies of a copy.
+/// Bodies of a backup.
 #[derive(Serialize)]
 pub struct Bodies {
     /// Messages that are there whole, and bytes on disk of their bodies.
@@ -217,11 +217,11 @@ struct Pulled {
     restored: Arc<Restored>,
 }
 
-/// An error about the disk, with the copy's directory unless it names it.
+/// An error about the disk, with the backup's directory unless it names it.
 fn in_copy(error: anyhow::Error, directory: &Path) -> anyhow::Error {
     let shown = directory.display().to_string();
     match advice(&error).is_some() && !format!("{error:#}").contains(&shown) {
-        true => error.context(format!("the copy in {shown}")),
+        true => error.context(format!("the backup in {shown}")),
         false => error,
     }
 }
@@ -309,7 +309,7 @@ impl<'a> Summary<'a> {
             }
             if let Some(bodies) = &self.bodies {
                 text.push_str(&format!(
-                    "\n{} bodies of the copy would be evicted, {}",
+                    "\n{} bodies of the backup would be evicted, {}",
                     HumanCount(bodies.now),
                     HumanBytes(bodies.now_bytes)
                 ));
@@ -329,8 +329,8 @@ impl<'a> Summary<'a> {
             text.push_str(&format!(" ({rate:.0}/s)"));
         }
         for (count, what) in [
-            (self.recognized, "restored on the server, and in the copy already"),
-            (self.doubles_removed, "that were in the copy twice, removed"),
+            (self.recognized, "restored on the server, and in the backup already"),
+            (self.doubles_removed, "that were in the backup twice, removed"),
             (self.flags, "changed flags"),
             (self.gone, "no longer on the server"),
             (self.failed, "FAILED"),
@@ -356,7 +356,7 @@ impl<'a> Summary<'a> {
 }
 
 impl Bodies {
-    /// As the copy counts them.
+    /// As the backup counts them.
     pub fn of(counts: &BodyCounts) -> Self {
         Bodies {
             kept: counts.kept,
@@ -399,7 +399,7 @@ impl<'a> Folder<'a> {
                 Some(Reason::Begun) => "another UIDVALIDITY",
                 Some(Reason::Renamed) => "renamed",
                 Some(Reason::Unfinished) => "unfinished",
-                Some(Reason::Touched) => "its files in the copy changed",
+                Some(Reason::Touched) => "its files in the backup changed",
                 Some(Reason::Restored) => "has restored messages",
                 Some(Reason::Changed) => "changed",
                 Some(Reason::Again) => "to be fetched again",

@@ -1,4 +1,4 @@
-//! Where records of restores are: in the copy, and, of earlier versions, beside what is remembered of accounts.
+//! Where records of restores are: in the backup, and, of earlier versions, beside what is remembered of accounts.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use sealpost_archive::restored::{RecordFile, Restored};
 
 use super::remembered::Accounts;
 
-/// What restores from the copy in `directory` put into `account`; `all`: also what a pull has seen.
+/// What restores from the backup in `directory` put into `account`; `all`: also what a pull has seen.
 ///
 /// # Errors
 /// If a record cannot be read.
@@ -24,10 +24,10 @@ pub async fn restored(
     Ok(Arc::new(tokio::task::spawn_blocking(read).await??))
 }
 
-/// As [`restored`], all that was put into the account which the copy is of.
+/// As [`restored`], all that was put into the account which the backup is of.
 ///
 /// # Errors
-/// As [`restored`]; if the copy cannot say whose it is.
+/// As [`restored`]; if the backup cannot say whose it is.
 pub async fn of_copy(
     copy: &Arc<dyn Backup>,
     directory: &Path,
@@ -41,7 +41,7 @@ pub async fn of_copy(
     restored(directory, others, owner, true).await
 }
 
-/// Records of earlier versions of what was restored from the copy of the account `name`, which is of this owner's mail.
+/// Records of earlier versions of what was restored from the backup of the account `name`, which is of this owner's mail.
 pub fn earlier(accounts: &Accounts, name: &str, owner: Option<&Source>) -> Vec<RecordFile> {
     let names = [Some(name.to_owned()), owner.map(|owner| called(name, owner))];
     let files = accounts.maps_from(&format!("{name}.copy"));
@@ -52,7 +52,7 @@ pub fn earlier(accounts: &Accounts, name: &str, owner: Option<&Source>) -> Vec<R
     files.collect()
 }
 
-/// What the copy of the account `name` was called in them: another one may have been given the name since.
+/// What the backup of the account `name` was called in them: another one may have been given the name since.
 pub fn called(name: &str, owner: &Source) -> String {
-    format!("{name}, the copy of {owner}")
+    format!("{name}, the backup of {owner}")
 }

@@ -20,7 +20,7 @@ use crate::output::error;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Remembered {
-    /// How the copy is kept.
+    /// How the backup is kept.
     pub format: Format,
     /// Where.
     pub into: PathBuf,
@@ -30,13 +30,13 @@ pub struct Remembered {
     /// Folders not to pull.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub exclude: Vec<String>,
-    /// The file with the password of a sealed copy; asked for if there is none.
+    /// The file with the password of a sealed backup; asked for if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub copy_password_file: Option<PathBuf>,
-    /// The account of a sealed copy.
+    /// The account of a sealed backup.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub copy_account: Option<String>,
-    /// Disk space for the bodies in the copy, such as `2GB`; all of them if it is missing.
+    /// Disk space for the bodies in the backup, such as `2GB`; all of them if it is missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub body_limit: Option<String>,
     /// Where from.
@@ -44,7 +44,7 @@ pub struct Remembered {
 }
 
 impl Remembered {
-    /// What opens the copy: what is said on the command line, or else what is remembered.
+    /// What opens the backup: what is said on the command line, or else what is remembered.
     pub fn sealed(&self, said: &SealedArgs) -> SealedArgs {
         SealedArgs {
             copy_password_file: said.copy_password_file.clone().or_else(|| self.copy_password_file.clone()),
@@ -52,7 +52,7 @@ impl Remembered {
         }
     }
 
-    /// The copy; `make`: it may be begun.
+    /// The backup; `make`: it may be begun.
     pub fn target<'a>(&'a self, sealed: &'a SealedArgs, make: bool) -> Target<'a> {
         let make = make.then(|| self.server.whose());
         Target { format: self.format, directory: &self.into, sealed, make }

@@ -23,7 +23,7 @@ use crate::global::Global;
 /// Arguments of `sealpost archive restore`.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Copies to the server the messages of the copy that it does not have, also those deleted \
+    after_help = "Copies to the server the messages of the backup that it does not have, also those deleted \
                         there since, with dates and flags. It skips messages that the folder has already, \
                         by Message-ID, or else by date, sender and subject; run it again to continue \
                         after an interruption.\n
@@ -39,10 +39,10 @@ pub struct Args {
     /// The remembered account to restore to [default: the same]
     #[arg(long, value_name = "ACCOUNT", conflicts_with = "host")]
     to: Option<String>,
-    /// The directory of the copy
+    /// The directory of the backup
     #[arg(long, value_name = "DIR", help_heading = "Copy")]
     from: Option<PathBuf>,
-    /// The format of the copy [default: detected]
+    /// The format of the backup [default: detected]
     #[arg(long, value_enum, requires = "from", help_heading = "Copy")]
     format: Option<Format>,
     #[command(flatten)]
@@ -54,7 +54,7 @@ pub struct Args {
     /// Also restore superseded folders, those whose UIDVALIDITY changed, into their original folder. `--folder` may name either
     #[arg(long)]
     include_superseded: bool,
-    /// Append the new UID of each message to FILE, one line of JSON each, in addition to sealpost.restored in the copy, which pulls read
+    /// Append the new UID of each message to FILE, one line of JSON each, in addition to sealpost.restored in the backup, which pulls read
     #[arg(long, value_name = "FILE")]
     map: Option<PathBuf>,
 }
@@ -75,7 +75,7 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
             let target = account.target(&sealed, false);
             (target.open(global).await?, target.directory.to_owned())
         }
-        _ => return Err(Usage("give an account, or a copy with --from".into()).into()),
+        _ => return Err(Usage("give an account, or a backup with --from".into()).into()),
     };
     let place = match (args.server.place()?, args.to.as_ref().or(args.account.as_ref())) {
         (Some(place), _) => place,
@@ -97,12 +97,12 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
 
 /// Where it is kept which message got which UID, and whether the last run into an account came to its end.
 struct Maps {
-    /// Paths, what the copy is called there, and whether to add to it.
+    /// Paths, what the backup is called there, and whether to add to it.
     files: Vec<(PathBuf, String, bool)>,
 }
 
 impl Maps {
-    /// In the copy, in what `--map` names, and, of earlier versions, beside what is remembered of accounts.
+    /// In the backup, in what `--map` names, and, of earlier versions, beside what is remembered of accounts.
     async fn of(copy: &Arc<dyn Backup>, directory: &Path, args: &Args, accounts: &Accounts) -> Result<Self> {
         let owner = copy.clone();
         let owner = tokio::task::spawn_blocking(move || owner.source()).await??;
@@ -120,7 +120,7 @@ impl Maps {
             files.push((map.clone(), called, !args.put.dry_run));
         }
         let record = directory.join(RECORD_FILE);
-        // A copy that cannot be written has none; then it is waited for what an interrupted run may have sent.
+        // A backup that cannot be written has none; then it is waited for what an interrupted run may have sent.
         let usable = || owner::append_or_create(&record).is_ok();
         if args.put.dry_run || usable() {
             files.push((record, "this copy".to_owned(), !args.put.dry_run));

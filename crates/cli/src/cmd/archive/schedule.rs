@@ -92,7 +92,7 @@ fn warn_of(name: &str, account: &Remembered) {
     }
     if account.format == Format::Sealpost && account.copy_password_file.is_none() {
         warn(format_args!(
-            "sealpost: {name}: a scheduled pull cannot prompt for the copy's password: add the account with \
+            "sealpost: {name}: a scheduled pull cannot prompt for the backup's password: add the account with \
              --copy-password-file"
         ));
     }

@@ -1,4 +1,4 @@
-//! `sealpost archive stats`: from what the copy says about itself; no server is asked.
+//! `sealpost archive stats`: from what the backup says about itself; no server is asked.
 
 use std::process::ExitCode;
 
@@ -23,10 +23,10 @@ pub struct Args {
     /// Remembered accounts [default: all]
     #[arg(value_name = "ACCOUNT", conflicts_with = "from")]
     accounts: Vec<String>,
-    /// The directory of a copy
+    /// The directory of a backup
     #[arg(long, value_name = "DIR")]
     from: Option<std::path::PathBuf>,
-    /// The format of the copy [default: detected]
+    /// The format of the backup [default: detected]
     #[arg(long, value_enum, requires = "from")]
     format: Option<Format>,
     #[command(flatten)]
@@ -36,12 +36,12 @@ pub struct Args {
 #[derive(Serialize, Default)]
 struct Stats {
     account: String,
-    /// Whether there is a copy. Another program's files are none before the first pull.
+    /// Whether there is a backup. Another program's files are none before the first pull.
     pulled: bool,
     messages: u64,
     /// Messages that the server no longer has.
     gone: u64,
-    /// How many bodies there are, in a sealed copy.
+    /// How many bodies there are, in a sealed backup.
     #[serde(skip_serializing_if = "Option::is_none")]
     bodies: Option<Bodies>,
     folders: Vec<Folder>,
@@ -72,7 +72,7 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     let accounts = Accounts::of(global)?;
     let names = if args.accounts.is_empty() { accounts.names()? } else { args.accounts };
     if names.is_empty() {
-        return Err(Usage("no account is remembered; name a copy with --from".into()).into());
+        return Err(Usage("no account is remembered; name a backup with --from".into()).into());
     }
     let mut worst = 0;
     for name in &names {
@@ -92,7 +92,7 @@ async fn remembered(name: &str, accounts: &Accounts, said: &SealedArgs, global: 
     look(name.to_owned(), &account.target(&sealed, false), global).await
 }
 
-/// What the copy says.
+/// What the backup says.
 async fn look(account: String, target: &Target<'_>, global: &Global) -> Result<Stats> {
     let copy = target.open(global).await?;
     tell(&*copy);

@@ -1,4 +1,4 @@
-//! Where a copy is, and in which format.
+//! Where a backup is, and in which format.
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ use crate::place::Place;
 use crate::secret::PasswordArgs;
 use crate::store::StoreConfig;
 
-/// How a copy is kept.
+/// How a backup is kept.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Format {
@@ -43,10 +43,10 @@ pub enum Format {
 #[derive(clap::Args, Debug, Clone, Default)]
 #[command(next_help_heading = "Copy")]
 pub struct SealedArgs {
-    /// With `--format sealpost`: read the password of the copy from FILE [default: prompt]
+    /// With `--format sealpost`: read the password of the backup from FILE [default: prompt]
     #[arg(long, value_name = "FILE")]
     pub copy_password_file: Option<PathBuf>,
-    /// With `--format sealpost`: the account in the copy [default: the only one; for a new copy the user name, or USER@HOST if that is
+    /// With `--format sealpost`: the account in the backup [default: the only one; for a new backup the user name, or USER@HOST if that is
     /// no address]
     #[arg(long, value_name = "NAME")]
     pub copy_account: Option<String>,
@@ -68,21 +68,21 @@ pub fn octets(text: &str) -> Result<u64, String> {
     form::size(text)
 }
 
-/// Says what was found in the copy, and not said yet.
+/// Says what was found in the backup, and not said yet.
 pub fn tell(copy: &dyn Backup) {
     for notice in copy.unreported() {
         warn(format_args!("sealpost: {notice}"));
     }
 }
 
-/// Nothing more is done with the copy; what was found in it is told.
+/// Nothing more is done with the backup; what was found in it is told.
 pub async fn end(copy: Arc<dyn Backup>) {
     tell(&*copy);
     // What is left is swept one day.
     let _ = tokio::task::spawn_blocking(move || copy.end()).await;
 }
 
-/// The format of the copy in `directory`: the one that is said, or the one that is there.
+/// The format of the backup in `directory`: the one that is said, or the one that is there.
 ///
 /// # Errors
 /// `NotFound` if none is said and there is none; if the directory cannot be read.
@@ -93,7 +93,7 @@ pub fn format_of(said: Option<Format>, directory: &Path) -> Result<Format> {
     }
 }
 
-/// A copy.
+/// A backup.
 pub struct Target<'a> {
     /// How it is kept.
     pub format: Format,
@@ -105,7 +105,7 @@ pub struct Target<'a> {
     pub make: Option<Whose<'a>>,
 }
 
-/// Whose mail is in a copy, as far as that is known.
+/// Whose mail is in a backup, as far as that is known.
 #[derive(Debug, Clone, Copy)]
 pub struct Whose<'a> {
     /// As the server knows the user.
@@ -119,7 +119,7 @@ const NO_USER: &str = "archive";
 const NO_HOST: &str = "localhost";
 
 impl Whose<'_> {
-    /// Of a copy that does not say it.
+    /// Of a backup that does not say it.
     pub const UNKNOWN: Whose<'static> = Whose { user: NO_USER, host: NO_HOST };
 
     /// A name for the account: what a server takes for a user's name need be no address (`jane`, `CORP\jane`).
@@ -152,7 +152,7 @@ fn local_part(user: &str) -> String {
 }
 
 impl Target<'_> {
-    /// Opens, or begins, the copy.
+    /// Opens, or begins, the backup.
     ///
     /// # Errors
     /// If there is none and none may be begun, or one in another format; what the format says.
@@ -183,7 +183,7 @@ impl Target<'_> {
         Ok(tokio::task::spawn_blocking(open).await?.map_err(in_use)?.into())
     }
 
-    /// Opens a copy that is there, to read messages out of it: nothing in its files is changed.
+    /// Opens a backup that is there, to read messages out of it: nothing in its files is changed.
     ///
     /// # Errors
     /// As [`Target::open`].
@@ -200,7 +200,7 @@ impl Target<'_> {
         Ok(tokio::task::spawn_blocking(open).await?.map_err(in_use)?.into())
     }
 
-    /// As [`Target::open_keeping`]; for a dry run nothing is begun: what is not there is a copy without folders.
+    /// As [`Target::open_keeping`]; for a dry run nothing is begun: what is not there is a backup without folders.
     ///
     /// # Errors
     /// As [`Target::open_keeping`].
@@ -219,7 +219,7 @@ impl Target<'_> {
     async fn open_sealed(&self, global: &Global, keep: Option<(u64, &Origin)>) -> Result<Arc<dyn Backup>> {
         let mut config = Config::load(global)?;
         config.directory = self.directory.to_owned();
-        // A copy goes into a bucket only if the command line names the configuration that names it.
+        // A backup goes into a bucket only if the command line names the configuration that names it.
         if !config.is_named() {
             config.store = StoreConfig::default();
         }
@@ -238,11 +238,11 @@ impl Target<'_> {
         let (record, root) = if there {
             unlock(&place, known.as_str(), &password, Accept::Login).await?
         } else {
-            let new = password.new_one(&format!("New password of the copy {known}")).await?;
+            let new = password.new_one(&format!("New password of the backup {known}")).await?;
             let made = place.directory.create(&known, NewAccount::with_password(new)).await;
             made.map_err(|e| match e.kind() {
                 Kind::Conflict => Error::retry(format!(
-                    "{}: another sealpost process has just created this copy and is using it: wait until it \
+                    "{}: another sealpost process has just created this backup and is using it: wait until it \
                      exits",
                     self.directory.display()
                 ))
@@ -252,7 +252,7 @@ impl Target<'_> {
         };
         if keep.is_some() && place.store.wants_packs() {
             return Err(Usage(
-                "--body-limit needs a copy on a disk: a copy in a bucket keeps all bodies".into(),
+                "--body-limit needs a backup on a disk: a backup in a bucket keeps all bodies".into(),
             )
             .into());
         }
@@ -293,7 +293,7 @@ impl Target<'_> {
         match (&*records, self.make) {
             ([one], _) => Ok(one.name.clone()),
             ([], Some(whose)) => whose.account_name(place),
-            ([], None) => bail!(Usage(format!("there is no copy in {}", self.directory.display()))),
+            ([], None) => bail!(Usage(format!("there is no backup in {}", self.directory.display()))),
             _ => bail!(Usage(format!(
                 "{} has several accounts: choose one with --copy-account",
                 self.directory.display()

@@ -25,7 +25,7 @@ use crate::output::warn;
 /// Arguments of `sealpost archive verify`.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Reads every message of the copy and compares it with its stored hash. Then compares \
+    after_help = "Reads every message of the backup and compares it with its stored hash. Then compares \
                         counts, UIDs and sizes with the server, and the bytes of a sample. Exit status 1 \
                         if a message is missing, different or damaged. With --repair, it fetches such \
                         messages again; those that the server no longer has stay as they are. Exit status \
@@ -42,10 +42,10 @@ pub struct Args {
     account: Option<String>,
     #[command(flatten)]
     server: ServerArgs,
-    /// The format of the copy [default: detected]
+    /// The format of the backup [default: detected]
     #[arg(long, value_enum, requires = "host", help_heading = "Copy")]
     format: Option<Format>,
-    /// The directory of the copy (also --into, as for pull)
+    /// The directory of the backup (also --into, as for pull)
     #[arg(long, alias = "into", value_name = "DIR", requires = "host", help_heading = "Copy")]
     from: Option<PathBuf>,
     #[command(flatten)]
@@ -206,7 +206,7 @@ impl<'a> Folder<'a> {
             }
         }
         let twice =
-            "no longer on the server, which has the same message under another UID: the copy has it twice";
+            "no longer on the server, which has the same message under another UID: the backup has it twice";
         let lost = "evicted, and no longer on the server (`pull --delete` removes their headers too)";
         let beyond = "damaged, and no longer on the server: it stays as it is";
         let uids = [

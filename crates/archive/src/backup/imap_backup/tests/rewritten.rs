@@ -27,7 +27,7 @@ fn with_deleted(root: &Path) -> Mails {
     mails
 }
 
-/// That is what the copy has, for everybody, and it can go on.
+/// That is what the backup has, for everybody, and it can go on.
 fn check(root: &Path, mails: &Mails) {
     let (backup, mut folder) = opened(root, INBOX, 7);
     assert_eq!(read_all(&*folder), *mails);
