@@ -16,7 +16,7 @@ mod help;
 mod inspection;
 mod log;
 mod output;
-mod place;
+mod data_dir;
 mod running;
 mod samples;
 mod secret;

@@ -13,7 +13,7 @@ pub(crate) mod fuzz;
 mod node_id;
 mod others;
 mod protocol;
-mod telling;
+mod notifier;
 #[cfg(test)]
 mod tests;
 
@@ -34,7 +34,7 @@ use protocol::{Line, Presence, hint, presence};
 use sealpost_auth::standing::Standings;
 use sealpost_session::Shutdown;
 use sealpost_session::settings::Bus;
-pub use telling::Telling;
+pub use notifier::BusNotifier;
 
 /// What is wrong with the settings of the bus, in words.
 pub fn check(bus: &Bus) -> Option<&'static str> {

@@ -30,7 +30,7 @@ use super::alias;
 use crate::exit::{FAILED, Usage};
 use crate::global::Global;
 use crate::output::warn;
-use crate::place::Place;
+use crate::data_dir::DataDir;
 use crate::secret::PasswordArgs;
 
 /// Arguments of `sealpost account`.
@@ -192,19 +192,19 @@ impl Shown {
 }
 
 async fn add(args: AddArgs, global: &Global) -> Result<ExitCode> {
-    let place = Place::open_or_make(global).await?;
-    let name = place.account_name(&args.account.name)?;
+    let data_dir = DataDir::open_or_make(global).await?;
+    let name = data_dir.account_name(&args.account.name)?;
     let password = args.password.new_one(&format!("New password of {name}")).await?;
     let role = if args.admin { Role::Admin } else { Role::User };
     let new = NewAccount { password, quota: args.quota, role };
-    let (record, _) = place.directory.create(&name, new).await?;
+    let (record, _) = data_dir.directory.create(&name, new).await?;
     global.output().done(&Shown::from(&record), |shown| format!("created the account {}", shown.account))?;
     Ok(ExitCode::SUCCESS)
 }
 
 async fn list(global: &Global) -> Result<ExitCode> {
-    let place = Place::open_to_read(global).await?;
-    let mut records = place.directory.list();
+    let data_dir = DataDir::open_to_read(global).await?;
+    let mut records = data_dir.directory.list();
     let (mut shown, mut code) = (Vec::new(), ExitCode::SUCCESS);
     while let Some(record) = records.next().await {
         match record {
@@ -227,20 +227,20 @@ async fn list(global: &Global) -> Result<ExitCode> {
 }
 
 async fn show(args: NameArgs, global: &Global) -> Result<ExitCode> {
-    let place = Place::open_to_read(global).await?;
-    let name = place.account_name(&args.name)?;
-    let record = place.directory.get(&name).await?;
+    let data_dir = DataDir::open_to_read(global).await?;
+    let name = data_dir.account_name(&args.name)?;
+    let record = data_dir.directory.get(&name).await?;
     global.output().show(&Shown::from(&record), Shown::lines)?;
     Ok(ExitCode::SUCCESS)
 }
 
 async fn suspend(args: NameArgs, global: &Global) -> Result<ExitCode> {
-    let place = Place::open(global).await?;
-    let name = place.account_name(&args.name)?;
-    let account = place.directory.get(&name).await?;
+    let data_dir = DataDir::open(global).await?;
+    let name = data_dir.account_name(&args.name)?;
+    let account = data_dir.directory.get(&name).await?;
     let was_suspended = account.suspended.is_some();
-    let since = rfc3339(place.directory.suspend(&name).await?);
-    place.tell_of_record(account.id).await;
+    let since = rfc3339(data_dir.directory.suspend(&name).await?);
+    data_dir.tell_of_record(account.id).await;
     let done = Done { account: name.to_string(), done: "suspended" };
     global.output().done(&done, |_| match was_suspended {
         true => format!("{name} is suspended already, {since}"),
@@ -252,11 +252,11 @@ async fn suspend(args: NameArgs, global: &Global) -> Result<ExitCode> {
 }
 
 async fn resume(args: NameArgs, global: &Global) -> Result<ExitCode> {
-    let place = Place::open(global).await?;
-    let name = place.account_name(&args.name)?;
-    let account = place.directory.get(&name).await?.id;
-    let since = place.directory.resume(&name).await?.map(rfc3339);
-    place.tell_of_record(account).await;
+    let data_dir = DataDir::open(global).await?;
+    let name = data_dir.account_name(&args.name)?;
+    let account = data_dir.directory.get(&name).await?.id;
+    let since = data_dir.directory.resume(&name).await?.map(rfc3339);
+    data_dir.tell_of_record(account).await;
     let done = Done { account: name.to_string(), done: "resumed" };
     global.output().done(&done, |_| match since {
         Some(since) => format!("{name} can log in again; it was suspended {since}"),
@@ -273,13 +273,13 @@ async fn remove(args: NameArgs, global: &Global) -> Result<ExitCode> {
         /// Aliases whose mail is refused now.
         useless_aliases: Vec<String>,
     }
-    let place = Place::open(global).await?;
-    let name = place.account_name(&args.name)?;
-    let account = place.directory.get(&name).await?.id;
-    place.freeing_directory()?.remove(&name).await?;
-    place.tell_of_record(account).await;
-    let days = place.settings.retention.as_secs() / 86_400;
-    let useless_aliases = alias::useless_without(&place, name.address()).await?;
+    let data_dir = DataDir::open(global).await?;
+    let name = data_dir.account_name(&args.name)?;
+    let account = data_dir.directory.get(&name).await?.id;
+    data_dir.freeing_directory()?.remove(&name).await?;
+    data_dir.tell_of_record(account).await;
+    let days = data_dir.settings.retention.as_secs() / 86_400;
+    let useless_aliases = alias::useless_without(&data_dir, name.address()).await?;
     let removed = Removed { done: Done { account: name.to_string(), done: "removed" }, useless_aliases };
     global.output().done(&removed, |_| {
         format!("removed {name}; for {days} days `sealpost account undelete {name}` brings it back")

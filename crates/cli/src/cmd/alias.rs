@@ -12,7 +12,7 @@ use serde::Serialize;
 use crate::exit::FAILED;
 use crate::global::Global;
 use crate::output::warn;
-use crate::place::Place;
+use crate::data_dir::DataDir;
 
 /// Arguments of `sealpost alias`.
 #[derive(clap::Args)]
@@ -154,19 +154,19 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
 }
 
 async fn add(args: Targets, global: &Global) -> Result<ExitCode> {
-    let place = Place::open(global).await?;
-    let (name, targets) = (place.alias_name(&args.alias)?, addresses(&place, &args.targets)?);
-    show(global, place.directory.add_to_alias(&name, &targets).await?)
+    let data_dir = DataDir::open(global).await?;
+    let (name, targets) = (data_dir.alias_name(&args.alias)?, addresses(&data_dir, &args.targets)?);
+    show(global, data_dir.directory.add_to_alias(&name, &targets).await?)
 }
 
 async fn set(args: Targets, global: &Global) -> Result<ExitCode> {
-    let place = Place::open(global).await?;
-    let (name, targets) = (place.alias_name(&args.alias)?, addresses(&place, &args.targets)?);
-    show(global, place.directory.set_alias(&name, &targets).await?)
+    let data_dir = DataDir::open(global).await?;
+    let (name, targets) = (data_dir.alias_name(&args.alias)?, addresses(&data_dir, &args.targets)?);
+    show(global, data_dir.directory.set_alias(&name, &targets).await?)
 }
 
-fn addresses(place: &Place, targets: &[String]) -> Result<Vec<Address>> {
-    targets.iter().map(|target| Ok(place.account_name(target)?.into())).collect()
+fn addresses(data_dir: &DataDir, targets: &[String]) -> Result<Vec<Address>> {
+    targets.iter().map(|target| Ok(data_dir.account_name(target)?.into())).collect()
 }
 
 fn show(global: &Global, change: AliasChange) -> Result<ExitCode> {
@@ -178,12 +178,12 @@ fn show(global: &Global, change: AliasChange) -> Result<ExitCode> {
 }
 
 async fn list(global: &Global) -> Result<ExitCode> {
-    let place = Place::open_to_read(global).await?;
-    let mut aliases = place.directory.aliases();
+    let data_dir = DataDir::open_to_read(global).await?;
+    let mut aliases = data_dir.directory.aliases();
     let (mut listed, mut code) = (Vec::new(), ExitCode::SUCCESS);
     while let Some(alias) = aliases.next().await {
         let looked = match alias {
-            Ok(alias) => place.directory.leads_anywhere(&alias).await.map(|works| (alias, works)),
+            Ok(alias) => data_dir.directory.leads_anywhere(&alias).await.map(|works| (alias, works)),
             Err(e) => Err(e),
         };
         match looked {
@@ -199,12 +199,12 @@ async fn list(global: &Global) -> Result<ExitCode> {
 }
 
 async fn remove(alias: &str, targets: &[String], global: &Global) -> Result<ExitCode> {
-    let place = Place::open(global).await?;
-    let name = place.alias_name(alias)?;
+    let data_dir = DataDir::open(global).await?;
+    let name = data_dir.alias_name(alias)?;
     if !targets.is_empty() {
-        return show(global, place.directory.take_from_alias(&name, &addresses(&place, targets)?).await?);
+        return show(global, data_dir.directory.take_from_alias(&name, &addresses(&data_dir, targets)?).await?);
     }
-    place.directory.remove_alias(&name).await?;
+    data_dir.directory.remove_alias(&name).await?;
     #[derive(Serialize)]
     struct Removed {
         alias: String,
@@ -213,7 +213,7 @@ async fn remove(alias: &str, targets: &[String], global: &Global) -> Result<Exit
         useless_aliases: Vec<String>,
     }
     let useless_aliases = match &name {
-        AliasName::Address(address) => useless_without(&place, address).await?,
+        AliasName::Address(address) => useless_without(&data_dir, address).await?,
         AliasName::CatchAll(_) => Vec::new(),
     };
     let removed = Removed { alias: name.to_string(), done: "removed", useless_aliases };
@@ -222,8 +222,8 @@ async fn remove(alias: &str, targets: &[String], global: &Global) -> Result<Exit
 }
 
 /// The aliases that lead to no account without `gone`, which was removed; says so.
-pub(super) async fn useless_without(place: &Place, gone: &Address) -> Result<Vec<String>> {
-    let left = place.directory.aliases_left_without(gone).await?;
+pub(super) async fn useless_without(data_dir: &DataDir, gone: &Address) -> Result<Vec<String>> {
+    let left = data_dir.directory.aliases_left_without(gone).await?;
     let names: Vec<String> = left.iter().map(|alias| alias.name.to_string()).collect();
     if !names.is_empty() {
         warn(format_args!(

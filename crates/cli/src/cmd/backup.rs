@@ -32,7 +32,7 @@ use crate::config::Config;
 use crate::exit::{FAILED, Usage};
 use crate::global::Global;
 use crate::output::warn;
-use crate::place::Place;
+use crate::data_dir::DataDir;
 use crate::store::{Purpose, is_store};
 
 /// Arguments of `sealpost backup`.
@@ -137,9 +137,9 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     let done = if args.account.is_empty() {
         copy.everything().await
     } else {
-        Place::require_key(&config)?;
-        let place = Place::over(&config, copy.from.clone())?;
-        copy.accounts(&place, &args.account).await
+        DataDir::require_key(&config)?;
+        let data_dir = DataDir::over(&config, copy.from.clone())?;
+        copy.accounts(&data_dir, &args.account).await
     };
     copy.bar.finish_and_clear();
     let summary = copy.summary;
@@ -216,19 +216,19 @@ impl Copy {
         Ok(())
     }
 
-    async fn accounts(&mut self, place: &Place, names: &[String]) -> Result<()> {
+    async fn accounts(&mut self, data_dir: &DataDir, names: &[String]) -> Result<()> {
         for name in names {
-            let name = place.account_name(name)?;
-            let record = match place.directory.get(&name).await {
+            let name = data_dir.account_name(name)?;
+            let record = match data_dir.directory.get(&name).await {
                 Err(e) if e.kind() == Kind::Corrupt => {
-                    self.note_unreadable(&place.directory.path_of(&name), Unreadable::Damaged);
+                    self.note_unreadable(&data_dir.directory.path_of(&name), Unreadable::Damaged);
                     continue;
                 }
                 record => record?,
             };
-            let mut prefixes = vec![place.directory.path_of(&name)];
+            let mut prefixes = vec![data_dir.directory.path_of(&name)];
             let mut ids: BTreeSet<AccountId> = BTreeSet::from([record.id]);
-            ids.extend(place.directory.shares_of(record.id).await?.iter().map(|share| share.share));
+            ids.extend(data_dir.directory.shares_of(record.id).await?.iter().map(|share| share.share));
             prefixes.extend([format!("usage/{}", record.id), format!("shares/{}", record.id)]);
             let mut listed = Vec::new();
             for prefix in &prefixes {

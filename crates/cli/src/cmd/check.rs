@@ -31,11 +31,11 @@ use sealpost_vault::entry::LogKey;
 use sealpost_vault::{AccountKeys, PublicKey, RootKey};
 
 use self::log::Examined;
-use self::report::{Finding, Place as At, Report, Trouble};
+use self::report::{Finding, Location as At, Report, Trouble};
 use super::account::unlock::{self, Accept};
 use crate::exit::FAILED;
 use crate::global::Global;
-use crate::place::Place;
+use crate::data_dir::DataDir;
 use crate::secret::{self, PasswordArgs};
 
 /// Arguments of `sealpost check`.
@@ -60,47 +60,47 @@ pub struct Args {
 
 /// Runs it.
 pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
-    let place = Place::open_to_read(global).await?;
+    let data_dir = DataDir::open_to_read(global).await?;
     let secret = match (&args.password.password_file, args.password.password_stdin) {
         (Some(path), _) => Some(secret::from_file(path)?),
         (None, true) => Some(secret::from_stdin()?),
         (None, false) => None,
     };
-    let mut report = Report::new(global.output(), place.clock.clone());
-    database::check(&place, args.account.is_empty(), &mut report).await?;
-    let records = wanted(&place, &args.account, &mut report).await?;
+    let mut report = Report::new(global.output(), data_dir.clock.clone());
+    database::check(&data_dir, args.account.is_empty(), &mut report).await?;
+    let records = wanted(&data_dir, &args.account, &mut report).await?;
     for record in &records {
         report.begin(&record.name.to_string());
         let root = open(record, secret.as_ref(), &args).await?;
-        account(&place, record, root, &mut report).await?;
+        account(&data_dir, record, root, &mut report).await?;
     }
     if args.account.is_empty() {
-        beside_accounts(&place, &records, &mut report).await?;
-        owners::check(&place, &mut report);
+        beside_accounts(&data_dir, &records, &mut report).await?;
+        owners::check(&data_dir, &mut report);
     }
-    watermarks::check(&place, &records, args.account.is_empty(), &mut report).await?;
+    watermarks::check(&data_dir, &records, args.account.is_empty(), &mut report).await?;
     let sound = report.finish()?;
     Ok(if sound { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
 }
 
 /// What there is that belongs to none of these accounts.
-async fn beside_accounts(place: &Place, records: &[AccountRecord], report: &mut Report) -> Result<()> {
+async fn beside_accounts(data_dir: &DataDir, records: &[AccountRecord], report: &mut Report) -> Result<()> {
     let mut ids: BTreeSet<_> = records.iter().map(|record| record.id).collect();
-    let shares = report.note(At::Account, place.directory.shares().await);
+    let shares = report.note(At::Account, data_dir.directory.shares().await);
     ids.extend(shares.unwrap_or_default().iter().map(|share| share.share));
-    objects::unclaimed(place, &ids, report).await
+    objects::unclaimed(data_dir, &ids, report).await
 }
 
 /// The records of the accounts to check; all records and aliases are checked on the way if all accounts are.
-async fn wanted(place: &Place, names: &[String], report: &mut Report) -> Result<Vec<AccountRecord>> {
+async fn wanted(data_dir: &DataDir, names: &[String], report: &mut Report) -> Result<Vec<AccountRecord>> {
     if names.is_empty() {
-        return records::all(place, report).await;
+        return records::all(data_dir, report).await;
     }
     let mut records = Vec::new();
     for name in names {
-        let name = place.account_name(name)?;
-        let record = place.directory.get(&name).await?;
-        records::withdrawn_copies(place, &record, report).await;
+        let name = data_dir.account_name(name)?;
+        let record = data_dir.directory.get(&name).await?;
+        records::withdrawn_copies(data_dir, &record, report).await;
         records.push(record);
         report.totals.records += 1;
     }
@@ -127,7 +127,7 @@ async fn open(record: &AccountRecord, secret: Option<&Secret>, args: &Args) -> R
 
 /// An account and its shared mailboxes: the keys of those are in the account.
 async fn account(
-    place: &Place,
+    data_dir: &DataDir,
     record: &AccountRecord,
     root: Option<RootKey>,
     report: &mut Report,
@@ -135,9 +135,9 @@ async fn account(
     report.totals.accounts += 1;
     let name = record.name.to_string();
     let own = Log { name: name.clone(), id: record.id, public: record.public, root };
-    let state = log_of(place, own, report).await?;
+    let state = log_of(data_dir, own, report).await?;
     report.totals.unlocked += u64::from(state.is_some());
-    let Some(shares) = report.note(At::Account, place.directory.shares_of(record.id).await) else {
+    let Some(shares) = report.note(At::Account, data_dir.directory.shares_of(record.id).await) else {
         return Ok(());
     };
     for share in shares {
@@ -154,7 +154,7 @@ async fn account(
         report.begin(&name);
         report.totals.shares += 1;
         let log = Log { name, id: share.share, public: share.public, root };
-        log_of(place, log, report).await?;
+        log_of(data_dir, log, report).await?;
     }
     Ok(())
 }
@@ -169,10 +169,10 @@ struct Log {
 }
 
 /// Checks a log and its messages; its state, if there is a key.
-async fn log_of(place: &Place, log: Log, report: &mut Report) -> Result<Option<AccountState>> {
+async fn log_of(data_dir: &DataDir, log: Log, report: &mut Report) -> Result<Option<AccountState>> {
     let keys = log.root.as_ref().map(|root| AccountKeys::derive(root, log.id));
-    let journal = Journal::new(place.store.clone(), log.id, &LogKey::of(&place.key), place.random.clone());
-    let examined = log::examine(place, &journal, keys.as_ref()).await;
+    let journal = Journal::new(data_dir.store.clone(), log.id, &LogKey::of(&data_dir.key), data_dir.random.clone());
+    let examined = log::examine(data_dir, &journal, keys.as_ref()).await;
     let Some(Examined { findings, counts, state }) = report.note(At::Account, examined) else {
         return Ok(None);
     };
@@ -193,13 +193,13 @@ async fn log_of(place: &Place, log: Log, report: &mut Report) -> Result<Option<A
                     }
                 },
             );
-            objects::sealed(place, log.id, report).await?;
+            objects::sealed(data_dir, log.id, report).await?;
             return Ok(None);
         }
         (None, _) => {
             report.sealed(&log.name);
-            summaries::check(place, log.id, None, report).await?;
-            objects::sealed(place, log.id, report).await?;
+            summaries::check(data_dir, log.id, None, report).await?;
+            objects::sealed(data_dir, log.id, report).await?;
             return Ok(None);
         }
     };
@@ -207,15 +207,15 @@ async fn log_of(place: &Place, log: Log, report: &mut Report) -> Result<Option<A
         report.found(At::Account, "the record has another public key than the account: deliveries are lost");
     }
     state::check(&state, report);
-    let missing = messages::check(place, log.id, &state, report).await?;
-    objects::orphans(place, log.id, &state, report).await?;
-    summaries::check(place, log.id, Some((&keys, &state)), report).await?;
+    let missing = messages::check(data_dir, log.id, &state, report).await?;
+    objects::orphans(data_dir, log.id, &state, report).await?;
+    summaries::check(data_dir, log.id, Some((&keys, &state)), report).await?;
     if missing.is_empty() {
         return Ok(Some(state));
     }
     // The server may have removed messages whose time was over while this looked for them: then they are not in the
     // account any more either.
-    let now = log::examine(place, &journal, Some(&keys)).await.ok().and_then(|again| again.state);
+    let now = log::examine(data_dir, &journal, Some(&keys)).await.ok().and_then(|again| again.state);
     messages::report_missing(log.id, &missing, now.as_ref().unwrap_or(&state), report);
     Ok(Some(state))
 }

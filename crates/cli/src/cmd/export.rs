@@ -24,7 +24,7 @@ use super::account::unlock::{Accept, unlock};
 use crate::exit::{FAILED, named};
 use crate::global::Global;
 use crate::output::{self, warn};
-use crate::place::Place;
+use crate::data_dir::DataDir;
 use crate::secret::PasswordArgs;
 
 /// Rows taken from the account's state at a time.
@@ -141,9 +141,9 @@ impl Summary {
 
 /// Runs it.
 pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
-    let place = Place::open_to_read(global).await?;
-    let (record, root) = unlock(&place, &args.account, &args.password, Accept::Login).await?;
-    let accounts = place.accounts();
+    let data_dir = DataDir::open_to_read(global).await?;
+    let (record, root) = unlock(&data_dir, &args.account, &args.password, Accept::Login).await?;
+    let accounts = data_dir.accounts();
     let account = accounts.open(record.id, &root).await?;
     let names = mailboxes(&account.state(), &args.mailbox)?;
     let mut summary = Summary { account: record.name.to_string(), ..Summary::default() };

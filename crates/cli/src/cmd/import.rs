@@ -5,14 +5,14 @@
 //! is no state of the import that could be lost or disagree with it.
 //!
 //! A thread reads the archives (`reader.rs`), messages are stored several at a time and placed in the order of the
-//! archive, many to one log entry (`pipeline.rs`, `place.rs`). Memory does not depend on the size of a message or of an
+//! archive, many to one log entry (`pipeline.rs`, `data_dir.rs`). Memory does not depend on the size of a message or of an
 //! archive; of the messages that a mailbox has, a few bytes each are held.
 
 mod flags;
 mod known;
 mod labels;
 mod pipeline;
-mod place;
+mod data_dir;
 mod reader;
 mod received;
 mod target;
@@ -40,7 +40,7 @@ use crate::aliases;
 use crate::exit::{FAILED, Usage, named};
 use crate::global::Global;
 use crate::output::warn;
-use crate::place::Place;
+use crate::data_dir::DataDir;
 use crate::secret::PasswordArgs;
 
 /// Failures that are kept for the summary; all are counted, and said on standard error as they happen.
@@ -115,25 +115,25 @@ struct Summary {
 /// Why something is not imported.
 #[derive(Serialize)]
 struct Reason {
-    place: String,
+    data_dir: String,
     reason: String,
 }
 
 impl Summary {
     /// Says and counts what could not be imported. What fails may say itself where it is.
-    fn fail(&mut self, bar: &ProgressBar, place: String, reason: String) {
-        let file = place.split_once(", byte ").map_or(&*place, |(file, _)| file);
+    fn fail(&mut self, bar: &ProgressBar, data_dir: String, reason: String) {
+        let file = data_dir.split_once(", byte ").map_or(&*data_dir, |(file, _)| file);
         let reason =
             reason.strip_prefix(file).map_or(&*reason, |rest| rest.strip_prefix(": ").unwrap_or(&reason));
         match reason.strip_prefix(file) {
             // It is about a file in a folder.
             Some(rest) if rest.starts_with('/') => bar.suspend(|| warn(format_args!("sealpost: {reason}"))),
-            _ => bar.suspend(|| warn(format_args!("sealpost: {place}: {reason}"))),
+            _ => bar.suspend(|| warn(format_args!("sealpost: {data_dir}: {reason}"))),
         }
         self.failed += 1;
         if self.failures.len() < FAILURES_KEPT {
             let reason = reason.to_owned();
-            self.failures.push(Reason { place, reason });
+            self.failures.push(Reason { data_dir, reason });
         }
     }
 
@@ -157,8 +157,8 @@ impl Summary {
         if !self.skipped.is_empty() {
             text.push_str("\nnot imported:");
         }
-        for Reason { place, reason } in self.skipped.iter().take(SKIPPED_SHOWN) {
-            text.push_str(&format!("\n  {place}: {reason}"));
+        for Reason { data_dir, reason } in self.skipped.iter().take(SKIPPED_SHOWN) {
+            text.push_str(&format!("\n  {data_dir}: {reason}"));
         }
         if self.skipped.len() > SKIPPED_SHOWN {
             text.push_str(&format!("\n  and {} more (--json names all)", self.skipped.len() - SKIPPED_SHOWN));
@@ -181,29 +181,29 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
             Usage("standard input can be read once: name it once, or use --password-file".into()).into()
         );
     }
-    let place = Place::open(global).await?;
+    let data_dir = DataDir::open(global).await?;
     let mut summary = Summary { account: args.account.clone(), ..Summary::default() };
     let found = find(&args, &mut summary)?;
     if found.is_empty() {
         global.output().show(&summary, Summary::text)?;
         return Ok(ExitCode::from(FAILED));
     }
-    let (record, root) = unlock(&place, &args.account, &args.password, Accept::Login).await?;
-    let _lock = Lock::take(&place, record.id)?;
-    let accounts = place.accounts();
-    let told = place.tell_of(&accounts);
+    let (record, root) = unlock(&data_dir, &args.account, &args.password, Accept::Login).await?;
+    let _lock = Lock::take(&data_dir, record.id)?;
+    let accounts = data_dir.accounts();
+    let told = data_dir.notify_of(&accounts);
     let account = accounts.open(record.id, &root).await?;
     let bar = progress_bar(found.iter().map(|found| found.bytes).sum(), global);
     let ignore_labels = args.labels == LabelsAs::Ignore;
     let options = Options { variant: args.variant, ignore_labels, ..Options::default() };
     summary.account = record.name.to_string();
-    let archives = reader::start(found, options, place.dir.clone());
+    let archives = reader::start(found, options, data_dir.dir.clone());
     let held = account.clone();
-    let pipeline = pipeline::Pipeline::new(&place, &args, account, record.quotas(), &bar, &mut summary);
+    let pipeline = pipeline::Pipeline::new(&data_dir, &args, account, record.quotas(), &bar, &mut summary);
     let done = pipeline.run(archives).await;
     bar.finish_and_clear();
     told.end().await;
-    if let Err(error) = write_down_usage(&place, &accounts, &held).await {
+    if let Err(error) = write_down_usage(&data_dir, &accounts, &held).await {
         tracing::warn!(%error, "how much the account holds was not written down");
     }
     if let Err(e) = done {
@@ -226,7 +226,7 @@ fn find(args: &Args, summary: &mut Summary) -> Result<Vec<Found>> {
         if found.is_empty() && failed.is_empty() {
             summary.fail(&bar, path.display().to_string(), "no mail is in this directory".to_owned());
         }
-        let reason = |Skipped { path, reason }| Reason { place: path.display().to_string(), reason };
+        let reason = |Skipped { path, reason }| Reason { data_dir: path.display().to_string(), reason };
         summary.skipped.extend(skipped.into_iter().map(reason));
         for Skipped { path, reason } in failed {
             summary.fail(&bar, path.display().to_string(), reason);
@@ -246,7 +246,7 @@ fn find(args: &Args, summary: &mut Summary) -> Result<Vec<Found>> {
 
 /// Writes down how much the account holds now, for deliveries to go by: nobody else knows it without counting.
 async fn write_down_usage(
-    place: &Place,
+    data_dir: &DataDir,
     accounts: &Accounts,
     account: &Account,
 ) -> sealpost_base::Result<()> {
@@ -256,7 +256,7 @@ async fn write_down_usage(
         let share = accounts.open(link.share, &link.root).await?;
         held = held.with(usage::of_share(&share.state()));
     }
-    place.directory.record_usage(account.id(), held).await?;
+    data_dir.directory.record_usage(account.id(), held).await?;
     Ok(())
 }
 
@@ -278,8 +278,8 @@ struct Lock {
 }
 
 impl Lock {
-    fn take(place: &Place, account: AccountId) -> Result<Self> {
-        let path = place.dir.join(format!("import-{account}.lock"));
+    fn take(data_dir: &DataDir, account: AccountId) -> Result<Self> {
+        let path = data_dir.dir.join(format!("import-{account}.lock"));
         let locked = || -> std::io::Result<Option<File>> {
             let file = owner::open_or_create(&path).map_err(|e| owner::explained(&path, e))?;
             if file.try_lock().is_err() {

@@ -20,7 +20,7 @@ use crate::config::memory::{self, MemoryOption};
 use crate::exit::{Usage, named};
 use crate::global::Global;
 use crate::log;
-use crate::place::Place;
+use crate::data_dir::DataDir;
 use crate::running::{self, ServiceManager, Signals};
 
 /// Arguments of `sealpost serve`.
@@ -83,14 +83,14 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
         let (source, hostname) = (config.settings.tls.clone(), config.settings.hostname.clone());
         tokio::task::spawn_blocking(move || Tls::load(&source, &hostname)).await?.map_err(named)?;
     }
-    let place = Place::of(&config).await?;
-    place.store.keep_reserve(config.store.reserve).await?;
-    let signals = Signals::listen(place.settings.timeouts.shutdown_grace)?;
-    let server = start(&place).await?;
-    if let Some(refetch) = origin::refetch(&place.dir, &place.store, place.random.clone()) {
+    let data_dir = DataDir::of(&config).await?;
+    data_dir.store.keep_reserve(config.store.reserve).await?;
+    let signals = Signals::listen(data_dir.settings.timeouts.shutdown_grace)?;
+    let server = start(&data_dir).await?;
+    if let Some(refetch) = origin::refetch(&data_dir.dir, &data_dir.store, data_dir.random.clone()) {
         server.context().accounts.set_bodies(Arc::new(Anywhere(refetch)));
     }
-    let ready = Ready::of(&place, server.addresses());
+    let ready = Ready::of(&data_dir, server.addresses());
     if let Err(error) = global.output().done(&ready, |ready| ready.to_text()) {
         // A full disk behind standard output, or nobody who reads it, is no reason to serve no mail.
         tracing::warn!(%error, "cannot write the listening addresses to standard output");
@@ -102,18 +102,18 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
 ///
 /// # Errors
 /// As [`Server::start`]; what is wrong with the settings, or what they name, as `Usage`.
-pub async fn start(place: &Place) -> Result<Server> {
-    let (mut settings, store, key) = (place.settings.clone(), place.store.clone(), place.key.clone());
-    settings.listen.admin = Some(place.dir.clone());
-    settings.bus.node = Some(place.dir.clone());
-    settings.data = Some(place.dir.clone());
+pub async fn start(data_dir: &DataDir) -> Result<Server> {
+    let (mut settings, store, key) = (data_dir.settings.clone(), data_dir.store.clone(), data_dir.key.clone());
+    settings.listen.admin = Some(data_dir.dir.clone());
+    settings.bus.node = Some(data_dir.dir.clone());
+    settings.data = Some(data_dir.dir.clone());
     if store.keeps_removed() {
         tracing::warn!(
             "the bucket keeps versions of removed objects, withdrawn passwords and removed mail among them; turn versioning off, or let \
              versions expire"
         );
     }
-    let started = Server::start(settings, store, key, place.clock.clone(), place.random.clone()).await;
+    let started = Server::start(settings, store, key, data_dir.clock.clone(), data_dir.random.clone()).await;
     let server = started.map_err(|e| match e.kind() {
         Kind::Invalid => named(e),
         _ => e.into(),
@@ -125,10 +125,10 @@ pub async fn start(place: &Place) -> Result<Server> {
 }
 
 impl Ready {
-    fn of(place: &Place, listen: &Listen) -> Self {
+    fn of(data_dir: &DataDir, listen: &Listen) -> Self {
         let all = |addresses: &[SocketAddr]| addresses.iter().copied().map(Endpoint::from).collect();
         Ready {
-            dir: place.dir.clone(),
+            dir: data_dir.dir.clone(),
             pid: std::process::id(),
             smtp: all(&listen.smtp),
             smtps: all(&listen.smtps),
@@ -138,8 +138,8 @@ impl Ready {
             imaps: all(&listen.imaps),
             metrics: all(&listen.metrics),
             admin: listen.admin.clone(),
-            memory: place.settings.memory.parts().into(),
-            division: memory::division(&place.settings.memory),
+            memory: data_dir.settings.memory.parts().into(),
+            division: memory::division(&data_dir.settings.memory),
         }
     }
 

@@ -13,7 +13,7 @@ use sealpost_vault::server_key::{Role, ServerKeys};
 use serde::Serialize;
 
 use crate::global::Global;
-use crate::place::{KEY_FILE, Place};
+use crate::data_dir::{KEY_FILE, DataDir};
 
 /// Arguments of `sealpost server`.
 #[derive(clap::Args)]
@@ -101,8 +101,8 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     let Command::Key(args) = args.command;
     match args.command {
         KeyCommand::List => {
-            let place = Place::open_to_read(global).await?;
-            global.output().done(&Keys { keys: listed(&place.key) }, |keys| text(&keys.keys))?;
+            let data_dir = DataDir::open_to_read(global).await?;
+            global.output().done(&Keys { keys: listed(&data_dir.key) }, |keys| text(&keys.keys))?;
         }
         KeyCommand::Rotate(args) => rotate(&args, global).await?,
     }
@@ -110,25 +110,25 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
 }
 
 async fn rotate(args: &RotateArgs, global: &Global) -> Result<()> {
-    let place = Place::open(global).await?;
-    let mut keys = place.key.clone();
+    let data_dir = DataDir::open(global).await?;
+    let mut keys = data_dir.key.clone();
     // What was prepared is in use on other nodes: they have to be told before the old key goes.
     let one_by_one = args.prepare || keys.next().is_some() || (keys.is_rotating() && !args.finish);
     if args.prepare {
-        keys = keys.with_next(&*place.random)?;
-        keep(&place, &keys).await?;
+        keys = keys.with_next(&*data_dir.random)?;
+        keep(&data_dir, &keys).await?;
         let next = "copy server.key to all nodes, restart each, and run `sealpost server key rotate` here";
         return told(global, &keys, Default::default(), 0, next);
     }
     if !args.finish && !keys.is_rotating() {
-        keys = keys.with_next(&*place.random)?.rotated();
+        keys = keys.with_next(&*data_dir.random)?.rotated();
         // Before anything is written under it.
-        keep(&place, &keys).await?;
+        keep(&data_dir, &keys).await?;
     }
-    let (clock, random) = (place.clock.clone(), place.random.clone());
-    let directory = Directory::new(place.store.clone(), keys.clone(), clock, random);
+    let (clock, random) = (data_dir.clock.clone(), data_dir.random.clone());
+    let directory = Directory::new(data_dir.store.clone(), keys.clone(), clock, random);
     // Under the new keys, and once for all records: those of the place are under the keys of before.
-    let seen = Watermarks::load(&place.dir.join(watermarks::FILE), &keys)?;
+    let seen = Watermarks::load(&data_dir.dir.join(watermarks::FILE), &keys)?;
     let directory = directory.with_watermarks(seen.clone());
     let done = directory.authenticate_again().await?;
     tokio::task::spawn_blocking(move || seen.save()).await??;
@@ -137,28 +137,28 @@ async fn rotate(args: &RotateArgs, global: &Global) -> Result<()> {
         return told(global, &keys, done, 0, next);
     }
     // While they still count for whatever is there.
-    let vouched_for = vouch(&place, &keys).await?;
+    let vouched_for = vouch(&data_dir, &keys).await?;
     keys = keys.settled();
-    keep(&place, &keys).await?;
+    keep(&data_dir, &keys).await?;
     let next = "keep server.key in the backup, and copy it to all nodes; start them";
     told(global, &keys, done, vouched_for, next)
 }
 
 /// Records which objects of all logs are under older keys, so that nothing else under them counts from now on.
-async fn vouch(place: &Place, keys: &ServerKeys) -> Result<u64> {
+async fn vouch(data_dir: &DataDir, keys: &ServerKeys) -> Result<u64> {
     let (key, mut objects) = (LogKey::of(keys), 0);
-    for id in place.store.names_below("acct").await? {
+    for id in data_dir.store.names_below("acct").await? {
         // Whatever else has such a name is no account's, and `sealpost check` names it.
         let Ok(account) = id.parse::<AccountId>() else { continue };
-        let journal = Journal::new(place.store.clone(), account, &key, place.random.clone());
+        let journal = Journal::new(data_dir.store.clone(), account, &key, data_dir.random.clone());
         objects += journal.attest().await.with_context(|| format!("the log of acct/{id}"))? as u64;
     }
     Ok(objects)
 }
 
 /// Puts the keys in the place of those of before, and what this node has seen under the new one.
-async fn keep(place: &Place, keys: &ServerKeys) -> Result<()> {
-    let (dir, keys, random) = (place.dir.clone(), keys.clone(), place.random.clone());
+async fn keep(data_dir: &DataDir, keys: &ServerKeys) -> Result<()> {
+    let (dir, keys, random) = (data_dir.dir.clone(), keys.clone(), data_dir.random.clone());
     let kept = tokio::task::spawn_blocking(move || {
         let seen = Watermarks::load(&dir.join(watermarks::FILE), &keys)?;
         keys.replace(&dir.join(KEY_FILE), &*random)?;

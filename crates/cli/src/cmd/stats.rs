@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::account::unlock::{Accept, unlock};
 use crate::global::Global;
 use crate::output::warn;
-use crate::place::Place;
+use crate::data_dir::DataDir;
 use crate::secret::PasswordArgs;
 
 /// Arguments of `sealpost stats`.
@@ -82,11 +82,11 @@ struct MailboxStats {
 
 /// Runs it.
 pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
-    let place = Place::open_to_read(global).await?;
-    let mut stats = count(&place).await?;
+    let data_dir = DataDir::open_to_read(global).await?;
+    let mut stats = count(&data_dir).await?;
     if let Some(name) = &args.account {
-        let (record, root) = unlock(&place, name, &args.password, Accept::Login).await?;
-        let accounts = place.accounts();
+        let (record, root) = unlock(&data_dir, name, &args.password, Accept::Login).await?;
+        let accounts = data_dir.accounts();
         let account = accounts.open(record.id, &root).await?;
         let mailbox = |name: &str, m: &sealpost_account::Mailbox| MailboxStats {
             name: name.to_owned(),
@@ -120,10 +120,10 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-async fn count(place: &Place) -> Result<Stats> {
+async fn count(data_dir: &DataDir) -> Result<Stats> {
     let (mut accounts, mut removed_accounts) = (0, 0);
     let mut by_id: HashMap<AccountId, AccountStats> = HashMap::new();
-    let mut records = place.directory.list();
+    let mut records = data_dir.directory.list();
     while let Some(record) = records.next().await {
         match record {
             Ok(record) => {
@@ -136,7 +136,7 @@ async fn count(place: &Place) -> Result<Stats> {
         }
     }
     // What is in a shared mailbox's log counts for its owner.
-    let shares = place.directory.shares().await.unwrap_or_else(|e| {
+    let shares = data_dir.directory.shares().await.unwrap_or_else(|e| {
         warn(format_args!("sealpost: {e}"));
         Vec::new()
     });
@@ -144,7 +144,7 @@ async fn count(place: &Place) -> Result<Stats> {
     let mut kinds: BTreeMap<&'static str, Count> = BTreeMap::new();
     let mut total = Count::default();
     for prefix in ["server", "accounts", "aliases", "shares", "usage", "acct", "spool"] {
-        let mut listed = place.store.list(prefix, None);
+        let mut listed = data_dir.store.list(prefix, None);
         while let Some(object) = listed.try_next().await? {
             let kind = tally(&object.path, object.size, &owners, &mut by_id);
             for count in [kinds.entry(kind).or_default(), &mut total] {
@@ -155,8 +155,8 @@ async fn count(place: &Place) -> Result<Stats> {
     }
     let mut per_account: Vec<_> = by_id.into_values().collect();
     per_account.sort_by(|a, b| a.account.cmp(&b.account));
-    let aliases = place.directory.aliases().filter(|a| std::future::ready(a.is_ok())).count().await;
-    let (dir, commits) = (place.dir.display().to_string(), place.store.stats().commits);
+    let aliases = data_dir.directory.aliases().filter(|a| std::future::ready(a.is_ok())).count().await;
+    let (dir, commits) = (data_dir.dir.display().to_string(), data_dir.store.stats().commits);
     Ok(Stats { dir, accounts, removed_accounts, aliases, kinds, total, per_account, commits })
 }
 

@@ -19,7 +19,7 @@ use crate::config::Config;
 use crate::config::memory::MemoryOption;
 use crate::global::Global;
 use crate::log;
-use crate::place::Place;
+use crate::data_dir::DataDir;
 use crate::running::{self, ServiceManager, Signals};
 use crate::samples;
 use ports::Ports;
@@ -68,21 +68,21 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     if memory_is_default {
         settings.memory = MemoryDivision::of(MEMORY);
     }
-    let mut place = Place::of(&config).await?;
-    place.store.keep_reserve(config.store.reserve).await?;
-    place.dir = std::fs::canonicalize(&place.dir).context("the data directory")?;
+    let mut data_dir = DataDir::of(&config).await?;
+    data_dir.store.keep_reserve(config.store.reserve).await?;
+    data_dir.dir = std::fs::canonicalize(&data_dir.dir).context("the data directory")?;
 
     let login = match &args.password_file {
-        Some(file) => accounts::named(&place, &args.accounts, file).await?,
-        None => accounts::remembered(&place).await?,
+        Some(file) => accounts::named(&data_dir, &args.accounts, file).await?,
+        None => accounts::remembered(&data_dir).await?,
     };
     if let Some((record, root)) = login.opened.as_ref().filter(|_| !args.no_samples) {
-        samples::deliver(&place.accounts(), record, root).await.context("the sample mail")?;
+        samples::deliver(&data_dir.accounts(), record, root).await.context("the sample mail")?;
     }
-    place.settings.postmaster = Some(login.account.to_string());
-    let signals = Signals::listen(place.settings.timeouts.shutdown_grace)?;
-    let server = serve::start(&place).await.map_err(|e| ports::explain(e, args.ports))?;
-    global.output().show(&Ready::new(&place, &login, server.addresses()), Ready::to_text)?;
+    data_dir.settings.postmaster = Some(login.account.to_string());
+    let signals = Signals::listen(data_dir.settings.timeouts.shutdown_grace)?;
+    let server = serve::start(&data_dir).await.map_err(|e| ports::explain(e, args.ports))?;
+    global.output().show(&Ready::new(&data_dir, &login, server.addresses()), Ready::to_text)?;
     drop(login);
     Ok(running::until_stopped(server, signals, ServiceManager::from_environment()).await)
 }

@@ -14,9 +14,9 @@ use tokio::time::{MissedTickBehavior, interval};
 
 /// Who started this process, if it wants to be told.
 #[derive(Clone)]
-pub struct ServiceManager(Option<Arc<Told>>);
+pub struct ServiceManager(Option<Arc<NotifySocket>>);
 
-struct Told {
+struct NotifySocket {
     socket: UnixDatagram,
     to: SocketAddr,
     /// How often it has to hear from us.
@@ -41,7 +41,7 @@ impl ServiceManager {
         let is_for_us = variable("WATCHDOG_PID").is_none_or(|pid| pid.parse() == Ok(std::process::id()));
         let period = variable("WATCHDOG_USEC").filter(|_| is_for_us).and_then(|micros| micros.parse().ok());
         let watchdog = period.filter(|micros| *micros > 0).map(Duration::from_micros);
-        ServiceManager(socket.ok().map(|socket| Arc::new(Told { socket, to, watchdog })))
+        ServiceManager(socket.ok().map(|socket| Arc::new(NotifySocket { socket, to, watchdog })))
     }
 
     /// Connections are accepted.

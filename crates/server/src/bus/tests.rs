@@ -614,7 +614,7 @@ async fn what_a_command_appends_is_told() {
     let (stand_in, store) = (StandIn::start().await, Store::memory().packing());
     let command = alone(&store);
     let mut heard = stand_in.published.subscribe();
-    let telling = Telling::begin(&stand_in.bus(), &command.accounts);
+    let notifier = BusNotifier::begin(&stand_in.bus(), &command.accounts);
     let account = command.accounts.open(ID, &RootKey::generate(&SeededRandom::new(1))).await.unwrap();
     for end in [2, 5] {
         while account.state().position().0 < end {
@@ -626,16 +626,16 @@ async fn what_a_command_appends_is_told() {
         // While it runs.
         while next_published(&mut heard, 1).await[0] != format!("{ID}{end:016x}") {}
     }
-    telling.end().await.unwrap();
+    notifier.end().await.unwrap();
     let mut told = Vec::new();
     while told.last() != Some(&format!("{ID}{:016x}", 5)) {
         told.extend(next_published(&mut heard, 1).await);
     }
     assert!(told.len() <= 3 && told.iter().all(|told| told.starts_with(&ID.to_string())), "{told:?}");
     let nobody = Bus { url: "nats://127.0.0.1:1".to_owned(), ..Bus::default() };
-    let telling = Telling::begin(&nobody, &command.accounts);
+    let notifier = BusNotifier::begin(&nobody, &command.accounts);
     append(&account, &command).await;
-    assert_eq!(telling.end().await.unwrap_err().kind(), Kind::Retry);
+    assert_eq!(notifier.end().await.unwrap_err().kind(), Kind::Retry);
 }
 
 #[test]

@@ -14,7 +14,7 @@ use super::name_args::NameArgs;
 use super::unlock::{Accept, unlock};
 use crate::exit::Usage;
 use crate::global::Global;
-use crate::place::Place;
+use crate::data_dir::DataDir;
 use crate::secret::PasswordArgs;
 
 /// Arguments of `sealpost account app-password`.
@@ -76,14 +76,14 @@ impl ListRow {
 
 /// Runs it.
 pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
-    let place = match args.command {
-        Command::List(_) => Place::open_to_read(global).await?,
-        Command::Add { .. } | Command::Revoke { .. } => Place::open(global).await?,
+    let data_dir = match args.command {
+        Command::List(_) => DataDir::open_to_read(global).await?,
+        Command::Add { .. } | Command::Revoke { .. } => DataDir::open(global).await?,
     };
     match args.command {
         Command::Add { account, label, password } => {
-            let (record, root) = unlock(&place, &account.name, &password, Accept::Password).await?;
-            let (info, secret) = place.directory.add_app_password(&record.name, &root, &label).await?;
+            let (record, root) = unlock(&data_dir, &account.name, &password, Accept::Password).await?;
+            let (info, secret) = data_dir.directory.add_app_password(&record.name, &root, &label).await?;
             let shown = ListRow::new(info, Some(secret.to_string()));
             global.output().note(format_args!(
                 "app password for {}; it is shown only once, and mail programs take it in place of the password:",
@@ -92,19 +92,19 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
             global.output().show(&shown, |shown| shown.app_password.clone().unwrap_or_default())?;
         }
         Command::List(account) => {
-            let name = place.account_name(&account.name)?;
-            let record = place.directory.get(&name).await?;
+            let name = data_dir.account_name(&account.name)?;
+            let record = data_dir.directory.get(&name).await?;
             let shown: Vec<_> = record.app_passwords().map(|info| ListRow::new(info, None)).collect();
             let line =
                 |t: &ListRow| format!("{}  {}  {}\n", t.id, t.created.as_deref().unwrap_or("-"), t.label);
             global.output().show(&shown, |shown| shown.iter().map(line).collect())?;
         }
         Command::Revoke { account, app_password } => {
-            let name = place.account_name(&account.name)?;
-            let record = place.directory.get(&name).await?;
+            let name = data_dir.account_name(&account.name)?;
+            let record = data_dir.directory.get(&name).await?;
             let info = find(&record, &app_password)?;
-            place.directory.revoke_app_password(&name, info.id).await?;
-            place.tell_of_record(record.id).await;
+            data_dir.directory.revoke_app_password(&name, info.id).await?;
+            data_dir.tell_of_record(record.id).await;
             global
                 .output()
                 .done(&ListRow::new(info, None), |t| format!("revoked {} ({}) of {name}", t.id, t.label))?;

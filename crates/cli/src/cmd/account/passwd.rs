@@ -9,7 +9,7 @@ use super::done::Done;
 use super::name_args::NameArgs;
 use super::unlock::{Accept, unlock};
 use crate::global::Global;
-use crate::place::Place;
+use crate::data_dir::DataDir;
 use crate::secret::{self, PasswordArgs};
 
 /// Arguments of `sealpost account passwd`.
@@ -37,17 +37,17 @@ pub(super) struct Args {
 }
 
 pub(super) async fn run(args: Args, global: &Global) -> Result<ExitCode> {
-    let place = Place::open(global).await?;
+    let data_dir = DataDir::open(global).await?;
     let accept = if args.recovery { Accept::Recovery } else { Accept::Password };
-    let (record, root) = unlock(&place, &args.account.name, &args.password, accept).await?;
+    let (record, root) = unlock(&data_dir, &args.account.name, &args.password, accept).await?;
     let name = record.name;
     let new = match &args.new_password_file {
         Some(path) => secret::from_file(path)?,
         None if args.new_password_stdin || args.password.password_stdin => secret::from_stdin()?,
         None => secret::ask_twice(&format!("New password of {name}"), "--new-password-file").await?,
     };
-    place.directory.set_password(&name, &root, new).await?;
-    place.tell_of_record(record.id).await;
+    data_dir.directory.set_password(&name, &root, new).await?;
+    data_dir.tell_of_record(record.id).await;
     let done = Done { account: name.to_string(), done: "changed" };
     global.output().done(&done, |_| format!("changed the password of {name}"))?;
     Ok(ExitCode::SUCCESS)

@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::name_args::NameArgs;
 use crate::exit::Usage;
 use crate::global::Global;
-use crate::place::Place;
+use crate::data_dir::DataDir;
 
 /// Arguments of `sealpost account purge`.
 #[derive(clap::Args)]
@@ -38,17 +38,17 @@ struct Purged {
 
 /// Runs it.
 pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
-    let place = Place::open(global).await?;
-    let name = place.account_name(&args.account.name)?;
+    let data_dir = DataDir::open(global).await?;
+    let name = data_dir.account_name(&args.account.name)?;
     if !args.now {
-        let days = place.settings.retention.as_secs() / 86_400;
+        let days = data_dir.settings.retention.as_secs() / 86_400;
         let why = format!(
             "the server deletes {name} {days} days after its removal; --now deletes it permanently at \
                      once"
         );
         return Err(Usage(why).into());
     }
-    let objects = place.freeing_directory()?.purge_now(&name).await?;
+    let objects = data_dir.freeing_directory()?.purge_now(&name).await?;
     let purged = Purged { account: name.to_string(), done: "purged", objects };
     global
         .output()

@@ -11,7 +11,7 @@ use super::name_args::NameArgs;
 use crate::cmd::stats::bytes;
 use crate::exit::Usage as WrongUsage;
 use crate::global::Global;
-use crate::place::Place;
+use crate::data_dir::DataDir;
 
 /// Arguments of `sealpost account quota`.
 #[derive(clap::Args)]
@@ -78,8 +78,8 @@ struct Line {
 pub(super) async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     let changes = [args.storage, args.messages, args.mailboxes, args.annotations];
     let is_change = changes.iter().any(Option::is_some);
-    let place = if is_change { Place::open(global).await? } else { Place::open_to_read(global).await? };
-    let name = place.account_name(&args.account.name)?;
+    let data_dir = if is_change { DataDir::open(global).await? } else { DataDir::open_to_read(global).await? };
+    let name = data_dir.account_name(&args.account.name)?;
     let record = if is_change {
         let change = |quotas: &mut Quotas| {
             let limits =
@@ -88,7 +88,7 @@ pub(super) async fn run(args: Args, global: &Global) -> Result<ExitCode> {
                 *limit = change.map_or(*limit, |Limit(limit)| limit);
             }
         };
-        let changed = place.directory.update(&name, |record| {
+        let changed = data_dir.directory.update(&name, |record| {
             let mut quotas = record.quotas();
             change(&mut quotas);
             record.set_quotas(quotas);
@@ -96,12 +96,12 @@ pub(super) async fn run(args: Args, global: &Global) -> Result<ExitCode> {
         });
         changed.await?
     } else {
-        place.directory.get(&name).await?
+        data_dir.directory.get(&name).await?
     };
     // What is there already counts from now on, although nobody opened the account: it is written down where something was limited.
     let used = match changes.iter().any(Option::is_some) {
-        true => usage::settle(&place.directory, record.id).await?.usage,
-        false => usage::known(&place.directory, record.id).await?,
+        true => usage::settle(&data_dir.directory, record.id).await?.usage,
+        false => usage::known(&data_dir.directory, record.id).await?,
     };
     global.output().show(&Shown::new(name.to_string(), record.quotas(), used), Shown::lines)?;
     Ok(ExitCode::SUCCESS)

@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::name_args::NameArgs;
 use super::unlock::{Accept, unlock};
 use crate::global::Global;
-use crate::place::Place;
+use crate::data_dir::DataDir;
 use crate::secret::PasswordArgs;
 
 /// Arguments of `sealpost account recovery`.
@@ -35,9 +35,9 @@ struct Made {
 
 /// Runs it.
 pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
-    let place = Place::open(global).await?;
-    let (record, root) = unlock(&place, &args.account.name, &args.password, Accept::Password).await?;
-    let code = place.directory.set_recovery(&record.name, &root).await?;
+    let data_dir = DataDir::open(global).await?;
+    let (record, root) = unlock(&data_dir, &args.account.name, &args.password, Accept::Password).await?;
+    let code = data_dir.directory.set_recovery(&record.name, &root).await?;
     global.output().note(format_args!(
         "recovery code for {}; it is shown only once: write it down and keep it in a safe place:",
         record.name

@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::NameArgs;
 use super::unlock::{Accept, unlock};
 use crate::global::Global;
-use crate::place::Place;
+use crate::data_dir::DataDir;
 use crate::secret::PasswordArgs;
 
 /// Arguments of `sealpost account rekey`.
@@ -37,10 +37,10 @@ struct Rekeyed {
 }
 
 pub(super) async fn run(args: Args, global: &Global) -> Result<ExitCode> {
-    let place = Place::open(global).await?;
-    let (record, root) = unlock(&place, &args.account.name, &args.password, Accept::Password).await?;
-    let next = place.directory.rekey(&record.name, &root).await?;
-    place.tell_of_record(record.id).await;
+    let data_dir = DataDir::open(global).await?;
+    let (record, root) = unlock(&data_dir, &args.account.name, &args.password, Accept::Password).await?;
+    let next = data_dir.directory.rekey(&record.name, &root).await?;
+    data_dir.tell_of_record(record.id).await;
     let done = Rekeyed { account: record.name.to_string(), done: "rekeyed", epoch: next.epoch().0 };
     global.output().done(&done, |done| format!("{} has a new key (epoch {})", done.account, done.epoch))?;
     Ok(ExitCode::SUCCESS)

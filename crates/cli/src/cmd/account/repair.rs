@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use super::name_args::NameArgs;
 use crate::global::Global;
-use crate::place::Place;
+use crate::data_dir::DataDir;
 
 /// Arguments of `sealpost account repair`.
 #[derive(clap::Args)]
@@ -52,23 +52,23 @@ struct RepairedLog {
 
 /// Runs it.
 pub(super) async fn run(args: Args, global: &Global) -> Result<ExitCode> {
-    let place = Place::open(global).await?;
-    let name = place.account_name(&args.account.name)?;
-    let record = place.directory.get(&name).await?;
+    let data_dir = DataDir::open(global).await?;
+    let name = data_dir.account_name(&args.account.name)?;
+    let record = data_dir.directory.get(&name).await?;
     let mut logs = vec![record.id];
-    logs.extend(place.directory.shares_of(record.id).await?.iter().map(|share| share.share));
+    logs.extend(data_dir.directory.shares_of(record.id).await?.iter().map(|share| share.share));
     let mut repaired = Repaired { account: name.to_string(), logs: Vec::new() };
     for id in logs {
         // Shares without checkpoints of their own are no reason to give up theirs.
         let without_checkpoints = args.without_checkpoints && id == record.id;
-        repaired.logs.extend(repair(&place, id, without_checkpoints).await?);
+        repaired.logs.extend(repair(&data_dir, id, without_checkpoints).await?);
     }
     global.output().done(&repaired, Repaired::text)?;
     Ok(ExitCode::SUCCESS)
 }
 
-async fn repair(place: &Place, id: AccountId, without_checkpoints: bool) -> Result<Option<RepairedLog>> {
-    let journal = Journal::new(place.store.clone(), id, &LogKey::of(&place.key), place.random.clone());
+async fn repair(data_dir: &DataDir, id: AccountId, without_checkpoints: bool) -> Result<Option<RepairedLog>> {
+    let journal = Journal::new(data_dir.store.clone(), id, &LogKey::of(&data_dir.key), data_dir.random.clone());
     let done = journal.repair(without_checkpoints).await?;
     Ok(done.map(|done| RepairedLog {
         log: id.to_string(),

@@ -17,7 +17,7 @@ use super::name_args::NameArgs;
 use super::unlock::{Accept, unlock};
 use crate::exit::Usage;
 use crate::global::Global;
-use crate::place::Place;
+use crate::data_dir::DataDir;
 use crate::secret::PasswordArgs;
 
 /// Arguments of `sealpost account undelete`.
@@ -50,26 +50,26 @@ struct Restored {
 }
 
 pub(super) async fn run(args: Args, global: &Global) -> Result<ExitCode> {
-    let place = Place::open(global).await?;
+    let data_dir = DataDir::open(global).await?;
     if args.messages {
-        return messages(args, &place, global).await;
+        return messages(args, &data_dir, global).await;
     }
-    let name = place.account_name(&args.account.name)?;
-    place.directory.undelete(&name).await?;
+    let name = data_dir.account_name(&args.account.name)?;
+    data_dir.directory.undelete(&name).await?;
     let done = Done { account: name.to_string(), done: "undeleted" };
     global.output().done(&done, |_| format!("{name} is back"))?;
     Ok(ExitCode::SUCCESS)
 }
 
-async fn messages(args: Args, place: &Place, global: &Global) -> Result<ExitCode> {
+async fn messages(args: Args, data_dir: &DataDir, global: &Global) -> Result<ExitCode> {
     let since = match &args.since {
-        Some(text) => time(text, place.clock.now())
+        Some(text) => time(text, data_dir.clock.now())
             .ok_or_else(|| Usage(format!("{text:?} is not a time such as 36h, 7d or 2026-11-01T08:30")))?,
         None => Timestamp(i64::MIN),
     };
-    let (record, root) = unlock(place, &args.account.name, &args.password, Accept::Password).await?;
-    let accounts = place.accounts();
-    let told = place.tell_of(&accounts);
+    let (record, root) = unlock(data_dir, &args.account.name, &args.password, Accept::Password).await?;
+    let accounts = data_dir.accounts();
+    let told = data_dir.notify_of(&accounts);
     let account = accounts.open(record.id, &root).await?;
     let committed = account
         .commit(|state| {
@@ -86,7 +86,7 @@ async fn messages(args: Args, place: &Place, global: &Global) -> Result<ExitCode
         _ => 0,
     };
     for link in own_shares(&account) {
-        restored += from_share(place, &accounts, &account, &link, since, &args.to).await?;
+        restored += from_share(data_dir, &accounts, &account, &link, since, &args.to).await?;
     }
     told.end().await;
     let result = Restored { account: record.name.to_string(), restored, mailbox: args.to };
@@ -125,7 +125,7 @@ fn own_shares(account: &Account) -> Vec<Link> {
 /// Brings back what was expunged in a share, or all of one that was deleted: sealed anew for the account, because others may
 /// still see the share. What is there already, by an earlier call, is left alone.
 async fn from_share(
-    place: &Place,
+    data_dir: &DataDir,
     accounts: &Accounts,
     account: &Account,
     link: &Link,
@@ -133,7 +133,7 @@ async fn from_share(
     to: &str,
 ) -> Result<usize> {
     let share = accounts.open(link.share, &link.root).await?;
-    let deleted = place.directory.share_last_changed(link.share).await?.is_some_and(|last| last >= since);
+    let deleted = data_dir.directory.share_last_changed(link.share).await?.is_some_and(|last| last >= since);
     let found: Vec<(Message, Flags)> = {
         let state = share.state();
         let Some(about) = state.about() else { return Ok(0) };

@@ -6,7 +6,7 @@ use sealpost_directory::{AccountName, AccountRecord, Secret};
 use sealpost_vault::RootKey;
 use sealpost_vault::slot::{Slot, SlotKind, for_login};
 
-use crate::place::Place;
+use crate::data_dir::DataDir;
 use crate::secret::PasswordArgs;
 
 /// Which secrets are good enough.
@@ -25,14 +25,14 @@ pub enum Accept {
 /// # Errors
 /// `NotFound` if there is no such account, `Denied` if the secret does not open it.
 pub async fn unlock(
-    place: &Place,
+    data_dir: &DataDir,
     name: &str,
     password: &PasswordArgs,
     accept: Accept,
 ) -> Result<(AccountRecord, RootKey)> {
-    let name = place.account_name(name)?;
+    let name = data_dir.account_name(name)?;
     // First: nobody should be asked for the password of an account that does not exist.
-    let record = place.directory.get(&name).await?;
+    let record = data_dir.directory.get(&name).await?;
     let prompt = match accept {
         Accept::Recovery => format!("Recovery code of {name}"),
         _ => format!("Password of {name}"),

@@ -15,7 +15,7 @@ use sealpost_base::{AccountId, Random};
 use sealpost_files::owner;
 use sealpost_vault::Store;
 
-use super::server::Place;
+use super::server::SourceServer;
 
 const BEGIN: &str = "origin-";
 const END: &str = ".toml";
@@ -24,7 +24,7 @@ const END: &str = ".toml";
 ///
 /// # Errors
 /// If it cannot be written.
-pub fn remember(directory: &Path, account: AccountId, place: &Place) -> Result<()> {
+pub fn remember(directory: &Path, account: AccountId, place: &SourceServer) -> Result<()> {
     let path = directory.join(format!("{BEGIN}{account}{END}"));
     let text = toml::to_string(place)?;
     if fs::read_to_string(&path).is_ok_and(|there| there == text) {
@@ -65,7 +65,7 @@ fn account(path: &Path) -> Option<AccountId> {
 
 fn server(path: &Path) -> Result<Server, String> {
     let text = fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))?;
-    let place: Place = toml::from_str(&text).map_err(|e| format!("{}: {e}", path.display()))?;
+    let place: SourceServer = toml::from_str(&text).map_err(|e| format!("{}: {e}", path.display()))?;
     place.unasked()
 }
 
@@ -77,7 +77,7 @@ mod tests {
     #[test]
     fn what_is_remembered_is_found_by_its_account() {
         let directory = tempfile::tempdir().unwrap();
-        let place = Place {
+        let place = SourceServer {
             host: "localhost".into(),
             port: 143,
             tls: Tls::None,
@@ -88,13 +88,13 @@ mod tests {
         };
         let id = AccountId([7; 16]);
         for port in [143, 144, 144] {
-            remember(directory.path(), id, &Place { port, ..place.clone() }).unwrap();
+            remember(directory.path(), id, &SourceServer { port, ..place.clone() }).unwrap();
         }
         let files: Vec<_> = fs::read_dir(directory.path()).unwrap().map(|e| e.unwrap().path()).collect();
         assert_eq!(files.iter().filter_map(|path| account(path)).collect::<Vec<_>>(), [id]);
         assert_eq!(files.len(), 1);
         assert_eq!(server(&files[0]).unwrap().port, 144);
-        remember(directory.path(), id, &Place { token_command: None, ..place }).unwrap();
+        remember(directory.path(), id, &SourceServer { token_command: None, ..place }).unwrap();
         let refused = server(&files[0]).err().unwrap();
         assert!(refused.contains("password"), "nobody can be asked for it then: {refused}");
     }

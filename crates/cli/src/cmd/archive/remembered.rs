@@ -9,7 +9,7 @@ use sealpost_base::{Error, limits};
 use sealpost_files::owner;
 use serde::{Deserialize, Serialize};
 
-use super::server::Place;
+use super::server::SourceServer;
 use super::target::{Format, SealedArgs, Target};
 use crate::config::Config;
 use crate::exit::{FAILED, Usage};
@@ -40,7 +40,7 @@ pub struct Remembered {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub body_limit: Option<String>,
     /// Where from.
-    pub server: Place,
+    pub server: SourceServer,
 }
 
 impl Remembered {
@@ -274,7 +274,7 @@ mod tests {
             copy_password_file: None,
             copy_account: None,
             body_limit: None,
-            server: Place {
+            server: SourceServer {
                 host: "imap.example.org".into(),
                 port: 993,
                 tls: Tls::Implicit,

@@ -59,7 +59,7 @@ pub struct ServerArgs {
 /// What is remembered of a server; secrets only by where they are.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Place {
+pub struct SourceServer {
     /// Its name.
     pub host: String,
     /// Its TCP port.
@@ -84,7 +84,7 @@ impl ServerArgs {
     ///
     /// # Errors
     /// If a part of it is missing.
-    pub fn place(&self) -> Result<Option<Place>> {
+    pub fn place(&self) -> Result<Option<SourceServer>> {
         let Some(host) = self.host.clone() else {
             let others = [
                 ("--port", self.port.is_some()),
@@ -111,7 +111,7 @@ impl ServerArgs {
         let tls = self.tls.unwrap_or_default();
         let port = port.unwrap_or(if tls == Tls::Implicit { 993 } else { 143 });
         let absolute = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone());
-        Ok(Some(Place {
+        Ok(Some(SourceServer {
             host,
             port,
             tls,
@@ -123,7 +123,7 @@ impl ServerArgs {
     }
 }
 
-impl Place {
+impl SourceServer {
     /// Whose account it is.
     pub fn whose(&self) -> Whose<'_> {
         Whose { user: &self.user, host: &self.host }

@@ -17,12 +17,12 @@ use serde::{Deserialize, Serialize};
 use super::super::account::unlock::{Accept, unlock};
 use super::found;
 use super::origin;
-use super::server::Place as Origin;
+use super::server::SourceServer as Origin;
 use crate::config::{Config, form};
 use crate::exit::{Usage, in_use};
 use crate::global::Global;
 use crate::output::warn;
-use crate::place::Place;
+use crate::data_dir::DataDir;
 use crate::secret::PasswordArgs;
 use crate::store::StoreConfig;
 
@@ -123,8 +123,8 @@ impl Whose<'_> {
     pub const UNKNOWN: Whose<'static> = Whose { user: NO_USER, host: NO_HOST };
 
     /// A name for the account: what a server takes for a user's name need be no address (`jane`, `CORP\jane`).
-    fn account_name(&self, place: &Place) -> Result<AccountName> {
-        if let Ok(name) = place.account_name(self.user) {
+    fn account_name(&self, data_dir: &DataDir) -> Result<AccountName> {
+        if let Ok(name) = data_dir.account_name(self.user) {
             return Ok(name);
         }
         let local = local_part(self.user);
@@ -223,23 +223,23 @@ impl Target<'_> {
         if !config.is_named() {
             config.store = StoreConfig::default();
         }
-        let place = Place::of(&config).await?;
-        let known = self.account(&place).await?;
+        let data_dir = DataDir::of(&config).await?;
+        let known = self.account(&data_dir).await?;
         let password = PasswordArgs {
             password_file: self.sealed.copy_password_file.clone(),
             file_option: "--copy-password-file",
             ..PasswordArgs::default()
         };
-        let there = match place.directory.get(&known).await {
+        let there = match data_dir.directory.get(&known).await {
             Ok(_) => true,
             Err(e) if e.kind() == Kind::NotFound && self.make.is_some() => false,
             Err(e) => return Err(e.into()),
         };
         let (record, root) = if there {
-            unlock(&place, known.as_str(), &password, Accept::Login).await?
+            unlock(&data_dir, known.as_str(), &password, Accept::Login).await?
         } else {
             let new = password.new_one(&format!("New password of the backup {known}")).await?;
-            let made = place.directory.create(&known, NewAccount::with_password(new)).await;
+            let made = data_dir.directory.create(&known, NewAccount::with_password(new)).await;
             made.map_err(|e| match e.kind() {
                 Kind::Conflict => Error::retry(format!(
                     "{}: another sealpost process has just created this backup and is using it: wait until it \
@@ -250,7 +250,7 @@ impl Target<'_> {
                 _ => e,
             })?
         };
-        if keep.is_some() && place.store.wants_packs() {
+        if keep.is_some() && data_dir.store.wants_packs() {
             return Err(Usage(
                 "--body-limit needs a backup on a disk: a backup in a bucket keeps all bodies".into(),
             )
@@ -259,40 +259,40 @@ impl Target<'_> {
         if let Some((_, server)) = keep {
             origin::remember(self.directory, record.id, server)?;
         }
-        let refetch = origin::refetch(self.directory, &place.store, place.random.clone());
-        let accounts = place.accounts();
+        let refetch = origin::refetch(self.directory, &data_dir.store, data_dir.random.clone());
+        let accounts = data_dir.accounts();
         // As long as this process runs: what is told later than its end, servers find out by themselves.
-        drop(place.tell_of(&accounts));
+        drop(data_dir.notify_of(&accounts));
         if let Some(refetch) = &refetch {
             accounts.set_bodies(Arc::new(Anywhere(refetch.clone())));
         }
         let account = accounts.open(record.id, &root).await?;
-        let keep = keep.map(|(octets, _)| BodyLimit::new(octets, place.clock.clone()));
+        let keep = keep.map(|(octets, _)| BodyLimit::new(octets, data_dir.clock.clone()));
         let runtime = tokio::runtime::Handle::current();
         let copy = sealed::open_with(runtime, account, self.directory, Bodies { keep, refetch });
         Ok(copy.map_err(in_use)?.into())
     }
 
     /// The account's name: the one that is said, the only one there is, or one for the user.
-    async fn account(&self, place: &Place) -> Result<AccountName> {
-        let records: Vec<_> = place.directory.list().try_collect().await?;
+    async fn account(&self, data_dir: &DataDir) -> Result<AccountName> {
+        let records: Vec<_> = data_dir.directory.list().try_collect().await?;
         if let Some(said) = &self.sealed.copy_account {
             // The account may have got its domain from the server.
             let is_meant =
                 |name: &AccountName| !said.contains('@') && Address::from(name.clone()).local() == said;
             let mut meant = records.iter().map(|record| &record.name).filter(|name| is_meant(name));
-            return match (place.account_name(said), meant.next(), meant.next(), self.make) {
+            return match (data_dir.account_name(said), meant.next(), meant.next(), self.make) {
                 (Ok(name), ..) => Ok(name),
                 (Err(_), Some(name), None, _) => Ok(name.clone()),
                 (Err(_), None, _, Some(whose)) if !said.contains('@') => {
-                    Whose { user: said, ..whose }.account_name(place)
+                    Whose { user: said, ..whose }.account_name(data_dir)
                 }
                 (Err(e), ..) => Err(e),
             };
         }
         match (&*records, self.make) {
             ([one], _) => Ok(one.name.clone()),
-            ([], Some(whose)) => whose.account_name(place),
+            ([], Some(whose)) => whose.account_name(data_dir),
             ([], None) => bail!(Usage(format!("there is no backup in {}", self.directory.display()))),
             _ => bail!(Usage(format!(
                 "{} has several accounts: choose one with --copy-account",

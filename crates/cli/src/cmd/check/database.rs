@@ -4,8 +4,8 @@ use anyhow::Result;
 use sealpost_base::limits::{DATABASE_CHECK_TIME, DATABASE_START_TIME};
 use sealpost_vault::store::Extent;
 
-use super::report::{Place as At, Report, Trouble};
-use crate::place::Place;
+use super::report::{Location as At, Report, Trouble};
+use crate::data_dir::DataDir;
 
 /// What a problem of the database is said of.
 const DATABASE: &str = "objects.sqlite";
@@ -14,12 +14,12 @@ const DATABASE: &str = "objects.sqlite";
 ///
 /// # Errors
 /// Never; what is wrong is reported.
-pub async fn check(place: &Place, whole: bool, report: &mut Report) -> Result<()> {
+pub async fn check(data_dir: &DataDir, whole: bool, report: &mut Report) -> Result<()> {
     let (extent, time) = match whole {
         true => (Extent::Whole, DATABASE_CHECK_TIME),
         false => (Extent::Newest, DATABASE_START_TIME),
     };
-    let found = match place.store.inspect(extent, time).await {
+    let found = match data_dir.store.inspect(extent, time).await {
         Ok(found) => found,
         Err(e) => {
             report.found(At::Object(DATABASE.to_owned()), e);

@@ -8,13 +8,13 @@ use futures::{StreamExt, TryStreamExt, stream};
 use sealpost_account::event::{Batch, Event};
 use sealpost_account::state::{AccountState, Restore};
 use sealpost_base::{AccountId, Error, Position, Result};
-use sealpost_journal::{Checkpoint, Content, Entry, Journal, Place, Read, Replay, Step, Tail};
+use sealpost_journal::{Checkpoint, Content, Entry, Journal, EntryName, Read, Replay, Step, Tail};
 use sealpost_vault::entry::Origin;
 use sealpost_vault::{AccountKeys, Hash, RootKey};
 
 use super::report::Finding;
 use super::unfit::{self, Gaps};
-use crate::place::Place as Directory;
+use crate::data_dir::DataDir;
 
 /// Entries and chunks read at once.
 const READ_AHEAD: usize = 16;
@@ -48,11 +48,11 @@ pub struct Counts {
 ///
 /// # Errors
 /// If the store cannot be listed.
-pub async fn examine(place: &Directory, journal: &Journal, keys: Option<&AccountKeys>) -> Result<Examined> {
+pub async fn examine(data_dir: &DataDir, journal: &Journal, keys: Option<&AccountKeys>) -> Result<Examined> {
     let mut attempt = 1;
     loop {
         let before = journal.checkpoints().await?;
-        let examined = Examination::new(place, journal, keys).run(&before).await?;
+        let examined = Examination::new(data_dir, journal, keys).run(&before).await?;
         // Nothing is removed from the log unless there is a new checkpoint.
         if journal.checkpoints().await? == before || attempt == ATTEMPTS {
             return Ok(examined);
@@ -70,7 +70,7 @@ struct Restored {
 }
 
 struct Examination<'a> {
-    place: &'a Directory,
+    data_dir: &'a DataDir,
     journal: &'a Journal,
     keys: Option<&'a AccountKeys>,
     account: AccountId,
@@ -85,10 +85,10 @@ struct Examination<'a> {
 }
 
 impl<'a> Examination<'a> {
-    fn new(place: &'a Directory, journal: &'a Journal, keys: Option<&'a AccountKeys>) -> Self {
+    fn new(data_dir: &'a DataDir, journal: &'a Journal, keys: Option<&'a AccountKeys>) -> Self {
         let account = journal.account();
         Examination {
-            place,
+            data_dir,
             journal,
             keys,
             account,
@@ -126,13 +126,13 @@ impl<'a> Examination<'a> {
     /// Reads all entries in order. A run of missing ones is one finding, however long it is.
     async fn replay(
         &mut self,
-        log: &[Place],
+        log: &[EntryName],
         from: Position,
         end: Position,
         checkpoints: &[Restored],
     ) -> Result<()> {
         let journal = self.journal;
-        let whose = AccountKeys::derive(&RootKey::generate(&*self.place.random), self.account);
+        let whose = AccountKeys::derive(&RootKey::generate(&*self.data_dir.random), self.account);
         let keys = self.keys.unwrap_or(&whose);
         let known = Tail { position: Position(from.0 - 1), ..Tail::EMPTY };
         let mut read = std::pin::pin!(journal.entries(keys, known, log));
@@ -165,7 +165,7 @@ impl<'a> Examination<'a> {
         replay: &mut Replay,
         entry: &Entry,
         next: Position,
-        log: &[Place],
+        log: &[EntryName],
         checkpoints: &[Restored],
     ) -> Result<()> {
         let position = entry.position;
@@ -315,7 +315,7 @@ impl<'a> Examination<'a> {
         let Some(keys) = self.keys else {
             self.present(&folder).await;
             let manifest = manifest_path(self.account, position);
-            if let Err(e) = self.place.store.read(&manifest).await {
+            if let Err(e) = self.data_dir.store.read(&manifest).await {
                 self.findings.push(Finding::object(manifest, e));
             }
             return None;
@@ -381,13 +381,13 @@ impl<'a> Examination<'a> {
 
     /// Without keys: whether what is listed can be read.
     async fn present(&mut self, folder: &str) {
-        let mut listed = self.place.store.list(folder, None);
+        let mut listed = self.data_dir.store.list(folder, None);
         loop {
             match listed.try_next().await {
                 Ok(None) => return,
                 Ok(Some(object)) => {
                     self.counts.chunks += 1;
-                    if let Err(e) = self.place.store.read(&object.path).await {
+                    if let Err(e) = self.data_dir.store.read(&object.path).await {
                         self.findings.push(Finding::object(object.path, e));
                     }
                 }

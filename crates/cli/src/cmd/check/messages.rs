@@ -8,8 +8,8 @@ use sealpost_mime::{Scanner, Structure, Text};
 use sealpost_vault::Store;
 use sealpost_vault::message::{self, MessageReader};
 
-use super::report::{Place as At, Report, Trouble};
-use crate::place::Place;
+use super::report::{Location as At, Report, Trouble};
+use crate::data_dir::DataDir;
 
 /// Messages checked at once.
 const AT_ONCE: usize = 8;
@@ -22,14 +22,14 @@ const PLACES: usize = 5;
 /// # Errors
 /// If a check itself did not finish.
 pub async fn check(
-    place: &Place,
+    data_dir: &DataDir,
     account: AccountId,
     state: &AccountState,
     report: &mut Report,
 ) -> Result<Vec<(MessageNumber, Message)>> {
     report.expect(state.message_count());
     let tasks = stream::iter(state.messages()).map(|(number, message)| {
-        let store = place.store.clone();
+        let store = data_dir.store.clone();
         tokio::spawn(async move {
             let wrong = one(&store, account, &message).await;
             (number, message, wrong)
@@ -48,7 +48,7 @@ pub async fn check(
             Err(e) if e.kind() == Kind::NotFound => missing.push((number, message)),
             Err(e) => {
                 let path = message::path(account, message.object);
-                let trouble = match place.store.file(&path).await {
+                let trouble = match data_dir.store.file(&path).await {
                     Ok(Some(file)) if e.kind() == Kind::Corrupt => {
                         format!("{e}; it is the file {}", file.display()).into()
                     }

@@ -2,7 +2,7 @@
 //! to be named, or nobody would miss the last entry of a log.
 
 use sealpost_base::{AccountId, ObjectId};
-use sealpost_journal::{Ballot, Place, is_mark};
+use sealpost_journal::{Ballot, EntryName, is_mark};
 
 /// Folders at the top that others look through, or that hold nothing that lasts.
 const FOLDERS: [&str; 8] = ["accounts", "aliases", "server", "shares", "usage", "spool", "probe", "store"];
@@ -20,9 +20,9 @@ pub fn is_known(path: &str) -> bool {
 
 fn is_of_kind(kind: &str, rest: &[&str]) -> bool {
     let is_position =
-        |name: &str| Place::parse(name).is_some_and(|place| place == Place::plain(place.position));
+        |name: &str| EntryName::parse(name).is_some_and(|place| place == EntryName::plain(place.position));
     match (kind, rest) {
-        ("log", [name]) => Place::parse(name).is_some(),
+        ("log", [name]) => EntryName::parse(name).is_some(),
         ("manifest", [name]) => is_position(name) || is_mark(name) || Ballot::of_file(name).is_some(),
         ("snap", [position, _]) => is_position(position),
         ("msg" | "thin", [name]) => name.parse::<ObjectId>().is_ok(),

@@ -9,8 +9,8 @@ use sealpost_base::{AccountId, Kind, ObjectId};
 use sealpost_vault::{Listed, message};
 
 use super::names;
-use super::report::{Place as At, Report};
-use crate::place::Place;
+use super::report::{Location as At, Report};
+use crate::data_dir::DataDir;
 
 /// Objects looked at at once.
 const AT_ONCE: usize = 16;
@@ -20,13 +20,13 @@ const AT_ONCE: usize = 16;
 /// # Errors
 /// Never; what cannot be listed is reported.
 pub async fn orphans(
-    place: &Place,
+    data_dir: &DataDir,
     account: AccountId,
     state: &AccountState,
     report: &mut Report,
 ) -> Result<()> {
     let known: HashSet<ObjectId> = state.message_objects().collect();
-    for object in list(place, account, report).await {
+    for object in list(data_dir, account, report).await {
         let id = object.path.rsplit('/').next().and_then(|id| id.parse::<ObjectId>().ok());
         if !id.is_some_and(|id| known.contains(&id)) {
             report.totals.orphans += 1;
@@ -40,10 +40,10 @@ pub async fn orphans(
 ///
 /// # Errors
 /// Never; what is wrong is reported.
-pub async fn sealed(place: &Place, account: AccountId, report: &mut Report) -> Result<()> {
-    let objects = list(place, account, report).await;
+pub async fn sealed(data_dir: &DataDir, account: AccountId, report: &mut Report) -> Result<()> {
+    let objects = list(data_dir, account, report).await;
     report.expect(objects.len());
-    let store = &place.store;
+    let store = &data_dir.store;
     let checks = futures::stream::iter(objects).map(|object| async move {
         let wrong = message::size_in(store, &object).await.map(drop);
         (object.path, wrong)
@@ -67,10 +67,10 @@ pub async fn sealed(place: &Place, account: AccountId, report: &mut Report) -> R
 ///
 /// # Errors
 /// Never; what cannot be listed is reported.
-pub async fn unclaimed(place: &Place, claimed: &BTreeSet<AccountId>, report: &mut Report) -> Result<()> {
+pub async fn unclaimed(data_dir: &DataDir, claimed: &BTreeSet<AccountId>, report: &mut Report) -> Result<()> {
     report.end_accounts();
     let mut logs = BTreeSet::new();
-    let mut listed = place.store.list("", None);
+    let mut listed = data_dir.store.list("", None);
     loop {
         match listed.try_next().await {
             Ok(Some(object)) => {
@@ -102,7 +102,7 @@ pub async fn unclaimed(place: &Place, claimed: &BTreeSet<AccountId>, report: &mu
     }
     if !logs.is_empty() {
         // One that was made meanwhile has a record by now, and one that is being deleted has had one all the time.
-        let mut records = place.directory.list_with_purged();
+        let mut records = data_dir.directory.list_with_purged();
         while let Some(record) = records.next().await {
             // Whose mail it is cannot be told as long as a record may not be read, which is reported.
             if matches!(&record, Err(e) if sealpost_files::owner::is_denied(e)) {
@@ -110,7 +110,7 @@ pub async fn unclaimed(place: &Place, claimed: &BTreeSet<AccountId>, report: &mu
             }
             logs.retain(|id| !matches!(&record, Ok(record) if record.id == *id));
         }
-        for share in place.directory.shares().await.unwrap_or_default() {
+        for share in data_dir.directory.shares().await.unwrap_or_default() {
             logs.remove(&share.share);
         }
     }
@@ -123,11 +123,11 @@ pub async fn unclaimed(place: &Place, claimed: &BTreeSet<AccountId>, report: &mu
 }
 
 /// Whole messages, and those with evicted bodies.
-async fn list(place: &Place, account: AccountId, report: &mut Report) -> Vec<Listed> {
+async fn list(data_dir: &DataDir, account: AccountId, report: &mut Report) -> Vec<Listed> {
     let mut objects = Vec::new();
     for below in ["msg", "thin"] {
         let prefix = format!("acct/{account}/{below}");
-        let mut listed = place.store.list(&prefix, None);
+        let mut listed = data_dir.store.list(&prefix, None);
         loop {
             match listed.try_next().await {
                 Ok(Some(object)) => objects.push(object),

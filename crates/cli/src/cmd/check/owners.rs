@@ -7,20 +7,20 @@ use std::path::{Path, PathBuf};
 use sealpost_files::owner::Owner;
 use sealpost_vault::local_store_owner;
 
-use super::report::{Place as At, Report, Trouble};
-use crate::place::Place;
+use super::report::{Location as At, Report, Trouble};
+use crate::data_dir::DataDir;
 
 /// Files that are named; the others are counted.
 const NAMED: usize = 10;
 
 /// Reports files that belong to another user than the store. Only root is told: for others what they cannot read shows when it
 /// is read.
-pub fn check(place: &Place, report: &mut Report) {
+pub fn check(data_dir: &DataDir, report: &mut Report) {
     if !rustix::process::geteuid().is_root() {
         return;
     }
-    let elsewhere = place.store.directory().filter(|directory| !directory.starts_with(&place.dir));
-    for directory in std::iter::once(place.dir.as_path()).chain(elsewhere) {
+    let elsewhere = data_dir.store.directory().filter(|directory| !directory.starts_with(&data_dir.dir));
+    for directory in std::iter::once(data_dir.dir.as_path()).chain(elsewhere) {
         if let Err(e) = below(directory, report) {
             report.found(At::Account, Trouble::unread(format!("{}: {e}", directory.display())));
         }

@@ -11,17 +11,17 @@ use sealpost_vault::record::open_record;
 
 use sealpost_journal::Ballot;
 
-use super::report::{Place as At, Report};
-use crate::place::Place;
+use super::report::{Location as At, Report};
+use crate::data_dir::DataDir;
 
 /// How long a password change may take from its first write to its last.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// Checks the records of all accounts and aliases; the accounts that can be read, removed ones included.
-pub async fn all(place: &Place, report: &mut Report) -> Result<Vec<AccountRecord>> {
+pub async fn all(data_dir: &DataDir, report: &mut Report) -> Result<Vec<AccountRecord>> {
     let mut damaged = BTreeSet::new();
     for root in ["server", "accounts", "aliases", "shares", "usage"] {
-        let mut listed = place.store.list(root, None);
+        let mut listed = data_dir.store.list(root, None);
         loop {
             let object = match listed.try_next().await {
                 Ok(Some(object)) => object,
@@ -37,7 +37,7 @@ pub async fn all(place: &Place, report: &mut Report) -> Result<Vec<AccountRecord
                 continue;
             }
             report.totals.records += 1;
-            match authentic(place, directory, name).await {
+            match authentic(data_dir, directory, name).await {
                 // A newer version took its place just now.
                 Err(e) if e.kind() == Kind::NotFound => {}
                 Err(e) => {
@@ -49,17 +49,17 @@ pub async fn all(place: &Place, report: &mut Report) -> Result<Vec<AccountRecord
         }
     }
     let mut accounts = Vec::new();
-    let mut records = place.directory.list_with_purged();
+    let mut records = data_dir.directory.list_with_purged();
     while let Some(record) = records.next().await {
         match record {
             Ok(record) => {
-                withdrawn_copies(place, &record, report).await;
+                withdrawn_copies(data_dir, &record, report).await;
                 accounts.extend((!record.purged).then_some(record));
             }
             Err(e) => unless_known(&damaged, e, report),
         }
     }
-    let mut aliases = place.directory.aliases();
+    let mut aliases = data_dir.directory.aliases();
     while let Some(alias) = aliases.next().await {
         if let Err(e) = alias {
             unless_known(&damaged, e, report);
@@ -69,11 +69,11 @@ pub async fn all(place: &Place, report: &mut Report) -> Result<Vec<AccountRecord
 }
 
 /// Names what is left of a secret that was withdrawn. A change that is being made right now has some for a moment.
-pub async fn withdrawn_copies(place: &Place, record: &AccountRecord, report: &mut Report) {
-    let mut copies = place.directory.withdrawn_copies(record).await;
+pub async fn withdrawn_copies(data_dir: &DataDir, record: &AccountRecord, report: &mut Report) {
+    let mut copies = data_dir.directory.withdrawn_copies(record).await;
     if copies.as_ref().is_ok_and(|copies| !copies.is_empty()) {
         tokio::time::sleep(LOOK_AGAIN).await;
-        let again = place.directory.withdrawn_copies(record).await;
+        let again = data_dir.directory.withdrawn_copies(record).await;
         copies =
             copies.and_then(|before| Ok(again?.into_iter().filter(|path| before.contains(path)).collect()));
     }
@@ -84,12 +84,12 @@ pub async fn withdrawn_copies(place: &Place, record: &AccountRecord, report: &mu
     }
 }
 
-async fn authentic(place: &Place, directory: &str, name: &str) -> sealpost_base::Result<()> {
-    let object = place.store.read(&format!("{directory}/{name}")).await?;
+async fn authentic(data_dir: &DataDir, directory: &str, name: &str) -> sealpost_base::Result<()> {
+    let object = data_dir.store.read(&format!("{directory}/{name}")).await?;
     // A record is bound to its version; the ballot beside it is not part of that.
-    let version = sealpost_journal::Place::parse(name)
-        .map_or_else(|| name.to_owned(), |place| sealpost_journal::Place::plain(place.position).file_name());
-    open_record(&place.key, &format!("{directory}/{version}"), &object).map(drop)
+    let version = sealpost_journal::DataDir::parse(name)
+        .map_or_else(|| name.to_owned(), |data_dir| sealpost_journal::DataDir::plain(data_dir.position).file_name());
+    open_record(&data_dir.key, &format!("{directory}/{version}"), &object).map(drop)
 }
 
 /// What was wrong with the bytes of a record was reported; what it says may be wrong besides.

@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Where a problem is.
 #[derive(Debug, Clone)]
-pub enum Place {
+pub enum Location {
     /// With the account as a whole.
     Account,
     /// With this object.
@@ -82,7 +82,7 @@ impl From<Error> for Trouble {
 #[derive(Debug, Clone)]
 pub struct Finding {
     /// Where.
-    pub at: Place,
+    pub at: Location,
     /// What.
     pub trouble: Trouble,
 }
@@ -90,7 +90,7 @@ pub struct Finding {
 impl Finding {
     /// Something wrong with the object at `path`.
     pub fn object(path: impl Into<String>, trouble: impl Into<Trouble>) -> Self {
-        Finding { at: Place::Object(path.into()), trouble: trouble.into() }
+        Finding { at: Location::Object(path.into()), trouble: trouble.into() }
     }
 
     /// Whether the object could not be read, and may be sound.
@@ -151,7 +151,7 @@ pub struct Report {
 }
 
 #[derive(Serialize)]
-struct Whole<'a> {
+struct CheckDocument<'a> {
     ok: bool,
     problem_count: u64,
     /// Those of them that are no damage: what could not be read.
@@ -226,15 +226,15 @@ impl Report {
     }
 
     /// Something is wrong.
-    pub fn found(&mut self, at: Place, trouble: impl Into<Trouble>) {
+    pub fn found(&mut self, at: Location, trouble: impl Into<Trouble>) {
         self.add(at, Vec::new(), trouble);
     }
 
     /// Something is wrong with a message that users see in these places.
-    pub fn add(&mut self, at: Place, seen_as: Vec<String>, trouble: impl Into<Trouble>) {
+    pub fn add(&mut self, at: Location, seen_as: Vec<String>, trouble: impl Into<Trouble>) {
         let path = match at {
-            Place::Account => None,
-            Place::Object(path) => Some(path),
+            Location::Account => None,
+            Location::Object(path) => Some(path),
         };
         let Trouble { text, is_damage } = trouble.into();
         let account = self.account.clone();
@@ -262,7 +262,7 @@ impl Report {
     }
 
     /// The value, or the error as a problem.
-    pub fn note<T>(&mut self, at: Place, result: sealpost_base::Result<T>) -> Option<T> {
+    pub fn note<T>(&mut self, at: Location, result: sealpost_base::Result<T>) -> Option<T> {
         result.map_err(|e| self.found(at, e)).ok()
     }
 
@@ -274,7 +274,7 @@ impl Report {
         self.bar.finish_and_clear();
         let problem_count = self.damaged + self.unread;
         let ok = problem_count == 0;
-        let whole = Whole {
+        let whole = CheckDocument {
             ok,
             problem_count,
             unread_count: self.unread,
@@ -284,8 +284,8 @@ impl Report {
             checked: &self.totals,
         };
         match ok {
-            true => self.output.done(&whole, Whole::text)?,
-            false => self.output.show(&whole, Whole::text)?,
+            true => self.output.done(&whole, CheckDocument::text)?,
+            false => self.output.show(&whole, CheckDocument::text)?,
         }
         if !self.without_key.is_empty() {
             let (shown, more) = match self.without_key.len() {
@@ -318,7 +318,7 @@ impl Problem {
     }
 }
 
-impl Whole<'_> {
+impl CheckDocument<'_> {
     fn text(&self) -> String {
         let t = self.checked;
         let mut text = format!(

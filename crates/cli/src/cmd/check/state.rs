@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use sealpost_account::{AccountState, Mailbox, SystemFlags};
 
-use super::report::{Place as At, Report};
+use super::report::{Location as At, Report};
 
 /// Checks the state of one account.
 pub fn check(state: &AccountState, report: &mut Report) {

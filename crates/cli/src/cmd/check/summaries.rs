@@ -7,34 +7,34 @@ use sealpost_account::{AccountState, packs, summary};
 use sealpost_base::{AccountId, Kind};
 use sealpost_vault::{AccountKeys, index, pack};
 
-use super::report::{Place as At, Report};
-use crate::place::Place;
+use super::report::{Location as At, Report};
+use crate::data_dir::DataDir;
 
 /// Checks the segments: with keys, against the messages they summarize.
 ///
 /// # Errors
 /// Never; what is wrong is reported.
 pub async fn check(
-    place: &Place,
+    data_dir: &DataDir,
     account: AccountId,
     opened: Option<(&AccountKeys, &AccountState)>,
     report: &mut Report,
 ) -> Result<()> {
     for prefix in [index::prefix(account), pack::prefix(account)] {
-        below(place, account, prefix, opened, report).await;
+        below(data_dir, account, prefix, opened, report).await;
     }
     Ok(())
 }
 
 async fn below(
-    place: &Place,
+    data_dir: &DataDir,
     account: AccountId,
     prefix: String,
     opened: Option<(&AccountKeys, &AccountState)>,
     report: &mut Report,
 ) {
     let of_packs = prefix == pack::prefix(account);
-    let mut listed = place.store.list(&prefix, None);
+    let mut listed = data_dir.store.list(&prefix, None);
     loop {
         let path = match listed.try_next().await {
             Ok(Some(object)) => object.path,
@@ -45,9 +45,9 @@ async fn below(
             }
         };
         let checked = match opened {
-            Some((keys, state)) if of_packs => packs::verify(&place.store, keys, account, state, &path).await,
-            Some((keys, state)) => summary::verify(&place.store, keys, account, state, &path).await,
-            None => match place.store.read(&path).await {
+            Some((keys, state)) if of_packs => packs::verify(&data_dir.store, keys, account, state, &path).await,
+            Some((keys, state)) => summary::verify(&data_dir.store, keys, account, state, &path).await,
+            None => match data_dir.store.read(&path).await {
                 Ok(object) if of_packs => pack::parts(&object).map(drop),
                 Ok(object) => index::sections(&object).map(drop),
                 Err(e) => Err(e),

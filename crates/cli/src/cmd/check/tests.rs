@@ -110,7 +110,7 @@ impl World {
 
     /// What a check with all keys names.
     async fn check(&self, dir: &Path, store: &Store) -> Vec<String> {
-        let place = Place {
+        let place = DataDir {
             dir: dir.to_owned(),
             store: store.clone(),
             key: self.key.clone(),

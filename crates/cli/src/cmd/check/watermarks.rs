@@ -6,8 +6,8 @@ use sealpost_directory::AccountRecord;
 use sealpost_journal::Journal;
 use sealpost_vault::entry::LogKey;
 
-use super::report::{Place as At, Report};
-use crate::place::Place;
+use super::report::{Location as At, Report};
+use crate::data_dir::DataDir;
 
 const REMEDY: &str = "after restoring a backup, run `sealpost store confirm-restore`";
 
@@ -15,13 +15,13 @@ const REMEDY: &str = "after restoring a backup, run `sealpost store confirm-rest
 ///
 /// # Errors
 /// If the store cannot be listed.
-pub async fn check(place: &Place, accounts: &[AccountRecord], all: bool, report: &mut Report) -> Result<()> {
+pub async fn check(data_dir: &DataDir, accounts: &[AccountRecord], all: bool, report: &mut Report) -> Result<()> {
     let is_asked = |id| all || accounts.iter().any(|account| account.id == id);
     let is_record_asked =
-        |path: &str| all || accounts.iter().any(|account| place.directory.path_of(&account.name) == path);
-    let key = LogKey::of(&place.key);
-    for (account, seen) in place.watermarks.logs() {
-        let journal = Journal::new(place.store.clone(), account, &key, place.random.clone());
+        |path: &str| all || accounts.iter().any(|account| data_dir.directory.path_of(&account.name) == path);
+    let key = LogKey::of(&data_dir.key);
+    for (account, seen) in data_dir.watermarks.logs() {
+        let journal = Journal::new(data_dir.store.clone(), account, &key, data_dir.random.clone());
         if !is_asked(account)
             || seen == Position::ZERO
             || journal.last_after(Position(seen.0 - 1)).await? >= seen
@@ -30,19 +30,19 @@ pub async fn check(place: &Place, accounts: &[AccountRecord], all: bool, report:
         }
         // Nothing is left of an account that was deleted for good.
         let path = format!("acct/{account}");
-        if !place.store.names_below(&path).await?.is_empty() {
+        if !data_dir.store.names_below(&path).await?.is_empty() {
             report.found(
                 At::Object(path),
                 format!("its log had entry {seen}, which this node has seen, and ends before that: {REMEDY}"),
             );
         }
     }
-    for (directory, seen) in place.watermarks.records() {
+    for (directory, seen) in data_dir.watermarks.records() {
         if !is_record_asked(&directory) {
             continue;
         }
-        let last = place.store.names_below(&directory).await?;
-        let version = |name: &String| sealpost_journal::Place::parse(name).map(|place| place.position.0);
+        let last = data_dir.store.names_below(&directory).await?;
+        let version = |name: &String| sealpost_journal::DataDir::parse(name).map(|data_dir| data_dir.position.0);
         if last.iter().filter_map(version).max().is_none_or(|last| last < seen) {
             let why =
                 format!("this node has seen version {seen} of it, which is not there any more: {REMEDY}");

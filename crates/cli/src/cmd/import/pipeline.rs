@@ -21,10 +21,10 @@ use tokio::task::JoinHandle;
 use super::flags::{self, FlagUpdates};
 use super::known::{Digest, Present, finish};
 use super::labels::{Target, targets};
-use super::place::{Placed, Placement, Source, ensure, is_of_message, place_each};
+use super::data_dir::{Placed, Placement, Source, ensure, is_of_message, place_each};
 use super::reader::Item;
 use super::{Args, Summary, received};
-use crate::place::Place;
+use crate::data_dir::DataDir;
 
 /// Messages up to this size are read whole before anything is stored: most of those that are there already need no
 /// write then.
@@ -38,7 +38,7 @@ const TAIL_EVENTS: usize = 64;
 
 /// An import under way.
 pub struct Pipeline<'a> {
-    place: &'a Place,
+    data_dir: &'a DataDir,
     args: &'a Args,
     account: Arc<Account>,
     quotas: Quotas,
@@ -89,7 +89,7 @@ struct Large {
 impl<'a> Pipeline<'a> {
     /// Nothing imported yet.
     pub fn new(
-        place: &'a Place,
+        data_dir: &'a DataDir,
         args: &'a Args,
         account: Arc<Account>,
         quotas: Quotas,
@@ -97,7 +97,7 @@ impl<'a> Pipeline<'a> {
         summary: &'a mut Summary,
     ) -> Self {
         Pipeline {
-            place,
+            data_dir,
             args,
             account,
             quotas,
@@ -125,11 +125,11 @@ impl<'a> Pipeline<'a> {
                 Some(Item::Piece(piece)) => reading = self.piece(reading, &piece).await?,
                 Some(Item::End) => self.end(std::mem::replace(&mut reading, Reading::Lost)).await?,
                 Some(Item::Broken(reason)) => match std::mem::replace(&mut reading, Reading::Lost) {
-                    Reading::Whole(message, _) => self.fail(message.meta.place, reason),
-                    Reading::Large(large) => self.fail(large.message.meta.place, reason),
+                    Reading::Whole(message, _) => self.fail(message.meta.data_dir, reason),
+                    Reading::Large(large) => self.fail(large.message.meta.data_dir, reason),
                     Reading::Lost => {}
                 },
-                Some(Item::Failed { place, reason }) => self.fail(place, reason),
+                Some(Item::Failed { data_dir, reason }) => self.fail(data_dir, reason),
                 Some(Item::Progress(bytes)) => self.bar.set_position(bytes),
                 Some(Item::Done) => break,
                 None => {
@@ -153,8 +153,8 @@ impl<'a> Pipeline<'a> {
         }
     }
 
-    fn fail(&mut self, place: String, reason: String) {
-        self.summary.fail(self.bar, place, reason);
+    fn fail(&mut self, data_dir: String, reason: String) {
+        self.summary.fail(self.bar, data_dir, reason);
     }
 
     /// Turns to an archive; that of a folder is a mailbox also if it is empty.
@@ -173,7 +173,7 @@ impl<'a> Pipeline<'a> {
         match self.targets(&mut meta).await {
             Ok(to) => Ok(Reading::Whole(Message { meta, to }, BytesMut::new())),
             Err(e) => {
-                self.fail(meta.place, unless_of_the_mailbox(e)?);
+                self.fail(meta.data_dir, unless_of_the_mailbox(e)?);
                 Ok(Reading::Lost)
             }
         }
@@ -222,7 +222,7 @@ impl<'a> Pipeline<'a> {
 
     async fn grow(&mut self, mut large: Box<Large>, piece: &[u8]) -> Result<Reading> {
         if large.ingest.size() + piece.len() as u64 > limits::MESSAGE_BYTES {
-            self.fail(large.message.meta.place, format!("it is larger than {} bytes", limits::MESSAGE_BYTES));
+            self.fail(large.message.meta.data_dir, format!("it is larger than {} bytes", limits::MESSAGE_BYTES));
             return Ok(Reading::Lost);
         }
         large.hash.update(piece);
@@ -292,7 +292,7 @@ impl<'a> Pipeline<'a> {
         let missing = std::mem::take(&mut message.to).into_iter().zip(&places);
         let missing: Vec<_> = missing.filter(|(_, at)| at.is_none()).map(|(name, _)| name).collect();
         if !missing.is_empty() {
-            let at = std::mem::take(&mut message.meta.place);
+            let at = std::mem::take(&mut message.meta.data_dir);
             self.push_ready(Placement { at, source: Source::Placed(there, size), to: missing }).await?;
         }
         self.update_flags(false).await?;
@@ -314,7 +314,7 @@ impl<'a> Pipeline<'a> {
         store: impl Future<Output = sealpost_base::Result<Stored>> + Send + 'static,
     ) -> Result<()> {
         let Message { meta, to } = message;
-        let (at, flags) = (meta.place, flags::flags(&meta.flags.unwrap_or_default()));
+        let (at, flags) = (meta.data_dir, flags::flags(&meta.flags.unwrap_or_default()));
         let task = tokio::spawn(async move { Outcome { at, to, flags, received, stored: store.await } });
         self.storing.push_back(task);
         while self.storing.len() >= AT_ONCE {
@@ -381,7 +381,7 @@ impl<'a> Pipeline<'a> {
     /// The archive's date, the header's, the file's; now if there is none.
     fn received(&self, meta: &Meta, head: &[u8]) -> Timestamp {
         let header = || received::from_header(head);
-        meta.received.or_else(header).or(meta.modified).unwrap_or_else(|| self.place.clock.now())
+        meta.received.or_else(header).or(meta.modified).unwrap_or_else(|| self.data_dir.clock.now())
     }
 }
 

@@ -8,7 +8,7 @@ use sealpost_server::clock_watch;
 use serde::Serialize;
 
 use crate::global::Global;
-use crate::place::Place;
+use crate::data_dir::DataDir;
 
 /// Arguments of `sealpost store confirm-clock`.
 #[derive(clap::Args)]
@@ -29,8 +29,8 @@ struct Confirmed {
 
 /// Runs it.
 pub async fn run(_: Args, global: &Global) -> Result<ExitCode> {
-    let place = Place::open_to_read(global).await?;
-    let (dir, now) = (place.dir.clone(), place.clock.now());
+    let data_dir = DataDir::open_to_read(global).await?;
+    let (dir, now) = (data_dir.dir.clone(), data_dir.clock.now());
     let noted = clock_watch::noted_in(&dir).map(rfc3339);
     clock_watch::confirm(&dir, now).with_context(|| format!("the data directory {}", dir.display()))?;
     let confirmed = Confirmed { now: rfc3339(now), noted };

@@ -8,7 +8,7 @@ use sealpost_directory::{Watermarks, watermarks};
 use serde::Serialize;
 
 use crate::global::Global;
-use crate::place::Place;
+use crate::data_dir::DataDir;
 
 /// Arguments of `sealpost store confirm-restore`.
 #[derive(clap::Args)]
@@ -32,9 +32,9 @@ struct Confirmed {
 
 /// Does it.
 pub async fn run(_: Args, global: &Global) -> Result<ExitCode> {
-    let place = Place::open(global).await?;
-    let (logs, records) = (place.watermarks.logs().len(), place.watermarks.records().len());
-    let (file, key) = (place.dir.join(watermarks::FILE), place.key.clone());
+    let data_dir = DataDir::open(global).await?;
+    let (logs, records) = (data_dir.watermarks.logs().len(), data_dir.watermarks.records().len());
+    let (file, key) = (data_dir.dir.join(watermarks::FILE), data_dir.key.clone());
     let path = file.clone();
     tokio::task::spawn_blocking(move || Watermarks::confirm(&path, &key)).await??;
     global.output().done(&Confirmed { file, logs, records }, |done| {

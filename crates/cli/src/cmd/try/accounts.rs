@@ -13,7 +13,7 @@ use sealpost_files::owner;
 use sealpost_vault::RootKey;
 use zeroize::Zeroizing;
 
-use crate::place::Place;
+use crate::data_dir::DataDir;
 use crate::secret;
 
 /// The account unless others are asked for.
@@ -40,15 +40,15 @@ pub struct Login {
 ///
 /// # Errors
 /// `Denied` if one is there with another password; what the directory says.
-pub async fn named(place: &Place, names: &[String], file: &Path) -> Result<Login> {
+pub async fn named(data_dir: &DataDir, names: &[String], file: &Path) -> Result<Login> {
     let secret = secret::from_file(file)?;
     let names: Vec<&str> = match names {
         [] => vec![ACCOUNT],
         names => names.iter().map(String::as_str).collect(),
     };
     let all = stream::iter(names).map(async |name| {
-        let name = place.account_name(name).with_context(|| format!("the account {name:?}"))?;
-        let opened = make(place, &name, &secret).await.map_err(|e| match e.kind() {
+        let name = data_dir.account_name(name).with_context(|| format!("the account {name:?}"))?;
+        let opened = make(data_dir, &name, &secret).await.map_err(|e| match e.kind() {
             Kind::Denied => {
                 Error::denied(format!("{name} exists, and its password is not the one in {}", file.display()))
             }
@@ -68,18 +68,18 @@ pub async fn named(place: &Place, names: &[String], file: &Path) -> Result<Login
 ///
 /// # Errors
 /// If the password cannot be remembered; what the directory says.
-pub async fn remembered(place: &Place) -> Result<Login> {
+pub async fn remembered(data_dir: &DataDir) -> Result<Login> {
     let account = AccountName::parse(ACCOUNT)?;
-    let path = place.dir.join(PASSWORD_FILE);
-    let exists = place.directory.find(&account).await?.is_some();
+    let path = data_dir.dir.join(PASSWORD_FILE);
+    let exists = data_dir.directory.find(&account).await?.is_some();
     if exists && !path.exists() {
         return Ok(Login { account, password: None, opened: None });
     }
     // Remembered before the account is made: however this ends, there is no account with a password lost.
-    let remember = || remember(&path, &*place.random);
+    let remember = || remember(&path, &*data_dir.random);
     remember().with_context(|| format!("the password in {}", path.display()))?;
     let secret = secret::from_file(&path)?;
-    match make(place, &account, &secret).await {
+    match make(data_dir, &account, &secret).await {
         Ok(opened) => {
             let password =
                 std::str::from_utf8(secret.bytes()).ok().map(|text| Zeroizing::new(text.to_owned()));
@@ -91,14 +91,14 @@ pub async fn remembered(place: &Place) -> Result<Login> {
 }
 
 /// Opens an account, or makes it.
-async fn make(place: &Place, name: &AccountName, secret: &Secret) -> Result<(AccountRecord, RootKey), Error> {
-    if place.directory.find(name).await?.is_some() {
-        return place.directory.unlock(name, secret.clone()).await;
+async fn make(data_dir: &DataDir, name: &AccountName, secret: &Secret) -> Result<(AccountRecord, RootKey), Error> {
+    if data_dir.directory.find(name).await?.is_some() {
+        return data_dir.directory.unlock(name, secret.clone()).await;
     }
-    match place.directory.create(name, NewAccount::with_password(secret.clone())).await {
+    match data_dir.directory.create(name, NewAccount::with_password(secret.clone())).await {
         // Another process made it just now.
-        Err(e) if e.kind() == Kind::Conflict && place.directory.find(name).await?.is_some() => {
-            place.directory.unlock(name, secret.clone()).await
+        Err(e) if e.kind() == Kind::Conflict && data_dir.directory.find(name).await?.is_some() => {
+            data_dir.directory.unlock(name, secret.clone()).await
         }
         made => made,
     }

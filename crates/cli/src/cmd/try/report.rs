@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::accounts::Login;
 use crate::cmd::serve::Endpoint;
-use crate::place::Place;
+use crate::data_dir::DataDir;
 
 /// The line of `sealpost try --json`. Programs read it: keys are added, never changed.
 #[derive(Serialize)]
@@ -26,10 +26,10 @@ pub struct Ready<'a> {
 
 impl<'a> Ready<'a> {
     /// Where the server of this trial listens, and who can log in.
-    pub fn new(place: &Place, login: &'a Login, listen: &Listen) -> Self {
+    pub fn new(data_dir: &DataDir, login: &'a Login, listen: &Listen) -> Self {
         let first = |addresses: &[SocketAddr]| addresses.first().copied().map(Endpoint::from);
         Ready {
-            dir: place.dir.clone(),
+            dir: data_dir.dir.clone(),
             pid: std::process::id(),
             account: login.account.as_str(),
             password: login.password.as_ref().map(|password| password.as_str()),

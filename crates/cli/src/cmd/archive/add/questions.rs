@@ -12,7 +12,7 @@ use sealpost_base::{Error, Kind};
 use sealpost_directory::Secret;
 
 use super::super::folders::{FolderArgs, check};
-use super::super::server::{Place, ServerArgs, password};
+use super::super::server::{SourceServer, ServerArgs, password};
 use crate::exit::Usage;
 use crate::output::{text, warn};
 use crate::secret;
@@ -133,7 +133,7 @@ impl Login {
     ///
     /// # Errors
     /// If that is no server.
-    pub fn place(&self) -> Result<Place> {
+    pub fn place(&self) -> Result<SourceServer> {
         // Who it is does not matter to reach the server.
         let user = Some(self.server.user.clone().unwrap_or_default());
         ServerArgs { user, ..self.server.clone() }.place()?.context("no host was given")
@@ -342,7 +342,7 @@ mod tests {
         Error::denied("the login was refused").into()
     }
 
-    async fn asked(login: &mut Login, who: &mut Script) -> Result<Place> {
+    async fn asked(login: &mut Login, who: &mut Script) -> Result<SourceServer> {
         login.ask_server(who)?;
         login.ask_login(who).await?;
         login.place()

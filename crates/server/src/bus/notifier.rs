@@ -23,17 +23,17 @@ use sealpost_session::settings::Bus;
 const EVERY: Duration = Duration::from_secs(1);
 
 /// Tells of what a process appends, until it is [ended](Telling::end); dropped, it goes on as long as the process does.
-pub struct Telling {
+pub struct BusNotifier {
     end: Arc<Notify>,
     task: JoinHandle<Result<()>>,
 }
 
-impl Telling {
+impl BusNotifier {
     /// Tells from now on of what is appended through `accounts`.
-    pub fn begin(bus: &Bus, accounts: &Accounts) -> Telling {
+    pub fn begin(bus: &Bus, accounts: &Accounts) -> BusNotifier {
         let end = Arc::new(Notify::new());
         let task = tokio::spawn(tell(bus.clone(), accounts.appended(), end.clone()));
-        Telling { end, task }
+        BusNotifier { end, task }
     }
 
     /// Tells what was not told yet.

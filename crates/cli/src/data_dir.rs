@@ -14,7 +14,7 @@ use sealpost_directory::{AccountName, AliasName, Directory};
 use sealpost_directory::{Watermarks, watermarks};
 use sealpost_files::owner;
 use sealpost_server::Settings;
-use sealpost_server::bus::Telling;
+use sealpost_server::bus::BusNotifier;
 use sealpost_vault::Store;
 use sealpost_vault::entry::LogKey;
 use sealpost_vault::server_key::ServerKeys;
@@ -30,7 +30,7 @@ pub const KEY_FILE: &str = "server.key";
 
 /// The data directory and what is in it.
 #[derive(Clone)]
-pub struct Place {
+pub struct DataDir {
     /// The data directory.
     pub dir: PathBuf,
     /// Its objects.
@@ -51,7 +51,7 @@ pub struct Place {
     pub budget: Budget,
 }
 
-impl Place {
+impl DataDir {
     /// Opens the data directory that the options and the configuration name.
     ///
     /// # Errors
@@ -63,7 +63,7 @@ impl Place {
     /// The same, for a command that only reads: where nothing can be written (a read-only mount) the store is read as it is.
     ///
     /// # Errors
-    /// As [`Place::open`].
+    /// As [`DataDir::open`].
     pub async fn open_to_read(global: &Global) -> Result<Self> {
         Self::existing(global, Purpose::Read).await
     }
@@ -121,7 +121,7 @@ impl Place {
         Ok(place)
     }
 
-    /// Whether there is a server key, which [`Place::over`] would make.
+    /// Whether there is a server key, which [`DataDir::over`] would make.
     ///
     /// # Errors
     /// `NotFound` if not.
@@ -152,7 +152,7 @@ impl Place {
         let directory = on_host(directory, &settings)?.with_watermarks(watermarks.clone());
         let budget = settings.memory.budget();
         let dir = dir.to_owned();
-        Ok(Place { dir, store, key, watermarks, directory, settings, clock, random, budget })
+        Ok(DataDir { dir, store, key, watermarks, directory, settings, clock, random, budget })
     }
 
     /// The same directory, for what frees room: on a full disk it may use what is kept for that.
@@ -173,7 +173,7 @@ impl Place {
         self.directory.account_name(name).map_err(|e| Usage(e.to_string()).into())
     }
 
-    /// As [`Place::account_name`], of an alias.
+    /// As [`DataDir::account_name`], of an alias.
     ///
     /// # Errors
     /// `Usage` if it cannot be the name of an alias.
@@ -195,11 +195,11 @@ impl Place {
         }
     }
 
-    /// Servers are told, over the bus if there is one, of what is appended through `accounts` from now on; until [`Told::end`], or
+    /// Servers are told, over the bus if there is one, of what is appended through `accounts` from now on; until [`BusNotices::end`], or
     /// as long as this process runs.
-    pub fn tell_of(&self, accounts: &Accounts) -> Told {
+    pub fn notify_of(&self, accounts: &Accounts) -> BusNotices {
         let bus = &self.settings.bus;
-        Told((!bus.url.is_empty()).then(|| Telling::begin(bus, accounts)))
+        BusNotices((!bus.url.is_empty()).then(|| BusNotifier::begin(bus, accounts)))
     }
 
     /// The accounts' mail. Every call makes a registry of its own, which sees what the others commit only when it
@@ -215,13 +215,13 @@ impl Place {
 }
 
 /// Servers are being told of what a command does.
-pub struct Told(Option<Telling>);
+pub struct BusNotices(Option<BusNotifier>);
 
-impl Told {
+impl BusNotices {
     /// Tells the last of it. Servers that were not told find it out by themselves, later.
     pub async fn end(self) {
-        if let Some(telling) = self.0
-            && let Err(error) = telling.end().await
+        if let Some(notifier) = self.0
+            && let Err(error) = notifier.end().await
         {
             warn(format_args!(
                 "cannot notify running servers, which notice the change within five minutes: \
