@@ -126,7 +126,7 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
 
 /// An account as it is shown.
 #[derive(Serialize)]
-struct Shown {
+struct AccountRow {
     account: String,
     id: String,
     role: &'static str,
@@ -141,9 +141,9 @@ struct Shown {
     recovery: bool,
 }
 
-impl From<&AccountRecord> for Shown {
+impl From<&AccountRecord> for AccountRow {
     fn from(record: &AccountRecord) -> Self {
-        Shown {
+        AccountRow {
             account: record.name.to_string(),
             id: record.id.to_string(),
             role: match record.role {
@@ -163,7 +163,7 @@ impl From<&AccountRecord> for Shown {
     }
 }
 
-impl Shown {
+impl AccountRow {
     fn lines(&self) -> String {
         let count = |limit: Option<u64>, of: &str| limit.map(|limit| format!("{limit} {of}"));
         let limits = [
@@ -198,7 +198,7 @@ async fn add(args: AddArgs, global: &Global) -> Result<ExitCode> {
     let role = if args.admin { Role::Admin } else { Role::User };
     let new = NewAccount { password, quota: args.quota, role };
     let (record, _) = data_dir.directory.create(&name, new).await?;
-    global.output().done(&Shown::from(&record), |shown| format!("created the account {}", shown.account))?;
+    global.output().done(&AccountRow::from(&record), |shown| format!("created the account {}", shown.account))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -208,7 +208,7 @@ async fn list(global: &Global) -> Result<ExitCode> {
     let (mut shown, mut code) = (Vec::new(), ExitCode::SUCCESS);
     while let Some(record) = records.next().await {
         match record {
-            Ok(record) => shown.push(Shown::from(&record)),
+            Ok(record) => shown.push(AccountRow::from(&record)),
             Err(e) => {
                 warn(format_args!("sealpost: {e}"));
                 code = ExitCode::from(FAILED);
@@ -216,7 +216,7 @@ async fn list(global: &Global) -> Result<ExitCode> {
         }
     }
     global.output().show(&shown, |shown| {
-        let line = |account: &Shown| match (&account.removed, &account.suspended) {
+        let line = |account: &AccountRow| match (&account.removed, &account.suspended) {
             (Some(at), _) => format!("{} (removed {at})\n", account.account),
             (None, Some(at)) => format!("{} (suspended {at})\n", account.account),
             (None, None) => format!("{}\n", account.account),
@@ -230,7 +230,7 @@ async fn show(args: NameArgs, global: &Global) -> Result<ExitCode> {
     let data_dir = DataDir::open_to_read(global).await?;
     let name = data_dir.account_name(&args.name)?;
     let record = data_dir.directory.get(&name).await?;
-    global.output().show(&Shown::from(&record), Shown::lines)?;
+    global.output().show(&AccountRow::from(&record), AccountRow::lines)?;
     Ok(ExitCode::SUCCESS)
 }
 

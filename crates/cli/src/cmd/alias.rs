@@ -70,15 +70,15 @@ struct Targets {
 }
 
 #[derive(Serialize)]
-struct Shown {
+struct AliasRow {
     alias: String,
     targets: Vec<String>,
     changed: String,
 }
 
-impl From<Alias> for Shown {
+impl From<Alias> for AliasRow {
     fn from(alias: Alias) -> Self {
-        Shown {
+        AliasRow {
             alias: alias.name.to_string(),
             targets: texts(&alias.targets),
             changed: rfc3339(alias.changed),
@@ -86,7 +86,7 @@ impl From<Alias> for Shown {
     }
 }
 
-impl Shown {
+impl AliasRow {
     fn line(&self) -> String {
         format!("{} -> {}\n", self.alias, self.targets.join(", "))
     }
@@ -94,14 +94,14 @@ impl Shown {
 
 /// An alias in the list.
 #[derive(Serialize)]
-struct Listed {
+struct ListedAlias {
     #[serde(flatten)]
-    shown: Shown,
+    shown: AliasRow,
     /// Whether mail for it arrives. Accounts may have been removed since it was made.
     works: bool,
 }
 
-impl Listed {
+impl ListedAlias {
     fn line(&self) -> String {
         match self.works {
             true => self.shown.line(),
@@ -116,7 +116,7 @@ impl Listed {
 #[derive(Serialize)]
 struct Changed {
     #[serde(flatten)]
-    shown: Shown,
+    shown: AliasRow,
     /// Targets that are new.
     added: Vec<String>,
     /// Targets that were there before and are no more.
@@ -187,14 +187,14 @@ async fn list(global: &Global) -> Result<ExitCode> {
             Err(e) => Err(e),
         };
         match looked {
-            Ok((alias, works)) => listed.push(Listed { shown: alias.into(), works }),
+            Ok((alias, works)) => listed.push(ListedAlias { shown: alias.into(), works }),
             Err(e) => {
                 warn(format_args!("sealpost: {e}"));
                 code = ExitCode::from(FAILED);
             }
         }
     }
-    global.output().show(&listed, |listed| listed.iter().map(Listed::line).collect())?;
+    global.output().show(&listed, |listed| listed.iter().map(ListedAlias::line).collect())?;
     Ok(code)
 }
 

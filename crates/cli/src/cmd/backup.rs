@@ -114,7 +114,7 @@ struct Summary {
     damage: Vec<String>,
 }
 
-struct Copy {
+struct StoreBackup {
     verify: bool,
     from: Store,
     to: Store,
@@ -133,7 +133,7 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     // What no listing shows is not copied, and nothing else would tell.
     let damage = from.inspect(Extent::Newest, DATABASE_START_TIME).await?.damage;
     let summary = Summary { from: args.from.clone(), to: args.to.clone(), damage, ..Summary::default() };
-    let mut copy = Copy { verify: args.verify, summary, bar: progress(global), ..Copy::new(from, to) };
+    let mut copy = StoreBackup { verify: args.verify, summary, bar: progress(global), ..StoreBackup::new(from, to) };
     let done = if args.account.is_empty() {
         copy.everything().await
     } else {
@@ -192,10 +192,10 @@ async fn open(config: &Config, store: &str, purpose: Purpose) -> Result<Store> {
     }
 }
 
-impl Copy {
+impl StoreBackup {
     fn new(from: Store, to: Store) -> Self {
         let (summary, forked, bar) = (Summary::default(), BTreeSet::new(), ProgressBar::hidden());
-        Copy { verify: false, from, to, summary, forked, bar }
+        StoreBackup { verify: false, from, to, summary, forked, bar }
     }
 
     async fn everything(&mut self) -> Result<()> {

@@ -239,19 +239,19 @@ async fn follow(
 }
 
 /// A message to be written.
-struct Item {
+struct ExportedMessage {
     uid: Uid,
     message: Message,
     flags: Vec<String>,
 }
 
-impl Item {
+impl ExportedMessage {
     fn new(state: &AccountState, row: Row) -> Option<Self> {
         let set = state.flags(row.flags);
         let system = set.system.names().map(str::to_owned);
         let keywords = set.keywords.iter().map(|id| state.keyword_name(*id).to_owned());
         let flags = system.chain(keywords).collect();
-        Some(Item { uid: row.uid, message: state.message(row.message)?, flags })
+        Some(ExportedMessage { uid: row.uid, message: state.message(row.message)?, flags })
     }
 
     fn received(&self) -> Timestamp {
@@ -265,7 +265,7 @@ struct Walk {
     mailbox: MailboxId,
     next: Uid,
     end: Option<Uid>,
-    page: std::vec::IntoIter<Item>,
+    page: std::vec::IntoIter<ExportedMessage>,
 }
 
 impl Walk {
@@ -274,7 +274,7 @@ impl Walk {
         Walk { account: account.clone(), mailbox, next: Uid::MIN, end, page: Vec::new().into_iter() }
     }
 
-    fn next(&mut self) -> Option<Item> {
+    fn next(&mut self) -> Option<ExportedMessage> {
         loop {
             if let Some(item) = self.page.next() {
                 return Some(item);
@@ -282,7 +282,7 @@ impl Walk {
             let end = self.end.filter(|end| self.next <= *end)?;
             let state = self.account.state();
             let rows = state.mailbox(self.mailbox)?.rows(self.next..=end).take(PAGE_ROWS);
-            let page: Vec<_> = rows.filter_map(|row| Item::new(&state, row)).collect();
+            let page: Vec<_> = rows.filter_map(|row| ExportedMessage::new(&state, row)).collect();
             let last = page.last()?.uid;
             // Past the largest UID there is nothing.
             match last.get().checked_add(1).and_then(Uid::new) {

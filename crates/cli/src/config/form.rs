@@ -16,7 +16,7 @@ use sealpost_vault::Addressing;
 /// A value as it is written.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
-pub enum Written {
+pub enum WrittenValue {
     /// In quotes.
     Text(String),
     /// As it is.
@@ -25,13 +25,13 @@ pub enum Written {
     List(Vec<String>),
 }
 
-impl Written {
+impl WrittenValue {
     /// As TOML.
     pub fn to_toml(&self) -> String {
         match self {
-            Written::Text(text) => quoted(text),
-            Written::Number(number) => number.to_string(),
-            Written::List(items) => {
+            WrittenValue::Text(text) => quoted(text),
+            WrittenValue::Number(number) => number.to_string(),
+            WrittenValue::List(items) => {
                 format!("[{}]", items.iter().map(|item| quoted(item)).collect::<Vec<_>>().join(", "))
             }
         }
@@ -54,7 +54,7 @@ pub trait Form<T> {
     fn read(value: &DeValue<'_>) -> Result<T, String>;
 
     /// Writes it.
-    fn write(value: &T) -> Written;
+    fn write(value: &T) -> WrittenValue;
 }
 
 /// Any text.
@@ -67,8 +67,8 @@ impl Form<String> for Text {
         text(value).map(str::to_owned)
     }
 
-    fn write(value: &String) -> Written {
-        Written::Text(value.clone())
+    fn write(value: &String) -> WrittenValue {
+        WrittenValue::Text(value.clone())
     }
 }
 
@@ -79,8 +79,8 @@ impl Form<Option<String>> for Text {
         Ok(Some(text(value)?.to_owned()).filter(|text| !text.is_empty()))
     }
 
-    fn write(value: &Option<String>) -> Written {
-        Written::Text(value.clone().unwrap_or_default())
+    fn write(value: &Option<String>) -> WrittenValue {
+        WrittenValue::Text(value.clone().unwrap_or_default())
     }
 }
 
@@ -94,8 +94,8 @@ impl Form<PathBuf> for File {
         text(value).map(PathBuf::from)
     }
 
-    fn write(value: &PathBuf) -> Written {
-        Written::Text(value.display().to_string())
+    fn write(value: &PathBuf) -> WrittenValue {
+        WrittenValue::Text(value.display().to_string())
     }
 }
 
@@ -109,8 +109,8 @@ impl Form<Vec<PathBuf>> for File {
             .collect()
     }
 
-    fn write(value: &Vec<PathBuf>) -> Written {
-        Written::List(value.iter().map(|path| path.display().to_string()).collect())
+    fn write(value: &Vec<PathBuf>) -> WrittenValue {
+        WrittenValue::List(value.iter().map(|path| path.display().to_string()).collect())
     }
 }
 
@@ -127,8 +127,8 @@ impl Form<Vec<StoredSearch>> for Searches {
         list(value)?.into_iter().map(parse).collect()
     }
 
-    fn write(value: &Vec<StoredSearch>) -> Written {
-        Written::List(value.iter().map(ToString::to_string).collect())
+    fn write(value: &Vec<StoredSearch>) -> WrittenValue {
+        WrittenValue::List(value.iter().map(ToString::to_string).collect())
     }
 }
 
@@ -143,8 +143,8 @@ impl Form<Vec<SocketAddr>> for Addresses {
         list(value)?.iter().map(|item| address(item)).collect()
     }
 
-    fn write(value: &Vec<SocketAddr>) -> Written {
-        Written::List(value.iter().map(ToString::to_string).collect())
+    fn write(value: &Vec<SocketAddr>) -> WrittenValue {
+        WrittenValue::List(value.iter().map(ToString::to_string).collect())
     }
 }
 
@@ -175,8 +175,8 @@ impl Form<Vec<IpRange>> for Ranges {
         list(value)?.into_iter().map(|item| item.parse()).collect()
     }
 
-    fn write(value: &Vec<IpRange>) -> Written {
-        Written::List(value.iter().map(ToString::to_string).collect())
+    fn write(value: &Vec<IpRange>) -> WrittenValue {
+        WrittenValue::List(value.iter().map(ToString::to_string).collect())
     }
 }
 
@@ -194,8 +194,8 @@ impl<T: TryFrom<u64> + TryInto<u64> + Copy> Form<T> for Size {
         T::try_from(bytes).map_err(|_| "too large".to_owned())
     }
 
-    fn write(value: &T) -> Written {
-        Written::Text(in_units((*value).try_into().unwrap_or(u64::MAX), &SIZES))
+    fn write(value: &T) -> WrittenValue {
+        WrittenValue::Text(in_units((*value).try_into().unwrap_or(u64::MAX), &SIZES))
     }
 }
 
@@ -216,8 +216,8 @@ impl Form<Duration> for Span {
         }
     }
 
-    fn write(value: &Duration) -> Written {
-        Written::Text(in_units(u64::try_from(value.as_millis()).unwrap_or(u64::MAX), &TIMES))
+    fn write(value: &Duration) -> WrittenValue {
+        WrittenValue::Text(in_units(u64::try_from(value.as_millis()).unwrap_or(u64::MAX), &TIMES))
     }
 }
 
@@ -234,7 +234,7 @@ impl Form<Duration> for Wait {
         }
     }
 
-    fn write(value: &Duration) -> Written {
+    fn write(value: &Duration) -> WrittenValue {
         Span::write(value)
     }
 }
@@ -249,8 +249,8 @@ impl<T: TryFrom<u64> + TryInto<u64> + Copy> Form<T> for Count {
         T::try_from(number(value)?).map_err(|_| "too large".to_owned())
     }
 
-    fn write(value: &T) -> Written {
-        Written::Number((*value).try_into().unwrap_or(u64::MAX))
+    fn write(value: &T) -> WrittenValue {
+        WrittenValue::Number((*value).try_into().unwrap_or(u64::MAX))
     }
 }
 
@@ -267,7 +267,7 @@ impl<T: TryFrom<u64> + TryInto<u64> + Copy> Form<T> for Several {
         }
     }
 
-    fn write(value: &T) -> Written {
+    fn write(value: &T) -> WrittenValue {
         <Count as Form<T>>::write(value)
     }
 }
@@ -282,12 +282,12 @@ impl Form<PlaintextLogin> for Choice {
         choose(value, &[("loopback", PlaintextLogin::Loopback), ("never", PlaintextLogin::Never)])
     }
 
-    fn write(value: &PlaintextLogin) -> Written {
+    fn write(value: &PlaintextLogin) -> WrittenValue {
         let word = match value {
             PlaintextLogin::Loopback => "loopback",
             PlaintextLogin::Never => "never",
         };
-        Written::Text(word.to_owned())
+        WrittenValue::Text(word.to_owned())
     }
 }
 
@@ -298,12 +298,12 @@ impl Form<Inspection> for Choice {
         choose(value, &[("off", Inspection::Off), ("on", Inspection::On)])
     }
 
-    fn write(value: &Inspection) -> Written {
+    fn write(value: &Inspection) -> WrittenValue {
         let word = match value {
             Inspection::Off => "off",
             Inspection::On => "on",
         };
-        Written::Text(word.to_owned())
+        WrittenValue::Text(word.to_owned())
     }
 }
 
@@ -314,8 +314,8 @@ impl Form<Level> for Choice {
         choose(value, &Level::ALL.map(|level| (level.name(), level)))
     }
 
-    fn write(value: &Level) -> Written {
-        Written::Text(value.name().to_owned())
+    fn write(value: &Level) -> WrittenValue {
+        WrittenValue::Text(value.name().to_owned())
     }
 }
 
@@ -326,9 +326,9 @@ impl Form<Addressing> for Choice {
         choose(value, &ADDRESSING)
     }
 
-    fn write(value: &Addressing) -> Written {
+    fn write(value: &Addressing) -> WrittenValue {
         let found = ADDRESSING.iter().find(|(_, addressing)| addressing == value);
-        Written::Text(found.map_or("auto", |(word, _)| *word).to_owned())
+        WrittenValue::Text(found.map_or("auto", |(word, _)| *word).to_owned())
     }
 }
 
@@ -342,12 +342,12 @@ impl Form<Format> for Choice {
         choose(value, &[("text", Format::Text), ("json", Format::Json)])
     }
 
-    fn write(value: &Format) -> Written {
+    fn write(value: &Format) -> WrittenValue {
         let word = match value {
             Format::Text => "text",
             Format::Json => "json",
         };
-        Written::Text(word.to_owned())
+        WrittenValue::Text(word.to_owned())
     }
 }
 

@@ -4,7 +4,7 @@ use toml::de::DeValue;
 
 use super::Config;
 use super::form::{
-    Addresses, Choice, Count, File, Form, Ranges, Searches, Several, Size, Span, Text, Wait, Written,
+    Addresses, Choice, Count, File, Form, Ranges, Searches, Several, Size, Span, Text, Wait, WrittenValue,
 };
 
 /// One key of the configuration.
@@ -18,7 +18,7 @@ pub struct Key {
     /// Reads a value into the configuration.
     pub set: fn(&mut Config, &DeValue<'_>) -> Result<(), String>,
     /// The value that is in force.
-    pub show: fn(&Config) -> Written,
+    pub show: fn(&Config) -> WrittenValue,
 }
 
 impl Key {

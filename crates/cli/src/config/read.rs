@@ -23,7 +23,7 @@ pub fn apply(config: &mut Config, text: &str) -> Vec<String> {
     }
     // A table has no order of its own; the messages have that of the file.
     found.sort_by_key(|found| found.at);
-    for Found { name, at, value } in found {
+    for FoundValue { name, at, value } in found {
         let line = line_of(text, at);
         match keys::position(&name) {
             None => wrong.push(format!("{line}: {}", unknown(&name, value))),
@@ -36,7 +36,7 @@ pub fn apply(config: &mut Config, text: &str) -> Vec<String> {
     wrong
 }
 
-struct Found<'a> {
+struct FoundValue<'a> {
     name: String,
     at: usize,
     value: &'a DeValue<'a>,
@@ -48,7 +48,7 @@ fn collect<'a>(
     name: &str,
     at: usize,
     value: &'a Spanned<DeValue<'a>>,
-    found: &mut Vec<Found<'a>>,
+    found: &mut Vec<FoundValue<'a>>,
 ) {
     let name = if section.is_empty() { name.to_owned() } else { format!("{section}.{name}") };
     match value.get_ref() {
@@ -59,7 +59,7 @@ fn collect<'a>(
         }
         // A section in which everything is commented out.
         DeValue::Table(_) if SECTIONS.iter().any(|(section, _)| *section == name) => {}
-        value => found.push(Found { name, at, value }),
+        value => found.push(FoundValue { name, at, value }),
     }
 }
 

@@ -4,7 +4,7 @@
 use serde::Serialize;
 
 use super::file::ConfigFile;
-use super::form::Written;
+use super::form::WrittenValue;
 use super::keys::{KEYS, Key, SECTIONS};
 use super::{Config, Origin, memory};
 
@@ -55,9 +55,9 @@ pub fn in_force(config: &Config) -> String {
 
 /// One key as `config show --json` prints it.
 #[derive(Serialize)]
-pub struct Shown {
+pub struct KeyRow {
     key: &'static str,
-    value: Written,
+    value: WrittenValue,
     #[serde(flatten)]
     source: Source,
 }
@@ -71,9 +71,9 @@ enum Source {
 }
 
 /// What is in force, for programs.
-pub fn list(config: &Config) -> Vec<Shown> {
+pub fn list(config: &Config) -> Vec<KeyRow> {
     let file = path(config);
-    let shown = |key: &Key| Shown {
+    let shown = |key: &Key| KeyRow {
         key: key.name,
         value: (key.show)(config),
         source: match config.origin(key.name) {

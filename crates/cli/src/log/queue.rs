@@ -24,7 +24,7 @@ const BETWEEN_TRIES: Duration = Duration::from_millis(20);
 pub struct Queue(Arc<Shared>);
 
 struct Shared {
-    state: Mutex<State>,
+    state: Mutex<QueueState>,
     /// Rings when there is something to write, and when everything is written.
     changed: Condvar,
     metrics: Arc<LogMetrics>,
@@ -45,7 +45,7 @@ pub enum Note {
 }
 
 #[derive(Default)]
-struct State {
+struct QueueState {
     lines: VecDeque<Vec<u8>>,
     notes: Vec<Note>,
     bytes: usize,
@@ -75,7 +75,7 @@ impl Queue {
 
     /// Waits until all lines are written or lost, or until `patience` is over.
     pub fn flush(&self, patience: Duration) {
-        let waits = |state: &mut State| state.writing || !state.lines.is_empty() || !state.notes.is_empty();
+        let waits = |state: &mut QueueState| state.writing || !state.lines.is_empty() || !state.notes.is_empty();
         let _ = self.0.changed.wait_timeout_while(self.lock(), patience, waits);
     }
 
@@ -91,7 +91,7 @@ impl Queue {
         self.0.changed.notify_all();
     }
 
-    fn lose(&self, state: &mut State) {
+    fn lose(&self, state: &mut QueueState) {
         state.lost += 1;
         self.0.metrics.lost.increment();
     }
@@ -133,7 +133,7 @@ impl Queue {
         (std::mem::take(&mut state.lines), std::mem::take(&mut state.notes))
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, QueueState> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -231,20 +231,20 @@ mod tests {
         }
     }
 
-    struct World {
+    struct Fixture {
         queue: Queue,
         metrics: Arc<LogMetrics>,
         written: Receiver<Vec<u8>>,
         outcomes: Option<SyncSender<io::Result<usize>>>,
     }
 
-    impl World {
+    impl Fixture {
         fn new(tell: fn(Note)) -> Self {
             let (written, takes) = sync_channel(10_000);
             let (outcomes, gives) = sync_channel(10_000);
             let metrics = Arc::<LogMetrics>::default();
             let queue = Queue::start(Held { written, outcomes: gives }, metrics.clone(), tell).unwrap();
-            World { queue, metrics, written: takes, outcomes: Some(outcomes) }
+            Fixture { queue, metrics, written: takes, outcomes: Some(outcomes) }
         }
 
         fn outcome(&self, outcome: io::Result<usize>) {
@@ -258,7 +258,7 @@ mod tests {
 
     #[test]
     fn a_stalled_reader_costs_lines_and_holds_nobody_up() {
-        let mut world = World::new(|_| {});
+        let mut world = Fixture::new(|_| {});
         let line = vec![b'x'; 1000];
         // Nothing is ever taken, and every push returns.
         for _ in 0..5000 {
@@ -276,7 +276,7 @@ mod tests {
     #[test]
     fn lines_that_cannot_be_written_are_told_later() {
         static TOLD: Mutex<Vec<Note>> = Mutex::new(Vec::new());
-        let world = World::new(|note| TOLD.lock().unwrap().push(note));
+        let world = Fixture::new(|note| TOLD.lock().unwrap().push(note));
         for line in ["one\n", "two\n", "three\n", "four\n"] {
             (&world.queue).write_all(line.as_bytes()).unwrap();
         }

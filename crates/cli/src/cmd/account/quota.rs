@@ -61,7 +61,7 @@ fn number(text: &str) -> Result<Limit> {
 
 /// What is shown.
 #[derive(Serialize)]
-struct Shown {
+struct QuotaReport {
     account: String,
     storage: Line,
     messages: Line,
@@ -103,14 +103,14 @@ pub(super) async fn run(args: Args, global: &Global) -> Result<ExitCode> {
         true => usage::settle(&data_dir.directory, record.id).await?.usage,
         false => usage::known(&data_dir.directory, record.id).await?,
     };
-    global.output().show(&Shown::new(name.to_string(), record.quotas(), used), Shown::lines)?;
+    global.output().show(&QuotaReport::new(name.to_string(), record.quotas(), used), QuotaReport::lines)?;
     Ok(ExitCode::SUCCESS)
 }
 
-impl Shown {
+impl QuotaReport {
     fn new(account: String, quotas: Quotas, used: Usage) -> Self {
         let line = |limit, used| Line { limit, used };
-        Shown {
+        QuotaReport {
             account,
             storage: line(quotas.storage, used.storage),
             messages: line(quotas.messages, used.messages),

@@ -60,11 +60,11 @@ const SAID: usize = 12;
 /// Folders being chosen: notices when a `--folder` chooses none.
 pub struct Chosen {
     args: FolderArgs,
-    seen: Mutex<Seen>,
+    seen: Mutex<SeenNames>,
 }
 
 #[derive(Default)]
-struct Seen {
+struct SeenNames {
     names: BTreeSet<String>,
     /// Which of the globs matched something.
     matched: BTreeSet<usize>,

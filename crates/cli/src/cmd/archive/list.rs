@@ -11,7 +11,7 @@ use super::target::Format;
 use crate::global::Global;
 
 #[derive(Serialize)]
-struct Shown {
+struct BackupRow {
     account: String,
     user: String,
     host: String,
@@ -36,7 +36,7 @@ pub fn run(global: &Global) -> Result<ExitCode> {
                 continue;
             }
         };
-        let shown = Shown {
+        let shown = BackupRow {
             account: name.clone(),
             user: account.server.user,
             host: account.server.host,

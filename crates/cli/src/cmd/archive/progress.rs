@@ -17,7 +17,7 @@ const TOTAL: &str = "{spinner} {wide_msg}  {human_pos}/{human_len}  {rate}{left}
 const FOLDER: &str = "  {msg:30!}  {wide_bar}  {human_pos}/{human_len}";
 
 /// Shows it.
-pub struct Shown {
+pub struct ProgressBars {
     bars: Option<Bars>,
     quiet: bool,
 }
@@ -30,19 +30,19 @@ struct Bars {
     evicted: Mutex<(u64, u64)>,
 }
 
-impl Shown {
+impl ProgressBars {
     /// Bars at a terminal, unless JSON is asked for; `what` is being done.
     pub fn new(output: Output, what: &str) -> Self {
         let quiet = output.is_quiet();
         if !output.shows_progress() {
-            return Shown { bars: None, quiet };
+            return ProgressBars { bars: None, quiet };
         }
         let all = MultiProgress::new();
         let total = all.add(ProgressBar::new(0));
         total.set_style(style(TOTAL));
         total.set_message(what.to_owned());
         total.enable_steady_tick(Duration::from_millis(200));
-        Shown {
+        ProgressBars {
             bars: Some(Bars {
                 all,
                 total,
@@ -135,7 +135,7 @@ fn left(done: bool, left: Duration) -> String {
     if done || left.as_secs() == 0 { String::new() } else { format!("  {:#} left", HumanDuration(left)) }
 }
 
-impl Observer for Shown {
+impl Observer for ProgressBars {
     fn begins(&self, folder: &str, messages: u64) {
         let Some(bars) = &self.bars else { return };
         if messages == 0 {

@@ -16,7 +16,7 @@ use tokio::sync::watch;
 
 use super::folders::{Chosen, FolderArgs};
 use super::found;
-use super::progress::Shown;
+use super::progress::ProgressBars;
 use super::record;
 use super::remembered::{Accounts, Remembered, status_of};
 use super::server::ServerArgs;
@@ -95,7 +95,7 @@ struct Summary<'a> {
     lost: u64,
     /// The backup's bodies, if it is not to keep all.
     #[serde(skip_serializing_if = "Option::is_none")]
-    bodies: Option<Bodies>,
+    bodies: Option<BodyReport>,
     reconnects: u64,
     seconds: f64,
     /// Why it ended before it was done.
@@ -105,7 +105,7 @@ struct Summary<'a> {
 
 /// Bodies of a backup.
 #[derive(Serialize)]
-pub struct Bodies {
+pub struct BodyReport {
     /// Messages that are there whole, and bytes on disk of their bodies.
     kept: u64,
     kept_bytes: u64,
@@ -233,7 +233,7 @@ async fn one(
     stop: &watch::Receiver<bool>,
     global: &Global,
 ) -> Result<u8> {
-    let shown = Arc::new(Shown::new(global.output(), name));
+    let shown = Arc::new(ProgressBars::new(global.output(), name));
     let tools = Tools {
         clock: Arc::new(SystemClock::new()),
         random: Arc::new(SystemRandom),
@@ -287,7 +287,7 @@ impl<'a> Summary<'a> {
             gone: sum(|folder| folder.gone),
             failed: sum(|folder| folder.failed.len() as u64 + folder.failed_more),
             lost: sum(|folder| folder.lost),
-            bodies: report.bodies.as_ref().map(Bodies::of),
+            bodies: report.bodies.as_ref().map(BodyReport::of),
             received: report.received,
             reconnects: report.reconnects,
             seconds: report.elapsed.as_secs_f64(),
@@ -355,10 +355,10 @@ impl<'a> Summary<'a> {
     }
 }
 
-impl Bodies {
+impl BodyReport {
     /// As the backup counts them.
     pub fn of(counts: &BodyCounts) -> Self {
-        Bodies {
+        BodyReport {
             kept: counts.kept,
             kept_bytes: counts.kept_octets,
             evicted: counts.without,

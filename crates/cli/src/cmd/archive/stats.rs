@@ -4,11 +4,11 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use indicatif::HumanCount;
-use sealpost_archive::backup::Kept;
+use sealpost_archive::backup::BackupFolder;
 use serde::Serialize;
 
 use super::found;
-use super::pull::Bodies;
+use super::pull::BodyReport;
 use super::remembered::{Accounts, status_of};
 use super::target::{Format, SealedArgs, Target, format_of, tell};
 use crate::exit::Usage;
@@ -43,7 +43,7 @@ struct Stats {
     gone: u64,
     /// How many bodies there are, in a sealed backup.
     #[serde(skip_serializing_if = "Option::is_none")]
-    bodies: Option<Bodies>,
+    bodies: Option<BodyReport>,
     folders: Vec<Folder>,
     /// Of folders that the server has given another UIDVALIDITY: not counted in `messages`.
     superseded: Vec<Folder>,
@@ -97,7 +97,7 @@ async fn look(account: String, target: &Target<'_>, global: &Global) -> Result<S
     let copy = target.open(global).await?;
     tell(&*copy);
     let look = move || {
-        let folder = |kept: Kept| {
+        let folder = |kept: BackupFolder| {
             let untaken = copy.untaken(&kept.name)?;
             Ok::<_, sealpost_base::Error>(Folder {
                 name: kept.name.to_string(),
@@ -120,7 +120,7 @@ async fn look(account: String, target: &Target<'_>, global: &Global) -> Result<S
         pulled: folders.is_empty() || folders.iter().any(|folder| folder.pulled),
         messages: sum(|f| f.messages),
         gone: sum(|f| f.gone),
-        bodies: bodies.as_ref().map(Bodies::of),
+        bodies: bodies.as_ref().map(BodyReport::of),
         folders,
         superseded,
     })

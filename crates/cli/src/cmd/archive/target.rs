@@ -7,7 +7,7 @@ use std::sync::Arc;
 use anyhow::{Result, bail};
 use clap::ValueEnum;
 use futures::TryStreamExt;
-use sealpost_archive::backup::sealed::{Bodies, BodyLimit};
+use sealpost_archive::backup::sealed::{BodyOptions, BodyLimit};
 use sealpost_archive::backup::{Backup, EmptyBackup, imap_backup, maildir, sealed};
 use sealpost_archive::refetch::Anywhere;
 use sealpost_base::{Error, Kind, limits};
@@ -269,7 +269,7 @@ impl Target<'_> {
         let account = accounts.open(record.id, &root).await?;
         let keep = keep.map(|(octets, _)| BodyLimit::new(octets, data_dir.clock.clone()));
         let runtime = tokio::runtime::Handle::current();
-        let copy = sealed::open_with(runtime, account, self.directory, Bodies { keep, refetch });
+        let copy = sealed::open_with(runtime, account, self.directory, BodyOptions { keep, refetch });
         Ok(copy.map_err(in_use)?.into())
     }
 

@@ -12,7 +12,7 @@ use sealpost_base::{SystemClock, SystemRandom};
 use serde::Serialize;
 
 use super::folders::{Chosen, FolderArgs};
-use super::progress::{Shown, Working};
+use super::progress::{ProgressBars, Working};
 use super::record;
 use super::remembered::Accounts;
 use super::server::ServerArgs;
@@ -136,7 +136,7 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     let mut report = verified?;
     let some = report.folders.iter().any(|folder| !folder.to_fetch().is_empty());
     if args.repair && some {
-        let shown = Arc::new(Shown::new(global.output(), &server.to_string()));
+        let shown = Arc::new(ProgressBars::new(global.output(), &server.to_string()));
         let tools = Tools {
             clock: Arc::new(SystemClock::new()),
             random: Arc::new(SystemRandom),

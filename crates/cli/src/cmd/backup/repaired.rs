@@ -13,7 +13,7 @@ use sealpost_vault::{Hash, Listed, Store};
 const TRIED: usize = 8;
 
 /// An entry at one of the stores.
-struct Known {
+struct LoggedEntry {
     position: Position,
     hash: Hash,
     renumbering: Option<Renumbering>,
@@ -48,10 +48,10 @@ pub async fn left_out(
     let mut left_out = BTreeSet::new();
     for at in present.iter().filter(|entry| entry.position > first) {
         let Some(renumbering) = &at.renumbering else { continue };
-        let is_stated = |entry: &Known| entry.position >= renumbering.from && entry.position < at.position;
-        let stated: Vec<&Known> = present.iter().filter(|entry| is_stated(entry)).collect();
+        let is_stated = |entry: &LoggedEntry| entry.position >= renumbering.from && entry.position < at.position;
+        let stated: Vec<&LoggedEntry> = present.iter().filter(|entry| is_stated(entry)).collect();
         let absent: Vec<_> = missing.iter().filter(|(entry, _)| is_stated(entry)).collect();
-        let absentees: Vec<&Known> = absent.iter().map(|(entry, _)| entry).collect();
+        let absentees: Vec<&LoggedEntry> = absent.iter().map(|(entry, _)| entry).collect();
         let counted = counted(&stated, &absentees, renumbering);
         let not_counted = absent.iter().zip(counted).filter(|(_, counted)| !counted);
         left_out.extend(not_counted.map(|((_, path), _)| (*path).clone()));
@@ -60,7 +60,7 @@ pub async fn left_out(
 }
 
 /// Which of the absent entries a renumbering counts beside those that are present; none, if that cannot be found out.
-fn counted(present: &[&Known], absent: &[&Known], said: &Renumbering) -> Vec<bool> {
+fn counted(present: &[&LoggedEntry], absent: &[&LoggedEntry], said: &Renumbering) -> Vec<bool> {
     let choices: Vec<Vec<bool>> = match absent.len() {
         few if few <= TRIED => {
             (0..1u32 << few).map(|chosen| (0..few).map(|n| chosen & (1 << n) != 0).collect()).collect()
@@ -69,7 +69,7 @@ fn counted(present: &[&Known], absent: &[&Known], said: &Renumbering) -> Vec<boo
     };
     let fits = |chosen: &Vec<bool>| {
         let added = absent.iter().zip(chosen).filter(|(_, chosen)| **chosen).map(|(entry, _)| *entry);
-        let mut all: Vec<&Known> = present.iter().copied().chain(added).collect();
+        let mut all: Vec<&LoggedEntry> = present.iter().copied().chain(added).collect();
         all.sort_by_key(|entry| entry.position);
         let sum = all.iter().fold(CountedEntries::NONE, |sum, entry| sum.with(entry.position, &entry.hash));
         Renumbering::of(said.from, sum) == *said
@@ -78,7 +78,7 @@ fn counted(present: &[&Known], absent: &[&Known], said: &Renumbering) -> Vec<boo
 }
 
 /// What is at the path of an entry; `None` if it cannot be read, or is none.
-async fn known(store: &Store, object: &Listed) -> Result<Option<Known>> {
+async fn known(store: &Store, object: &Listed) -> Result<Option<LoggedEntry>> {
     let bytes = match store.read(&object.path).await {
         // What is wrong with it is another matter.
         Err(e) if matches!(e.kind(), Kind::NotFound | Kind::Corrupt) => return Ok(None),
@@ -89,7 +89,7 @@ async fn known(store: &Store, object: &Listed) -> Result<Option<Known>> {
     };
     let renumbering = (origin == Origin::Renumbering).then(|| entry::renumbering(&bytes).ok()).flatten();
     let is_entry = header.position == position;
-    Ok(is_entry.then(|| Known { position, hash: entry::hash(&bytes), renumbering }))
+    Ok(is_entry.then(|| LoggedEntry { position, hash: entry::hash(&bytes), renumbering }))
 }
 
 fn position(object: &Listed) -> Option<Position> {

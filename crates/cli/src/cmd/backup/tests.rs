@@ -55,7 +55,7 @@ impl World {
 
     /// Copies, with `meanwhile` at the moment of `held`; whether that came.
     async fn copy_while(&self, mut held: Held, meanwhile: impl Future<Output = ()>) -> (bool, Summary) {
-        let mut copy = Copy::new(self.from.clone(), self.to.clone());
+        let mut copy = StoreBackup::new(self.from.clone(), self.to.clone());
         let meanwhile = std::pin::pin!(async {
             held.reached().await;
             meanwhile.await;

@@ -34,7 +34,7 @@ pub struct Args {
 }
 
 #[derive(Serialize)]
-struct Written {
+struct WrittenSet {
     messages: u64,
     bytes: u64,
     path: PathBuf,
@@ -48,7 +48,7 @@ pub fn write(args: &Args, global: &Global) -> Result<ExitCode> {
     let messages = args.count.unwrap_or(all);
     let format = if args.mbox { Format::Mbox } else { Format::Maildir };
     let bytes = write_files(&data, messages, format, &args.into)?;
-    let written = Written { messages, bytes, path: args.into.clone() };
+    let written = WrittenSet { messages, bytes, path: args.into.clone() };
     global.output().show(&written, |w| {
         format!("{} messages, {}, in {}", w.messages, HumanBytes(w.bytes), w.path.display())
     })?;

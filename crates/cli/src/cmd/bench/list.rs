@@ -12,7 +12,7 @@ use crate::exit::Usage;
 use crate::global::Global;
 
 #[derive(Serialize)]
-struct Listed {
+struct BenchLists {
     scenarios: Vec<Entry>,
     data_sets: Vec<Entry>,
 }
@@ -27,7 +27,7 @@ struct Entry {
 }
 
 #[derive(Serialize)]
-struct Shown {
+struct ScenarioReport {
     #[serde(flatten)]
     entry: Entry,
     /// The file.
@@ -38,14 +38,14 @@ pub fn list(global: &Global) -> Result<ExitCode> {
     let scenarios = BUILT_IN.iter().map(entry).collect::<Result<_>>()?;
     let data_sets =
         data::NAMES.map(|(name, about)| Entry { name, about: about.to_owned(), parameters: Vec::new() });
-    let listed = Listed { scenarios, data_sets: data_sets.into() };
+    let listed = BenchLists { scenarios, data_sets: data_sets.into() };
     global.output().show(&listed, text)?;
     Ok(ExitCode::SUCCESS)
 }
 
 pub fn show(name: &str, global: &Global) -> Result<ExitCode> {
     let found = find(name).ok_or_else(|| Usage(no_such(name)))?;
-    let shown = Shown { entry: entry(found)?, toml: found.text };
+    let shown = ScenarioReport { entry: entry(found)?, toml: found.text };
     global.output().show(&shown, |shown| shown.toml.to_owned())?;
     Ok(ExitCode::SUCCESS)
 }
@@ -67,7 +67,7 @@ fn entry(built_in: &BuiltIn) -> Result<Entry> {
     Ok(Entry { name: built_in.name, about: scenario.about, parameters })
 }
 
-fn text(listed: &Listed) -> String {
+fn text(listed: &BenchLists) -> String {
     let lines = |entries: &[Entry]| {
         let line = |entry: &Entry| {
             let parameters = entry.parameters.join(", ");

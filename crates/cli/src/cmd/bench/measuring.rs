@@ -12,7 +12,7 @@ use sealpost_bench::process::{Every, Sampler};
 use sealpost_bench::report;
 use sealpost_bench::result::{Run, ServerRun};
 
-use super::progress::Shown;
+use super::progress::RunProgress;
 use super::server::Running;
 use super::terminal;
 use crate::exit::FAILED;
@@ -23,12 +23,12 @@ pub struct Measuring {
     pub running: Running,
     pub options: Options,
     pub sampler: Option<Sampler>,
-    pub shown: Shown,
+    pub shown: RunProgress,
     began: i64,
 }
 
 /// What was seen.
-pub struct Seen {
+pub struct Measured {
     pub document: Run,
     missed: Vec<String>,
     stopped: bool,
@@ -40,7 +40,7 @@ impl Measuring {
         let clock = SystemClock::new();
         let began = clock.now().seconds();
         let sampler = running.tree.map(|tree| Sampler::start(tree, every, clock));
-        Measuring { running, options, sampler, shown: Shown::new(global.output()), began }
+        Measuring { running, options, sampler, shown: RunProgress::new(global.output()), began }
     }
 
     /// Ends that, and a server of our own; an outcome becomes a document.
@@ -52,7 +52,7 @@ impl Measuring {
         title: &str,
         parameters: BTreeMap<String, String>,
         outcome: Result<Outcome>,
-    ) -> Result<Seen> {
+    ) -> Result<Measured> {
         self.shown.finish();
         let ended = self.sampler.as_ref().and_then(Sampler::gone);
         let samples = self.sampler.map(Sampler::finish).unwrap_or_default();
@@ -73,11 +73,11 @@ impl Measuring {
             ended,
             ..ServerRun::default()
         }];
-        Ok(Seen { document, missed: outcome.missed, stopped: outcome.stopped })
+        Ok(Measured { document, missed: outcome.missed, stopped: outcome.stopped })
     }
 }
 
-impl Seen {
+impl Measured {
     /// Everything worth knowing at once, and where the report is.
     pub fn text(&self, out: Option<&Path>) -> String {
         let (width, colours) = terminal();

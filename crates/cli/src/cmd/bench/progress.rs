@@ -11,13 +11,13 @@ use sealpost_bench::result;
 use crate::output::Output;
 
 /// Shows it.
-pub struct Shown {
+pub struct RunProgress {
     output: Output,
     bar: Option<ProgressBar>,
     at: String,
 }
 
-impl Shown {
+impl RunProgress {
     /// Nothing at all with `--json`.
     pub fn new(output: Output) -> Self {
         let moving = !output.is_json() && std::io::stderr().is_terminal();
@@ -27,7 +27,7 @@ impl Shown {
             bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
             bar
         });
-        Shown { output, bar, at: String::new() }
+        RunProgress { output, bar, at: String::new() }
     }
 
     /// Leaves the terminal as it was.
@@ -45,7 +45,7 @@ impl Shown {
     }
 }
 
-impl Observer for Shown {
+impl Observer for RunProgress {
     fn begins(&mut self, phase: &Phase, nth: usize, of: usize) {
         self.at = format!("{nth}/{} {}", of.max(nth), phase.name);
         if let Some(bar) = &self.bar {

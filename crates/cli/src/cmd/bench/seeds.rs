@@ -43,7 +43,7 @@ pub struct Args {
 
 /// A document as `run` makes it, and the figures.
 #[derive(Serialize)]
-struct Shown<'a> {
+struct SeedsReport<'a> {
     #[serde(flatten)]
     document: &'a Run,
     figures: &'a [Line],
@@ -76,7 +76,7 @@ pub async fn run(mut args: Args, global: &Global) -> Result<ExitCode> {
     let figures = seeds::table(&seen.document.servers[0]);
     let output = global.output();
     if output.is_json() {
-        output.json(&Shown { document: &seen.document, figures: &figures })?;
+        output.json(&SeedsReport { document: &seen.document, figures: &figures })?;
     } else {
         output.line(seen.text(args.out.as_deref()))?;
         output.line(text(&figures, &seen.document.servers[0].name))?;

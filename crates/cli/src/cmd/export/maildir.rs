@@ -7,7 +7,7 @@ use futures::TryStreamExt;
 use sealpost_mailformat::lines::LineEnds;
 use sealpost_mailformat::maildir::{MaildirWriter, Placed};
 
-use super::{Item, Summary, Walk, entries};
+use super::{ExportedMessage, Summary, Walk, entries};
 use crate::exit::Usage;
 
 /// Refuses a directory of something else.
@@ -54,7 +54,7 @@ pub async fn write(
 async fn message(
     folder: &mut MaildirWriter,
     walk: &Walk,
-    item: &Item,
+    item: &ExportedMessage,
     unique: &str,
 ) -> Result<sealpost_base::Result<()>> {
     folder.begin(unique)?;
@@ -71,7 +71,7 @@ async fn message(
 }
 
 /// The same for the same message in every export: when it was received, its object, where it stands.
-fn unique(walk: &Walk, item: &Item) -> String {
+fn unique(walk: &Walk, item: &ExportedMessage) -> String {
     let seconds = item.received().seconds().max(0);
     format!("{seconds}.{}U{}M{}.sealpost", item.message.object, item.uid, walk.mailbox.0)
 }

@@ -14,7 +14,7 @@ use sealpost_mailformat::maildir::folder;
 use sealpost_mailformat::mbox::{Envelope, MboxWriter};
 use sealpost_mime::header::fields;
 
-use super::{Item, Summary, Walk};
+use super::{ExportedMessage, Summary, Walk};
 use crate::exit::Usage;
 
 /// Refuses a path that is taken before anything is read.
@@ -110,7 +110,7 @@ enum Failure {
 async fn message<W: Write>(
     writer: &mut MboxWriter<W>,
     walk: &Walk,
-    item: &Item,
+    item: &ExportedMessage,
 ) -> std::result::Result<(), Failure> {
     let mut raw = walk.account.reader(&item.message).raw(0..u64::MAX);
     let mut first = raw.try_next().await.map_err(Failure::Read)?.unwrap_or_default();

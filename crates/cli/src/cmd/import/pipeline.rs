@@ -22,7 +22,7 @@ use super::flags::{self, FlagUpdates};
 use super::known::{Digest, Present, finish};
 use super::labels::{Target, targets};
 use super::data_dir::{Placed, Placement, Source, ensure, is_of_message, place_each};
-use super::reader::Item;
+use super::reader::ReaderItem;
 use super::{Args, Summary, received};
 use crate::data_dir::DataDir;
 
@@ -116,22 +116,22 @@ impl<'a> Pipeline<'a> {
     ///
     /// # Errors
     /// If the store fails; a message that fails is counted and the rest goes on.
-    pub async fn run(mut self, mut items: mpsc::Receiver<Item>) -> Result<()> {
+    pub async fn run(mut self, mut items: mpsc::Receiver<ReaderItem>) -> Result<()> {
         let mut reading = Reading::Lost;
         loop {
             match items.recv().await {
-                Some(Item::Archive { mailbox, is_folder }) => self.enter(mailbox, is_folder).await?,
-                Some(Item::Begin(meta)) => reading = self.begin(meta).await?,
-                Some(Item::Piece(piece)) => reading = self.piece(reading, &piece).await?,
-                Some(Item::End) => self.end(std::mem::replace(&mut reading, Reading::Lost)).await?,
-                Some(Item::Broken(reason)) => match std::mem::replace(&mut reading, Reading::Lost) {
+                Some(ReaderItem::Archive { mailbox, is_folder }) => self.enter(mailbox, is_folder).await?,
+                Some(ReaderItem::Begin(meta)) => reading = self.begin(meta).await?,
+                Some(ReaderItem::Piece(piece)) => reading = self.piece(reading, &piece).await?,
+                Some(ReaderItem::End) => self.end(std::mem::replace(&mut reading, Reading::Lost)).await?,
+                Some(ReaderItem::Broken(reason)) => match std::mem::replace(&mut reading, Reading::Lost) {
                     Reading::Whole(message, _) => self.fail(message.meta.data_dir, reason),
                     Reading::Large(large) => self.fail(large.message.meta.data_dir, reason),
                     Reading::Lost => {}
                 },
-                Some(Item::Failed { data_dir, reason }) => self.fail(data_dir, reason),
-                Some(Item::Progress(bytes)) => self.bar.set_position(bytes),
-                Some(Item::Done) => break,
+                Some(ReaderItem::Failed { data_dir, reason }) => self.fail(data_dir, reason),
+                Some(ReaderItem::Progress(bytes)) => self.bar.set_position(bytes),
+                Some(ReaderItem::Done) => break,
                 None => {
                     self.flush().await?;
                     bail!("reading the archives failed because of a bug in Sealpost; please report it");

@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 const AHEAD: usize = 16;
 
 /// What the reader found.
-pub enum Item {
+pub enum ReaderItem {
     /// The archive for this mailbox comes next. One that is a folder is a mailbox also if no message is in it.
     Archive { mailbox: String, is_folder: bool },
     /// A message begins.
@@ -33,7 +33,7 @@ pub enum Item {
 
 /// Starts to read; the thread ends when all is read or the receiver is dropped. `spool`: where what cannot be read as it is
 /// is unpacked to.
-pub fn start(archives: Vec<Found>, options: Options, spool: PathBuf) -> mpsc::Receiver<Item> {
+pub fn start(archives: Vec<Found>, options: Options, spool: PathBuf) -> mpsc::Receiver<ReaderItem> {
     let (out, items) = mpsc::channel(AHEAD);
     tokio::task::spawn_blocking(move || {
         let mut before = 0;
@@ -43,7 +43,7 @@ pub fn start(archives: Vec<Found>, options: Options, spool: PathBuf) -> mpsc::Re
             }
             before += archive.bytes;
         }
-        let _ = out.blocking_send(Item::Done);
+        let _ = out.blocking_send(ReaderItem::Done);
     });
     items
 }
@@ -54,15 +54,15 @@ fn read(
     options: Options,
     spool: &Path,
     before: u64,
-    out: &mpsc::Sender<Item>,
+    out: &mpsc::Sender<ReaderItem>,
 ) -> Option<()> {
     let send = |item| out.blocking_send(item).ok();
     let place = archive.path.display().to_string();
     let is_folder = archive.format == Format::Maildir;
-    send(Item::Archive { mailbox: archive.mailbox.clone(), is_folder })?;
+    send(ReaderItem::Archive { mailbox: archive.mailbox.clone(), is_folder })?;
     let mut source = match archive.open(options, spool) {
         Ok(source) => source,
-        Err(e) => return send(Item::Failed { place, reason: e.to_string() }),
+        Err(e) => return send(ReaderItem::Failed { place, reason: e.to_string() }),
     };
     loop {
         let begun = source.bytes_done();
@@ -70,15 +70,15 @@ fn read(
             Ok(None) => return Some(()),
             Ok(Some(meta)) if meta.internal => {}
             Ok(Some(meta)) => {
-                send(Item::Begin(meta))?;
+                send(ReaderItem::Begin(meta))?;
                 let end = match pieces(&mut *source, out)? {
-                    Ok(()) => Item::End,
-                    Err(reason) => Item::Broken(reason),
+                    Ok(()) => ReaderItem::End,
+                    Err(reason) => ReaderItem::Broken(reason),
                 };
                 send(end)?;
             }
             Err(e) => {
-                send(Item::Failed { place: place.clone(), reason: e.to_string() })?;
+                send(ReaderItem::Failed { place: place.clone(), reason: e.to_string() })?;
                 // A Maildir has further files; a file that cannot be read on has no end.
                 if archive.format != Format::Maildir && source.bytes_done() <= begun {
                     return Some(());
@@ -86,14 +86,14 @@ fn read(
             }
         }
         // What is unpacked has more bytes than its file.
-        send(Item::Progress(before + source.bytes_done().min(archive.bytes)))?;
+        send(ReaderItem::Progress(before + source.bytes_done().min(archive.bytes)))?;
     }
 }
 
-fn pieces(source: &mut dyn Source, out: &mpsc::Sender<Item>) -> Option<Result<(), String>> {
+fn pieces(source: &mut dyn Source, out: &mpsc::Sender<ReaderItem>) -> Option<Result<(), String>> {
     loop {
         match source.next_chunk() {
-            Ok(Some(piece)) => out.blocking_send(Item::Piece(Bytes::copy_from_slice(piece))).ok()?,
+            Ok(Some(piece)) => out.blocking_send(ReaderItem::Piece(Bytes::copy_from_slice(piece))).ok()?,
             Ok(None) => return Some(Ok(())),
             Err(e) => return Some(Err(e.to_string())),
         }

@@ -39,7 +39,7 @@ pub struct Args {
 }
 
 #[derive(Serialize)]
-struct Found {
+struct ProbeReport {
     store: String,
     usable: bool,
     /// `kept`, `ignored`, `raced` or `refused`.
@@ -78,12 +78,12 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
         global.output().json(&Failed { store, usable: false, error: text(e) })?;
     }
     let found = found?;
-    global.output().show(&found, Found::to_text)?;
+    global.output().show(&found, ProbeReport::to_text)?;
     Ok(if found.usable { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
 }
 
 /// Looks what the store does; `name` becomes what it is called.
-async fn find(args: Args, global: &Global, name: &mut Option<String>) -> Result<Found> {
+async fn find(args: Args, global: &Global, name: &mut Option<String>) -> Result<ProbeReport> {
     let config = Config::load(global)?;
     let directory = match args.url.as_deref() {
         Some(url) => config.store.directory_of(url)?,
@@ -117,7 +117,7 @@ fn require(directory: &Path) -> Result<()> {
     .into())
 }
 
-async fn look(store: &Store, reset_append_mode: bool, name: String) -> Result<Found> {
+async fn look(store: &Store, reset_append_mode: bool, name: String) -> Result<ProbeReport> {
     let probe = probe::probe(store, &SystemClock::new(), &SystemRandom).await?;
     if reset_append_mode {
         // What it does is what was found when it was opened, and again now.
@@ -126,10 +126,10 @@ async fn look(store: &Store, reset_append_mode: bool, name: String) -> Result<Fo
         }
         store.reset_append_mode().await?;
     }
-    Ok(Found::new(name, &probe, &store.mode_markers().await?))
+    Ok(ProbeReport::new(name, &probe, &store.mode_markers().await?))
 }
 
-impl Found {
+impl ProbeReport {
     fn new(store: String, probe: &Probe, marks: &[AppendMode]) -> Self {
         let conditional_create = match probe.conditions {
             Conditions::Kept => "kept",
@@ -140,7 +140,7 @@ impl Found {
         let append_mode = probe.conditions.append_mode().name();
         // Siblings are right on any store.
         let agrees = matches!(marks, [] | [AppendMode::Siblings]) || marks == [probe.conditions.append_mode()];
-        Found {
+        ProbeReport {
             store,
             usable: agrees && probe.lists_what_was_written && probe.reads_ranges && probe.uploads_in_parts,
             conditional_create,

@@ -9,17 +9,17 @@ use super::super::*;
 const ID: &str = "00000000000000000000000000000001";
 
 /// Two stores with these objects of the account; what is in each says its path, or what is given.
-async fn copy_of(from: &[&str], to: &[(&str, &str)]) -> Copy {
+async fn copy_of(from: &[&str], to: &[(&str, &str)]) -> StoreBackup {
     let stores = [Arc::new(InMemory::new()), Arc::new(InMemory::new())];
     let from = from.iter().map(|path| (0, *path, *path));
     for (at, path, text) in from.chain(to.iter().map(|(path, text)| (1, *path, *text))) {
         stores[at].put(&Path::from(format!("acct/{ID}/{path}")), text.to_owned().into()).await.unwrap();
     }
     let [from, to] = stores.map(|store| Store::over(store));
-    Copy::new(from, to)
+    StoreBackup::new(from, to)
 }
 
-async fn there(copy: &Copy, kind: &str) -> Vec<String> {
+async fn there(copy: &StoreBackup, kind: &str) -> Vec<String> {
     let prefix = format!("acct/{ID}/{kind}");
     let listed: Vec<Listed> = copy.to.list(&prefix, None).try_collect().await.unwrap();
     listed.into_iter().map(|object| object.path[prefix.len() + 1..].to_owned()).collect()
