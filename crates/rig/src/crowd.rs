@@ -24,7 +24,7 @@ use sealpost_base::{Clock, SystemClock};
 use sealpost_bench::mail;
 use tokio::task::JoinSet;
 
-use self::attack::{ATTACKS, Attack, Pace, Ports, VICTIM};
+use self::attack::{ATTACKS, Attack, AttackPace, Ports, VICTIM};
 use self::honest::{HONEST, Honest, Visitor};
 use crate::idle;
 use crate::imap::login;
@@ -224,7 +224,7 @@ async fn under(
     let gone = Arc::new(AtomicUsize::new(0));
     let mut attackers = JoinSet::new();
     let pause = PIECE_PAUSE.max(Duration::from_secs(count as u64) / PIECES_A_SECOND);
-    let pace = Arc::new(Pace::new(pause));
+    let pace = Arc::new(AttackPace::new(pause));
     for nth in 0..count {
         let (target, gone, pace) = (Ports::of(server)?, gone.clone(), pace.clone());
         attackers.spawn(async move {

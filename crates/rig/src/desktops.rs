@@ -11,7 +11,7 @@ use sealpost_base::SystemClock;
 use sealpost_bench::load::{
     self, Observer, Options, Progress, Scenario,
     scenario::{Overrides, Phase as ScenarioPhase, find},
-    target::{Endpoint, Place, User},
+    target::{Endpoint, TargetAddr, User},
 };
 use sealpost_bench::process::{Every, Sampler};
 use sealpost_bench::result::{Latency, Phase};
@@ -96,7 +96,7 @@ pub async fn measure(
 /// A server of ours as the load generator sees one.
 pub fn reached(server: &Server, accounts: &[String]) -> load::Target {
     let at = |address: std::net::SocketAddr| Endpoint {
-        place: Place::Tcp(address.to_string(), vec![address]),
+        addr: TargetAddr::Tcp(address.to_string(), vec![address]),
         tls: None,
     };
     let user = |name: &String| User { name: name.clone(), password: PASSWORD.into() };

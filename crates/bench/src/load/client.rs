@@ -115,18 +115,18 @@ impl Thread {
 }
 
 /// Counts an open connection for as long as it lives.
-pub struct Open(Rc<Thread>);
+pub struct OpenCount(Rc<Thread>);
 
-impl Open {
+impl OpenCount {
     /// One more.
     pub fn new(thread: &Rc<Thread>) -> Self {
         let open = thread.shared.open.fetch_add(1, Ordering::Relaxed) + 1;
         thread.shared.most_open.fetch_max(open, Ordering::Relaxed);
-        Open(thread.clone())
+        OpenCount(thread.clone())
     }
 }
 
-impl Drop for Open {
+impl Drop for OpenCount {
     fn drop(&mut self) {
         self.0.shared.open.fetch_sub(1, Ordering::Relaxed);
     }

@@ -40,7 +40,7 @@ pub type Message = Arc<[u8]>;
 pub struct DataSet {
     seed: u64,
     /// Made or read before; none for `tiny`, whose messages are made when they are sent.
-    messages: Vec<Kept>,
+    messages: Vec<SetMessage>,
 }
 
 /// Data sets that were opened, for runs that follow each other: none is made twice. Cloning shares it.
@@ -67,7 +67,7 @@ impl Library {
 }
 
 #[derive(Debug)]
-struct Kept {
+struct SetMessage {
     message: Message,
     /// Where its Message-ID is, without the angle brackets.
     id: Option<std::ops::Range<usize>>,
@@ -81,12 +81,12 @@ impl DataSet {
     pub fn open(name: &str, seed: u64) -> Result<Self> {
         let messages = match name {
             "tiny" => Vec::new(),
-            "mailbox-100" => mail::mailbox_100(seed).into_iter().map(Kept::new).collect(),
-            "inbox" => (0..INBOX_MESSAGES).map(|nth| Kept::new(inbox(seed, nth))).collect(),
+            "mailbox-100" => mail::mailbox_100(seed).into_iter().map(SetMessage::new).collect(),
+            "inbox" => (0..INBOX_MESSAGES).map(|nth| SetMessage::new(inbox(seed, nth))).collect(),
             path if Path::new(path).exists() => files::read(Path::new(path))
                 .with_context(|| path.to_owned())?
                 .into_iter()
-                .map(Kept::new)
+                .map(SetMessage::new)
                 .collect(),
             _ => return Err(UsageError(unknown(name)).into()),
         };
@@ -119,7 +119,7 @@ impl DataSet {
     }
 }
 
-impl Kept {
+impl SetMessage {
     fn new(message: Vec<u8>) -> Self {
         let head = memchr::memmem::find(&message, b"\r\n\r\n").unwrap_or(message.len());
         let head = &message[..head];
@@ -128,7 +128,7 @@ impl Kept {
             let open = memchr::memchr(b'<', &head[at..])? + at + 1;
             Some(open..memchr::memchr(b'>', &head[open..])? + open)
         });
-        Kept { message: message.into(), id }
+        SetMessage { message: message.into(), id }
     }
 
     /// The same message under another Message-ID.
@@ -209,12 +209,12 @@ mod tests {
 
     #[test]
     fn messages_that_come_again_differ_in_their_id_alone() {
-        let kept = Kept::new(b"A: 1\r\nMessage-Id: <x@y>\r\nB: 2\r\n\r\nMessage-ID: <body>\r\n".to_vec());
+        let kept = SetMessage::new(b"A: 1\r\nMessage-Id: <x@y>\r\nB: 2\r\n\r\nMessage-ID: <body>\r\n".to_vec());
         assert_eq!(
             &*kept.with_id(1, 16),
             b"A: 1\r\nMessage-Id: <10.1@again.example>\r\nB: 2\r\n\r\nMessage-ID: <body>\r\n"
         );
-        let none = Kept::new(b"A: 1\r\n\r\n".to_vec());
+        let none = SetMessage::new(b"A: 1\r\n\r\n".to_vec());
         assert_eq!(&*none.with_id(1, 16), b"Message-ID: <10.1@again.example>\r\nA: 1\r\n\r\n");
     }
 

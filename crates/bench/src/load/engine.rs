@@ -27,7 +27,7 @@ use super::target::Target;
 use crate::UsageError;
 use crate::process::{Sampler, own_cpu};
 use crate::result::{self, Recorder};
-use job::Job;
+use job::RunningPhase;
 use worker::{Busy, Workers};
 
 /// How often an observer hears of progress.
@@ -244,8 +244,8 @@ struct Run<'a> {
     stop: watch::Receiver<bool>,
     observer: &'a mut dyn Observer,
     began: Duration,
-    alongside: Vec<Arc<Job>>,
-    held: Vec<Arc<Job>>,
+    alongside: Vec<Arc<RunningPhase>>,
+    held: Vec<Arc<RunningPhase>>,
     outcome: Outcome,
     /// What went wrong with the preparations.
     unprepared: Option<String>,
@@ -313,8 +313,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn begin(&mut self, nth: usize, phase: &Phase) -> Arc<Job> {
-        let job = Arc::new(Job::new(nth, phase.clone(), self.shared.clock.monotonic()));
+    fn begin(&mut self, nth: usize, phase: &Phase) -> Arc<RunningPhase> {
+        let job = Arc::new(RunningPhase::new(nth, phase.clone(), self.shared.clock.monotonic()));
         self.workers.begin(&job);
         job
     }
@@ -356,7 +356,7 @@ impl<'a> Run<'a> {
     }
 
     /// Waits until all clients of `job` are done, telling the observer how it goes.
-    async fn wait(&mut self, job: &Job, before: [u64; 4]) {
+    async fn wait(&mut self, job: &RunningPhase, before: [u64; 4]) {
         let mut tick = tokio::time::interval(TICK);
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut stop = self.stop.clone();
@@ -411,7 +411,7 @@ impl<'a> Run<'a> {
     }
 
     /// Says so if the figures of a phase are rather the bench's than the server's.
-    fn judge(&mut self, job: &Job, recorder: &Recorder, busy: &[Busy], wall: Duration) {
+    fn judge(&mut self, job: &RunningPhase, recorder: &Recorder, busy: &[Busy], wall: Duration) {
         let phase = &job.phase;
         if phase.setup {
             return;

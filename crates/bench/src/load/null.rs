@@ -12,7 +12,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpListener;
 
 use super::protocol::Protocol;
-use super::target::{Endpoint, Place};
+use super::target::{Endpoint, TargetAddr};
 use super::wire::Io;
 
 /// Messages in every mailbox, if nobody says how many.
@@ -52,7 +52,7 @@ pub fn inside(protocol: Protocol) -> Endpoint {
         tokio::task::spawn_local(serve(theirs, protocol, MESSAGES));
         Box::new(ours) as Box<dyn Io>
     };
-    Endpoint { place: Place::Inside(Arc::new(connect)), tls: None }
+    Endpoint { addr: TargetAddr::Inside(Arc::new(connect)), tls: None }
 }
 
 /// Serves one connection until it ends.

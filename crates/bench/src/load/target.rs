@@ -42,14 +42,14 @@ pub struct User {
 #[derive(Clone)]
 pub struct Endpoint {
     /// The address.
-    pub place: Place,
+    pub addr: TargetAddr,
     /// Whether and how TLS is spoken.
     pub tls: Option<Tls>,
 }
 
 /// An address.
 #[derive(Clone)]
-pub enum Place {
+pub enum TargetAddr {
     /// TCP; the first that answers, if there are several.
     Tcp(String, Vec<SocketAddr>),
     /// A Unix socket.
@@ -92,10 +92,10 @@ impl Target {
 
 impl fmt::Display for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.place {
-            Place::Tcp(name, _) => f.write_str(name)?,
-            Place::Unix(path) => write!(f, "{}", path.display())?,
-            Place::Inside(_) => f.write_str("within the bench")?,
+        match &self.addr {
+            TargetAddr::Tcp(name, _) => f.write_str(name)?,
+            TargetAddr::Unix(path) => write!(f, "{}", path.display())?,
+            TargetAddr::Inside(_) => f.write_str("within the bench")?,
         }
         match &self.tls {
             None => Ok(()),
@@ -111,14 +111,14 @@ impl Endpoint {
     /// # Errors
     /// If nobody listens there, or is not who should be there.
     pub async fn connect(&self) -> io::Result<Box<dyn Io>> {
-        let stream: Box<dyn Io> = match &self.place {
-            Place::Tcp(_, addresses) => {
+        let stream: Box<dyn Io> = match &self.addr {
+            TargetAddr::Tcp(_, addresses) => {
                 let stream = TcpStream::connect(&addresses[..]).await?;
                 stream.set_nodelay(true)?;
                 Box::new(stream)
             }
-            Place::Unix(path) => Box::new(UnixStream::connect(path).await?),
-            Place::Inside(connect) => connect(),
+            TargetAddr::Unix(path) => Box::new(UnixStream::connect(path).await?),
+            TargetAddr::Inside(connect) => connect(),
         };
         match &self.tls {
             Some(tls) if tls.implicit => tls.wrap(stream).await,

@@ -88,7 +88,7 @@ impl Sampler {
     /// Begins to watch `tree`; times are counted from `start` of `clock`.
     pub fn start(tree: Tree, every: Every, clock: SystemClock) -> Self {
         let (ask, asked) = channel();
-        let thread = std::thread::spawn(move || Watch::new(tree, every, clock).run(&asked));
+        let thread = std::thread::spawn(move || SamplerThread::new(tree, every, clock).run(&asked));
         Sampler { ask, thread: Some(thread) }
     }
 
@@ -131,7 +131,7 @@ impl Sampler {
     }
 }
 
-struct Watch {
+struct SamplerThread {
     tree: Tree,
     every: Every,
     clock: SystemClock,
@@ -152,10 +152,10 @@ struct Watch {
     gone: Option<f64>,
 }
 
-impl Watch {
+impl SamplerThread {
     fn new(tree: Tree, every: Every, clock: SystemClock) -> Self {
         let began = clock.monotonic();
-        Watch {
+        SamplerThread {
             tree,
             every,
             clock,

@@ -42,7 +42,7 @@ pub(super) fn all(run: &Run) -> Vec<Plot> {
     let plot = |file: &str, section, svg| Plot { file: file.to_owned(), section, svg };
     let mut plots = Vec::new();
     if run.servers.iter().any(|server| server.phases.len() > 1) || run.servers.len() > 1 {
-        let bars: [(&str, &str, Figure, Shown); 3] = [
+        let bars: [(&str, &str, Figure, Formatter); 3] = [
             ("seconds", "time", |phase| Some(phase.seconds()), units::seconds),
             ("cpu", "CPU time of the server", |phase| phase.cpu_seconds, units::cpu),
             ("memory", "highest memory", |phase| Some(phase.peak_bytes? as f64), units::bytes),
@@ -68,7 +68,7 @@ pub(super) fn all(run: &Run) -> Vec<Plot> {
 }
 
 type Figure = fn(&Phase) -> Option<f64>;
-type Shown = fn(f64) -> String;
+type Formatter = fn(f64) -> String;
 
 /// Names of phases of all servers, in order.
 pub(super) fn phases(run: &Run) -> Vec<&str> {
@@ -82,7 +82,7 @@ pub(super) fn phases(run: &Run) -> Vec<&str> {
 }
 
 /// A bar for each server and phase; `None` if nobody has the figure.
-fn bars_of(run: &Run, title: &str, figure: Figure, shown: Shown) -> Option<Svg> {
+fn bars_of(run: &Run, title: &str, figure: Figure, shown: Formatter) -> Option<Svg> {
     let value = |server: &ServerRun, name: &str| server.phase(name).and_then(figure);
     let mut names = phases(run);
     names.retain(|name| run.servers.iter().any(|server| value(server, name).is_some()));

@@ -71,7 +71,7 @@ impl Ports {
 }
 
 /// How fast the attackers of one attack send, and whether they could: they come after everybody else on this machine.
-pub(super) struct Pace {
+pub(super) struct AttackPace {
     /// How long each of them rests between two pieces.
     pause: Duration,
     /// Pieces that were sent.
@@ -82,11 +82,11 @@ pub(super) struct Pace {
     clock: SystemClock,
 }
 
-impl Pace {
+impl AttackPace {
     /// Nothing is sent yet.
     pub(super) fn new(pause: Duration) -> Self {
         let (sent, rests, late_us) = Default::default();
-        Pace { pause, sent, rests, late_us, clock: SystemClock::new() }
+        AttackPace { pause, sent, rests, late_us, clock: SystemClock::new() }
     }
 
     async fn rest(&self) {
@@ -115,7 +115,7 @@ impl Pace {
 
 impl Attack {
     /// One attacker, until it is sent away or stopped.
-    pub(super) async fn run(self, nth: usize, ports: Ports, pace: Arc<Pace>) -> Result<()> {
+    pub(super) async fn run(self, nth: usize, ports: Ports, pace: Arc<AttackPace>) -> Result<()> {
         match self {
             Attack::Literal => {
                 let mut attacker = Attacker::connect(nth, ports.imap, pace).await?;
@@ -207,7 +207,7 @@ const ZIPPED_ZEROS: &[u8] = include_bytes!("zeros.deflate");
 async fn message(
     nth: usize,
     lmtp: SocketAddr,
-    pace: Arc<Pace>,
+    pace: Arc<AttackPace>,
     piece: impl Fn(usize) -> String,
 ) -> Result<()> {
     let mut attacker = Attacker::connect(nth, lmtp, pace).await?;
@@ -223,7 +223,7 @@ async fn message(
 }
 
 /// As many recipients as one message may have and many more, and then the message; again and again.
-async fn recipients(nth: usize, lmtp: SocketAddr, pace: Arc<Pace>) -> Result<()> {
+async fn recipients(nth: usize, lmtp: SocketAddr, pace: Arc<AttackPace>) -> Result<()> {
     let mut attacker = Attacker::connect(nth, lmtp, pace).await?;
     attacker.say(b"LHLO x\r\n").await?;
     loop {
@@ -243,11 +243,11 @@ async fn recipients(nth: usize, lmtp: SocketAddr, pace: Arc<Pace>) -> Result<()>
 /// A connection that costs this side little.
 struct Attacker {
     stream: TcpStream,
-    pace: Arc<Pace>,
+    pace: Arc<AttackPace>,
 }
 
 impl Attacker {
-    async fn connect_silently(nth: usize, to: SocketAddr, pace: Arc<Pace>) -> Result<Self> {
+    async fn connect_silently(nth: usize, to: SocketAddr, pace: Arc<AttackPace>) -> Result<Self> {
         let socket = TcpSocket::new_v4()?;
         let host = nth % HOSTS;
         let from = IpAddr::from([127, 1 + u8::try_from(nth / HOSTS % 200)?, 0, 1 + u8::try_from(host)?]);
@@ -256,13 +256,13 @@ impl Attacker {
         Ok(Attacker { stream: socket.connect(to).await?, pace })
     }
 
-    async fn connect(nth: usize, to: SocketAddr, pace: Arc<Pace>) -> Result<Self> {
+    async fn connect(nth: usize, to: SocketAddr, pace: Arc<AttackPace>) -> Result<Self> {
         let mut attacker = Self::connect_silently(nth, to, pace).await?;
         attacker.until(b"\r\n").await?;
         Ok(attacker)
     }
 
-    async fn login(nth: usize, to: SocketAddr, pace: Arc<Pace>) -> Result<Self> {
+    async fn login(nth: usize, to: SocketAddr, pace: Arc<AttackPace>) -> Result<Self> {
         let mut attacker = Self::connect(nth, to, pace).await?;
         attacker.say(format!("a LOGIN {VICTIM} \"{PASSWORD}\"\r\n").as_bytes()).await?;
         attacker.until(b"a OK").await?;

@@ -14,21 +14,21 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-use super::{Client, Fail, Open, count};
+use super::{Client, Fail, OpenCount, count};
 use crate::load::protocol::Protocol;
 use crate::load::scan::Syntax;
 use crate::load::scenario::{Expect, Step};
 use crate::load::target::Endpoint;
 use crate::load::text::{is_quotable, quoted};
 use crate::load::wire::Wire;
-use state::{Outstanding, State};
+use state::{Outstanding, MailboxState};
 
 pub use state::Capabilities;
 
 /// A connection to an IMAP server.
 pub struct Imap {
     wire: Wire,
-    state: State,
+    state: MailboxState,
     client: Rc<Client>,
     /// The next command, and with it what is sent next; kept to be used again.
     line: Vec<u8>,
@@ -38,7 +38,7 @@ pub struct Imap {
     selected: Option<String>,
     /// Until when what is read before the first command must have come.
     due: Duration,
-    _open: Open,
+    _open: OpenCount,
 }
 
 /// How a command is counted.
@@ -71,14 +71,14 @@ impl Imap {
         let stream = timeout(shared.patience, endpoint.connect()).await.map_err(|_| Fail::Timeout)??;
         let mut imap = Imap {
             wire: Wire::new(stream, Syntax::Imap),
-            state: State::new(client.clone()),
+            state: MailboxState::new(client.clone()),
             client: client.clone(),
             line: Vec::new(),
             out: Vec::new(),
             tag: 0,
             selected: None,
             due: client.thread.now() + shared.patience,
-            _open: Open::new(&client.thread),
+            _open: OpenCount::new(&client.thread),
         };
         imap.greeted(endpoint).await?;
         if let Some(tls) = endpoint.starts_tls() {
@@ -272,7 +272,7 @@ impl Imap {
         }
     }
 
-    async fn wait(&mut self, until: impl Fn(&State) -> bool) -> Result<(), Fail> {
+    async fn wait(&mut self, until: impl Fn(&MailboxState) -> bool) -> Result<(), Fail> {
         while !until(&self.state) {
             self.receive().await?;
         }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-use super::{Client, Fail, Open, count};
+use super::{Client, Fail, OpenCount, count};
 use crate::dots::dot;
 use crate::load::data::Message;
 use crate::load::notice::Announced;
@@ -33,7 +33,7 @@ pub struct Smtp {
     out: Vec<u8>,
     /// Deliveries in a row without a notification.
     untold: u32,
-    _open: Open,
+    _open: OpenCount,
 }
 
 /// One delivery.
@@ -136,7 +136,7 @@ impl Smtp {
             auth,
             out: Vec::new(),
             untold: 0,
-            _open: Open::new(&client.thread),
+            _open: OpenCount::new(&client.thread),
         };
         silent.set(endpoint.tls.as_ref().is_none_or(|tls| !tls.implicit));
         smtp.expect("the greeting").await?;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use sealpost_base::{Random, SeededRandom};
 
-use super::job::Job;
+use super::job::RunningPhase;
 use crate::load::client::imap::Imap;
 use crate::load::client::smtp::{Delivery, Smtp};
 use crate::load::client::{Client, Fail, Thread};
@@ -69,7 +69,7 @@ enum Session {
 
 struct Driver {
     client: Rc<Client>,
-    job: Arc<Job>,
+    job: Arc<RunningPhase>,
     plan: Rc<Plan>,
     session: Option<Session>,
     deliveries: u64,
@@ -81,7 +81,7 @@ struct Driver {
 }
 
 /// Does what a client of `job` does, until it is done.
-pub async fn client(thread: Rc<Thread>, job: Arc<Job>, plan: Rc<Plan>, connection: usize) {
+pub async fn client(thread: Rc<Thread>, job: Arc<RunningPhase>, plan: Rc<Plan>, connection: usize) {
     let settled = {
         let (job, told) = (job.clone(), Cell::new(false));
         move || {
@@ -119,7 +119,7 @@ pub async fn client(thread: Rc<Thread>, job: Arc<Job>, plan: Rc<Plan>, connectio
 
 /// Returns when nobody waits any longer: as long after the end of the phase, or after its clients were told to stop, as for
 /// any command.
-async fn overdue(client: &Client, job: &Job) {
+async fn overdue(client: &Client, job: &RunningPhase) {
     let patience = client.thread.shared.patience;
     let ended = async {
         match job.deadline() {
@@ -134,7 +134,7 @@ async fn overdue(client: &Client, job: &Job) {
     tokio::time::sleep(patience).await;
 }
 
-fn new_client(thread: &Rc<Thread>, job: &Job, connection: usize, settled: Box<dyn Fn()>) -> Client {
+fn new_client(thread: &Rc<Thread>, job: &RunningPhase, connection: usize, settled: Box<dyn Fn()>) -> Client {
     let accounts = thread.shared.target.users.len().max(1);
     // Clients of different phases and connections draw differently, and the same again with the same seed.
     let seed =
@@ -156,7 +156,7 @@ fn new_client(thread: &Rc<Thread>, job: &Job, connection: usize, settled: Box<dy
 
 /// How the server writes names of mailboxes, as its first account sees it.
 pub async fn names(thread: &Rc<Thread>) -> Result<Names, Fail> {
-    let job = Job::new(0, Phase::bare("", 1), thread.now());
+    let job = RunningPhase::new(0, Phase::bare("", 1), thread.now());
     let client = Rc::new(new_client(thread, &job, 0, Box::new(|| ())));
     let now = thread.now();
     let endpoint = thread.shared.target.endpoint(Protocol::Imap);
@@ -176,7 +176,7 @@ fn starts_after(phase: &Phase, client: &Client) -> Duration {
 }
 
 impl Driver {
-    fn new(client: &Rc<Client>, job: &Arc<Job>, plan: Rc<Plan>) -> Self {
+    fn new(client: &Rc<Client>, job: &Arc<RunningPhase>, plan: Rc<Plan>) -> Self {
         let (phase, nth) = (&job.phase, client.connection as u64);
         let start = starts_after(phase, client);
         let seed = client.random.next_u64();

@@ -8,7 +8,7 @@ use tokio::sync::{Notify, Semaphore, SemaphorePermit, watch};
 use crate::load::scenario::{Extent, Phase};
 
 /// A phase that was begun.
-pub struct Job {
+pub struct RunningPhase {
     /// Which of the scenario.
     pub nth: usize,
     /// What its clients do.
@@ -37,13 +37,13 @@ pub struct Job {
     stop: watch::Sender<bool>,
 }
 
-impl Job {
+impl RunningPhase {
     /// Begun at `began`.
     pub fn new(nth: usize, phase: Phase, began: Duration) -> Self {
         let clients = usize::try_from(phase.connections).unwrap_or(usize::MAX);
         // No phase has as many clients as a semaphore has permits.
         let places = phase.at_once.map(|most| Semaphore::new(usize::try_from(most).unwrap_or(clients)));
-        Job {
+        RunningPhase {
             nth,
             phase,
             places,

@@ -7,7 +7,7 @@ use tokio::task::LocalSet;
 use super::*;
 use crate::load::null;
 use crate::load::scenario::Overrides;
-use crate::load::target::{Endpoint, Place, User};
+use crate::load::target::{Endpoint, TargetAddr, User};
 use crate::load::wire::Io;
 
 /// Tokio's clock, which tests may let stand and jump.
@@ -118,7 +118,7 @@ fn recording(
         });
         Box::new(ours) as Box<dyn Io>
     };
-    let imap = Endpoint { place: Place::Inside(Arc::new(connect)), tls: None };
+    let imap = Endpoint { addr: TargetAddr::Inside(Arc::new(connect)), tls: None };
     Target { name: "recording".into(), imap: Some(imap), users: vec![user("a")], ..Target::default() }
 }
 

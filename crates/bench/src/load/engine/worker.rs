@@ -12,7 +12,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::{LocalSet, spawn_local};
 
 use super::drive::{self, Plan};
-use super::{Job, Shared};
+use super::{RunningPhase, Shared};
 use crate::load::client::Thread;
 use crate::load::scenario::template::Names;
 use crate::process::own_waits;
@@ -20,7 +20,7 @@ use crate::result::Recorder;
 
 enum Order {
     /// Begin a phase with these connections.
-    Begin(Arc<Job>, Vec<usize>),
+    Begin(Arc<RunningPhase>, Vec<usize>),
     /// From now on, how busy they are belongs to another phase.
     Mark(oneshot::Sender<()>),
     /// What was seen since then, and how busy it was with it.
@@ -89,7 +89,7 @@ impl Workers {
     }
 
     /// Begins a phase on all of them.
-    pub fn begin(&self, job: &Arc<Job>) {
+    pub fn begin(&self, job: &Arc<RunningPhase>) {
         let connections = usize::try_from(job.phase.connections).unwrap_or(usize::MAX);
         for (nth, (orders, _)) in self.threads.iter().enumerate() {
             let own = (nth..connections).step_by(self.threads.len()).collect();

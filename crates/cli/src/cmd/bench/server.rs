@@ -12,7 +12,7 @@ use rustls::pki_types::ServerName;
 use sealpost_archive::client;
 use sealpost_bench::load::target::Tls;
 use sealpost_bench::load::tls::{Trust, client_config};
-use sealpost_bench::load::{Endpoint, Place, Protocol, Target, User, null};
+use sealpost_bench::load::{Endpoint, TargetAddr, Protocol, Target, User, null};
 use sealpost_bench::process::Tree;
 use sealpost_bench::server::{self, PASSWORD, Ready, START_TIMEOUT, Sealpost, Start};
 use tokio::io::{AsyncBufReadExt, BufReader};
@@ -183,7 +183,7 @@ impl Options {
         };
         let lmtp = match (&self.lmtp, &self.lmtp_socket) {
             (Some(at), _) => Some(self.tcp(at, Some(TlsMode::None), &trust)?),
-            (None, Some(path)) => Some(Endpoint { place: Place::Unix(path.clone()), tls: None }),
+            (None, Some(path)) => Some(Endpoint { addr: TargetAddr::Unix(path.clone()), tls: None }),
             (None, None) => None,
         };
         let name = self.name.clone().or_else(|| self.place());
@@ -211,7 +211,7 @@ impl Options {
     fn null(&self, users: Vec<User>, messages: u32) -> Result<Running> {
         let at = |protocol| {
             let address = null::listen(protocol, messages)?;
-            anyhow::Ok(Some(Endpoint { place: Place::Tcp(address.to_string(), vec![address]), tls: None }))
+            anyhow::Ok(Some(Endpoint { addr: TargetAddr::Tcp(address.to_string(), vec![address]), tls: None }))
         };
         let target = Target {
             name: self.name.clone().unwrap_or_else(|| "nothing".into()),
@@ -334,7 +334,7 @@ impl Options {
                 Some(Tls { config, name, implicit: mode == TlsMode::Implicit })
             }
         };
-        Ok(Endpoint { place: Place::Tcp(shown, addresses), tls })
+        Ok(Endpoint { addr: TargetAddr::Tcp(shown, addresses), tls })
     }
 }
 

@@ -43,8 +43,8 @@ pub async fn check(
         report.totals.messages += 1;
         report.totals.message_bytes += message.size();
         match wrong {
-            Ok(Kept::Whole) => {}
-            Ok(Kept::Stub) => report.totals.evicted += 1,
+            Ok(BodyState::Whole) => {}
+            Ok(BodyState::Stub) => report.totals.evicted += 1,
             Err(e) if e.kind() == Kind::NotFound => missing.push((number, message)),
             Err(e) => {
                 let path = message::path(account, message.object);
@@ -78,14 +78,14 @@ pub fn report_missing(
 }
 
 /// What there is of a message.
-enum Kept {
+enum BodyState {
     Whole,
     /// All but its body, which was given up.
     Stub,
 }
 
 /// What is wrong with one message.
-async fn one(store: &Store, account: AccountId, message: &Message) -> sealpost_base::Result<Kept> {
+async fn one(store: &Store, account: AccountId, message: &Message) -> sealpost_base::Result<BodyState> {
     let reader = MessageReader::new(store, account, message.object, &message.key, message.layout);
     reader.verify().await?;
     if reader.evicted().await?.is_some() {
@@ -108,11 +108,11 @@ async fn one(store: &Store, account: AccountId, message: &Message) -> sealpost_b
     if !text.into_text().is_stored_as(&Text::decode(&reader.text().await?)?) {
         return Err(Error::corrupt(format!("{}: the stored text is not that of the message", path())));
     }
-    Ok(Kept::Whole)
+    Ok(BodyState::Whole)
 }
 
 /// As [`one`], of a message with an evicted body: what can be said without it.
-async fn thin(reader: &MessageReader, account: AccountId, message: &Message) -> sealpost_base::Result<Kept> {
+async fn thin(reader: &MessageReader, account: AccountId, message: &Message) -> sealpost_base::Result<BodyState> {
     let path = || message::thin_path(account, message.object);
     let structure = Structure::decode(&reader.structure().await?).map_err(|e| e.context(path()))?;
     Text::decode(&reader.text().await?).map_err(|e| e.context(path()))?;
@@ -123,7 +123,7 @@ async fn thin(reader: &MessageReader, account: AccountId, message: &Message) -> 
             path()
         )));
     }
-    Ok(Kept::Stub)
+    Ok(BodyState::Stub)
 }
 
 /// Where users see a message.

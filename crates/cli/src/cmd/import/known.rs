@@ -22,7 +22,7 @@ pub type At = (MailboxId, Uid);
 /// What is there already, in all mailboxes that are imported into.
 #[derive(Default)]
 pub struct Present {
-    mailboxes: HashMap<MailboxId, Known>,
+    mailboxes: HashMap<MailboxId, KnownMailbox>,
     /// The beginnings of digests of messages of Gmail that this import has met.
     of_gmail: HashSet<[u8; 16]>,
 }
@@ -30,7 +30,7 @@ pub struct Present {
 impl Present {
     /// Notes what a mailbox has, before anything is imported into it.
     pub fn begin(&mut self, state: &AccountState, mailbox: MailboxId) {
-        self.mailboxes.entry(mailbox).or_insert_with(|| Known::new(state, mailbox));
+        self.mailboxes.entry(mailbox).or_insert_with(|| KnownMailbox::new(state, mailbox));
     }
 
     /// Whether one of the mailboxes has a message of that size to compare with.
@@ -51,7 +51,7 @@ impl Present {
     /// Where the message is, mailbox by mailbox; it is matched there then.
     ///
     /// # Errors
-    /// As [`Known::take`].
+    /// As [`KnownMailbox::take`].
     pub async fn find(
         &mut self,
         account: &Account,
@@ -72,7 +72,7 @@ impl Present {
 }
 
 /// The messages that a mailbox had when the import began.
-struct Known {
+struct KnownMailbox {
     /// Sizes with messages, by size and then in the order of the mailbox.
     rows: Vec<(u64, MessageNumber, Uid)>,
     /// Of each size that was asked for, the rows whose digest is not known yet.
@@ -81,14 +81,14 @@ struct Known {
     unmatched: HashMap<Digest, VecDeque<Uid>>,
 }
 
-impl Known {
+impl KnownMailbox {
     /// What is in that mailbox now.
     fn new(state: &AccountState, mailbox: MailboxId) -> Self {
         let rows = state.mailbox(mailbox).into_iter().flat_map(|m| m.all_rows());
         let mut rows: Vec<_> =
             rows.filter_map(|row| Some((state.message(row.message)?.size(), row.message, row.uid))).collect();
         rows.sort_by_key(|(size, ..)| *size);
-        Known { rows, unread: HashMap::new(), unmatched: HashMap::new() }
+        KnownMailbox { rows, unread: HashMap::new(), unmatched: HashMap::new() }
     }
 
     /// Whether there is a message of that size to compare with.

@@ -48,7 +48,7 @@ pub struct Capabilities {
 }
 
 /// A session's state.
-pub struct State {
+pub struct MailboxState {
     client: Rc<Client>,
     pub greeted: bool,
     /// How somebody greets who speaks something else.
@@ -74,9 +74,9 @@ pub struct State {
     bytes: u64,
 }
 
-impl State {
+impl MailboxState {
     pub fn new(client: Rc<Client>) -> Self {
-        State {
+        MailboxState {
             client,
             greeted: false,
             stranger: None,
@@ -213,7 +213,7 @@ impl State {
     }
 }
 
-impl Sink for State {
+impl Sink for MailboxState {
     fn line(&mut self, line: Line<'_>) {
         self.bytes += line.bytes;
         if !line.first {

@@ -50,7 +50,7 @@ where
         });
         Box::new(ours) as Box<dyn Io>
     };
-    let imap = Endpoint { place: Place::Inside(Arc::new(connect)), tls: None };
+    let imap = Endpoint { addr: TargetAddr::Inside(Arc::new(connect)), tls: None };
     Target { name: "scripted".into(), imap: Some(imap), users: vec![user("a")], ..Target::default() }
 }
 
@@ -182,7 +182,7 @@ fn a_rate_that_is_too_much_ends_in_time_and_says_what_was_not_done() {
 #[test]
 fn a_server_that_is_not_there_cannot_be_reached() {
     let text = "name = \"x\"\n[[phase]]\nname = \"p\"\nrate = 100\nrepeat = 50\nconnections = 4\nsteps = [\"NOOP\"]\n";
-    let place = Place::Unix("/nowhere/at/all".into());
+    let place = TargetAddr::Unix("/nowhere/at/all".into());
     let imap = Some(Endpoint { place, tls: None });
     let target = Target { imap, users: vec![user("a")], ..Target::default() };
     let warnings = run_paused(&scenario(text), target.clone()).warnings.join("\n");

@@ -15,7 +15,7 @@ fn greets(said: &'static str) -> Endpoint {
         });
         Box::new(ours) as Box<dyn Io>
     };
-    Endpoint { place: Place::Inside(Arc::new(connect)), tls: None }
+    Endpoint { addr: TargetAddr::Inside(Arc::new(connect)), tls: None }
 }
 
 /// An SMTP server that greets and answers every line with what `reply` says.
@@ -36,7 +36,7 @@ fn smtp(reply: fn(&str) -> &'static str) -> Target {
         });
         Box::new(ours) as Box<dyn Io>
     };
-    let smtp = Endpoint { place: Place::Inside(Arc::new(connect)), tls: None };
+    let smtp = Endpoint { addr: TargetAddr::Inside(Arc::new(connect)), tls: None };
     Target { name: "x".into(), smtp: Some(smtp), users: vec![user("a")], ..Target::default() }
 }
 
