@@ -7,7 +7,7 @@ mod account_memory;
 mod loaded;
 mod log_watcher;
 mod poll;
-mod turns;
+mod load_limiter;
 mod watch;
 
 use std::collections::HashMap;
@@ -44,7 +44,7 @@ pub use account_memory::Reservation;
 use loaded::LoadedAccounts;
 pub use log_watcher::{LogWatcher, Ticket};
 use poll::Polls;
-use turns::{QUICK_BYTES, Turn, Turns};
+use load_limiter::{QUICK_BYTES, LoadPermit, LoadLimiter};
 
 /// Accounts whose end of the log is remembered between deliveries.
 const HEADS: usize = 4096;
@@ -76,7 +76,7 @@ struct Shared {
     kept: Mutex<LoadedAccounts>,
     /// Whose derived data may be in the caches, and whether anybody has the key.
     cached: Mutex<HashMap<AccountId, RootKeyWatch>>,
-    turns: Turns,
+    load_limiter: LoadLimiter,
     cpu_gate: CpuGate,
     structures: Cache<Structure>,
     decoded: DecodedCache,
@@ -187,7 +187,7 @@ impl Accounts {
             summaries: Cache::new(memory.summaries()),
             decoded: DecodedCache::new(memory.decoded()),
             delivered: Cache::new(delivered),
-            turns: Turns::default(),
+            load_limiter: LoadLimiter::default(),
             cpu_gate: CpuGate::default(),
             store,
             log_key: key,
@@ -361,8 +361,8 @@ impl Accounts {
 
     /// An account that takes so much may be read now. Whoever asks holds the room for it, and waits for nothing but the store
     /// meanwhile.
-    pub(crate) async fn turn_to_load(&self, bytes: usize) -> Option<Turn<'_>> {
-        if self.is_quick(bytes) { self.0.turns.next().await } else { None }
+    pub(crate) async fn turn_to_load(&self, bytes: usize) -> Option<LoadPermit<'_>> {
+        if self.is_quick(bytes) { self.0.load_limiter.next().await } else { None }
     }
 
     /// An account takes that much by now, its state included.

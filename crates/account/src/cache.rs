@@ -18,13 +18,13 @@ pub struct Cache<T, K: Hash + Eq + Clone = ObjectId> {
 }
 
 struct Entries<T, K: Hash + Eq + Clone> {
-    lru: LruCache<K, Kept<T>>,
+    lru: LruCache<K, CacheEntry<T>>,
     bytes: usize,
     /// What there is of each account.
     owned: HashMap<AccountId, HashSet<K>>,
 }
 
-struct Kept<T> {
+struct CacheEntry<T> {
     value: Arc<T>,
     bytes: usize,
     owner: AccountId,
@@ -49,7 +49,7 @@ impl<T, K: Hash + Eq + Clone> Cache<T, K> {
             return;
         }
         let mut entries = self.lock();
-        if let Some(old) = entries.lru.put(key.clone(), Kept { value, bytes, owner }) {
+        if let Some(old) = entries.lru.put(key.clone(), CacheEntry { value, bytes, owner }) {
             entries.left(&key, &old);
         }
         entries.owned.entry(owner).or_default().insert(key);
@@ -77,7 +77,7 @@ impl<T, K: Hash + Eq + Clone> Cache<T, K> {
 
 impl<T, K: Hash + Eq + Clone> Entries<T, K> {
     /// `kept` is not in the cache any more.
-    fn left(&mut self, key: &K, kept: &Kept<T>) {
+    fn left(&mut self, key: &K, kept: &CacheEntry<T>) {
         self.bytes -= kept.bytes;
         if let Some(keys) = self.owned.get_mut(&kept.owner) {
             keys.remove(key);

@@ -70,7 +70,7 @@ async fn count(directory: &Directory, account: AccountId) -> Result<Counted> {
     let since = directory.usage_written(account).await?;
     let record = directory.usage_record(account).await?;
     let since = since.filter(|_| record.is_some());
-    let mut found = Found::default();
+    let mut found = UsageScan::default();
     found.look(directory.store(), account, since).await?;
     for share in directory.shares_of(account).await? {
         found.look(directory.store(), share.share, since).await?;
@@ -87,12 +87,12 @@ async fn count(directory: &Directory, account: AccountId) -> Result<Counted> {
 
 /// What was found in the store.
 #[derive(Default)]
-struct Found {
+struct UsageScan {
     newer: Usage,
     has_older: bool,
 }
 
-impl Found {
+impl UsageScan {
     /// Counts the messages whose objects were written after that, by the store's clock. That may tick in seconds; what came in the same
     /// tick is taken for counted, because a session that ends may have stored a thousand messages in its last second, and mail would be
     /// refused for them.

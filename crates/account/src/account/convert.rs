@@ -18,7 +18,7 @@ const ROUNDS: usize = 64;
 const BATCH: usize = limits::ENTRY_RECORDS;
 
 /// What is in the share so far.
-struct Copy<'a> {
+struct ShareFill<'a> {
     from: &'a Account,
     mailbox: MailboxId,
     to: &'a Account,
@@ -48,7 +48,7 @@ impl Account {
         check_can_be_linked(&self.state(), mailbox)?;
         let inbox = share.state().inbox().id();
         let uid_validity = self.state().mailbox(mailbox).map(|m| m.uid_validity());
-        let mut copy = Copy { from: self, mailbox, to: share, inbox, uids: Vec::new(), upto: ModSeq::ZERO };
+        let mut copy = ShareFill { from: self, mailbox, to: share, inbox, uids: Vec::new(), upto: ModSeq::ZERO };
         for round in 0..ROUNDS {
             copy.catch_up().await?;
             if round == 0 {
@@ -82,7 +82,7 @@ impl Account {
     }
 }
 
-impl Copy<'_> {
+impl ShareFill<'_> {
     /// Copies what the mailbox has and the share has not, and repeats in the share what changed.
     async fn catch_up(&mut self) -> Result<()> {
         let (changed, gone, shared, upto) = {

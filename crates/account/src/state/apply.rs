@@ -340,14 +340,14 @@ impl AccountState {
         &mut self,
         from: MailboxId,
         uids: &UidSet,
-        mut gone: impl FnMut(&mut Gone<'_>, &Row),
+        mut gone: impl FnMut(&mut RemovedPlacement<'_>, &Row),
     ) -> UidSet {
         let recount = self.recount_of(from, uids);
         let Some(mailbox) = self.mailboxes.get_mut(&from) else { return UidSet::new() };
         let (mut unseen, mut deleted, mut bytes) = (0, 0, 0u64);
         let (flags, maps, at) = (&self.flags, &mut self.maps, self.position);
         let visibility = Visibility { messages: &mut self.messages, departed: &mut self.departed, at };
-        let mut parts = Gone { tombstones: &mut self.tombstones, visibility, visible: false };
+        let mut parts = RemovedPlacement { tombstones: &mut self.tombstones, visibility, visible: false };
         let mut edit = Edit::removing();
         let removed = mailbox.remove(uids, at, |row| {
             let system = flags.set(row.flags).system;
@@ -469,7 +469,7 @@ pub(super) fn tombstone(mailbox: MailboxId, row: &Row, at: Timestamp) -> Tombsto
 }
 
 /// What a placement that is taken out of a mailbox changes besides it.
-struct Gone<'a> {
+struct RemovedPlacement<'a> {
     tombstones: &'a mut Tombstones,
     visibility: Visibility<'a>,
     /// Whether it was visible.

@@ -53,7 +53,7 @@ impl AccountState {
     /// Looks at the rows of all mailboxes that changed since then, a column of each; takes 48 bytes for each message that changed, of at
     /// most twice `most`, and for each tombstone since then.
     pub fn email_changes(&self, since: Position, most: usize) -> Option<Changes<ObjectId>> {
-        let mut found = Found::new(since, most);
+        let mut found = ChangeCollector::new(since, most);
         for departure in self.departed.messages.since(since)?.map(Departure::unpack) {
             found.departed(departure.object, &departure);
         }
@@ -84,7 +84,7 @@ impl AccountState {
     /// Costs what [`AccountState::email_changes`] does, and goes through the messages of each thread that changed.
     pub fn thread_changes(&self, since: Position, most: usize) -> Option<Changes<ThreadId>> {
         let maps = self.maps()?;
-        let mut found = Found::new(since, most);
+        let mut found = ChangeCollector::new(since, most);
         for departure in self.departed.messages.since(since)?.map(Departure::unpack) {
             found.departed(departure.thread, &departure);
         }
@@ -190,7 +190,7 @@ struct Change<T> {
 }
 
 /// What changed, with what has to be known to tell how; of too much, what changed first.
-struct Found<T> {
+struct ChangeCollector<T> {
     since: Position,
     most: usize,
     changes: Vec<Change<T>>,
@@ -200,9 +200,9 @@ struct Found<T> {
     cut: Option<Position>,
 }
 
-impl<T: Copy + Ord> Found<T> {
+impl<T: Copy + Ord> ChangeCollector<T> {
     fn new(since: Position, most: usize) -> Self {
-        Found { since, most, changes: Vec::new(), departed: BTreeMap::new(), cut: None }
+        ChangeCollector { since, most, changes: Vec::new(), departed: BTreeMap::new(), cut: None }
     }
 
     /// Something was there and went.

@@ -40,7 +40,7 @@ const LINKS_PER_CHUNK: u64 = 4096;
 const VERSION: u32 = 2;
 
 #[derive(Encode, Decode)]
-struct Head {
+struct StateHeader {
     #[n(0)]
     version: u32,
     #[n(1)]
@@ -133,12 +133,12 @@ impl IntoIterator for ChunkNames {
 /// What a chunk's name says it holds.
 #[derive(Debug, PartialEq, Eq)]
 enum Content {
-    Head,
+    StateHeader,
     Messages(u32),
     Rows(MailboxId, u32),
     Vanished(MailboxId),
     Buried(usize),
-    Gone(Kind, usize),
+    RemovedPlacement(Kind, usize),
     Links(u64),
     Objects,
 }
@@ -167,12 +167,12 @@ impl Kind {
 impl Content {
     fn name(&self) -> String {
         match self {
-            Content::Head => "head".to_owned(),
+            Content::StateHeader => "head".to_owned(),
             Content::Messages(block) => format!("messages-{block:08x}"),
             Content::Rows(mailbox, block) => format!("rows-{:08x}-{block:08x}", mailbox.0),
             Content::Vanished(mailbox) => format!("vanished-{:08x}", mailbox.0),
             Content::Buried(block) => format!("buried-{block:08x}"),
-            Content::Gone(kind, block) => format!("gone-{}-{block:08x}", kind.name()),
+            Content::RemovedPlacement(kind, block) => format!("gone-{}-{block:08x}", kind.name()),
             Content::Links(block) => format!("links-{block:08x}"),
             Content::Objects => "objects".to_owned(),
         }
@@ -182,12 +182,12 @@ impl Content {
         let hex = |s: &str| u32::from_str_radix(s, 16).ok();
         let mut parts = name.split('-');
         let content = match (parts.next()?, parts.next(), parts.next()) {
-            ("head", None, _) => Content::Head,
+            ("head", None, _) => Content::StateHeader,
             ("objects", None, _) => Content::Objects,
             ("messages", Some(block), None) => Content::Messages(hex(block)?),
             ("vanished", Some(mailbox), None) => Content::Vanished(MailboxId(hex(mailbox)?)),
             ("buried", Some(block), None) => Content::Buried(hex(block)? as usize),
-            ("gone", Some(kind), Some(block)) => Content::Gone(Kind::named(kind)?, hex(block)? as usize),
+            ("gone", Some(kind), Some(block)) => Content::RemovedPlacement(Kind::named(kind)?, hex(block)? as usize),
             ("links", Some(block), None) => Content::Links(hex(block)?.into()),
             ("rows", Some(mailbox), Some(block)) => Content::Rows(MailboxId(hex(mailbox)?), hex(block)?),
             _ => return None,
@@ -199,7 +199,7 @@ impl Content {
 impl AccountState {
     /// The names of the chunks that this state consists of.
     pub fn chunk_names(&self) -> ChunkNames {
-        let mut contents = vec![Content::Head];
+        let mut contents = vec![Content::StateHeader];
         contents.extend(self.messages.block_ids().map(Content::Messages));
         for mailbox in self.mailboxes.values() {
             contents.extend(mailbox.blocks(UIDS_PER_CHUNK).map(|block| Content::Rows(mailbox.id, block)));
@@ -210,7 +210,7 @@ impl AccountState {
         contents.extend((0..self.tombstones.len().div_ceil(TOMBSTONES_PER_CHUNK)).map(Content::Buried));
         for (kind, _) in Kind::ALL {
             let blocks = self.gone_len(kind).div_ceil(GONE_PER_CHUNK);
-            contents.extend((0..blocks).map(|block| Content::Gone(kind, block)));
+            contents.extend((0..blocks).map(|block| Content::RemovedPlacement(kind, block)));
         }
         let links = &self.thread_links;
         if links.first() < links.end() {
@@ -227,7 +227,7 @@ impl AccountState {
     pub fn chunk(&self, name: &str) -> Vec<u8> {
         let bytes = match Content::parse(name) {
             None => return Vec::new(),
-            Some(Content::Head) => minicbor::to_vec(self.head()),
+            Some(Content::StateHeader) => minicbor::to_vec(self.head()),
             Some(Content::Messages(block)) => {
                 let first = block.saturating_mul(MESSAGES_PER_CHUNK);
                 let messages = self.messages.with_appearance_from(first);
@@ -246,7 +246,7 @@ impl AccountState {
                 let tombstone = self.tombstones.iter_from(block * TOMBSTONES_PER_CHUNK).take(TOMBSTONES_PER_CHUNK);
                 minicbor::to_vec(tombstone.collect::<Vec<_>>())
             }
-            Some(Content::Gone(kind, block)) => {
+            Some(Content::RemovedPlacement(kind, block)) => {
                 let from = block * GONE_PER_CHUNK;
                 let departed = &self.departed;
                 match kind {
@@ -280,7 +280,7 @@ impl AccountState {
         }
     }
 
-    fn head(&self) -> Head {
+    fn head(&self) -> StateHeader {
         let mailbox = |m: &Mailbox| MailboxHead {
             id: m.id,
             name: m.name.clone(),
@@ -298,7 +298,7 @@ impl AccountState {
             link: m.link.clone(),
         };
         let departed = &self.departed;
-        Head {
+        StateHeader {
             version: VERSION,
             position: self.position,
             last_uid_validity: self.last_uid_validity,
@@ -350,7 +350,7 @@ pub(crate) fn expected_bytes<'a>(names: impl Iterator<Item = &'a str>, entries: 
         Some(Content::Messages(_)) => MESSAGES_PER_CHUNK as usize * MESSAGE_BYTES,
         Some(Content::Rows(..)) => UIDS_PER_CHUNK as usize * ROW_BYTES,
         Some(Content::Buried(_)) => TOMBSTONES_PER_CHUNK * TOMBSTONE_BYTES,
-        Some(Content::Gone(..)) => GONE_PER_CHUNK * GONE_BYTES,
+        Some(Content::RemovedPlacement(..)) => GONE_PER_CHUNK * GONE_BYTES,
         Some(Content::Links(_)) => LINKS_PER_CHUNK as usize * LINK_BYTES,
         _ => 4096,
     });
@@ -386,11 +386,11 @@ impl Restore {
     pub fn chunk(&mut self, name: &str, bytes: &[u8]) -> Result<()> {
         let bad = || Error::corrupt(format!("checkpoint chunk {name} does not fit the others"));
         let content = Content::parse(name).ok_or_else(bad)?;
-        if self.headless != (content == Content::Head) {
+        if self.headless != (content == Content::StateHeader) {
             return Err(bad());
         }
         match content {
-            Content::Head => self.head(decode(bytes)?)?,
+            Content::StateHeader => self.head(decode(bytes)?)?,
             Content::Messages(_) => {
                 for (number, message, at) in decode::<Vec<(MessageNumber, Message, Position)>>(bytes)? {
                     if !self.state.messages.restore_push(number.0, &message, at) {
@@ -415,9 +415,9 @@ impl Restore {
                     self.state.tombstones.push(&tombstone);
                 }
             }
-            Content::Gone(Kind::Messages, _) => restore_gone(&mut self.state.departed.messages, bytes)?,
-            Content::Gone(Kind::Placements, _) => restore_gone(&mut self.state.departed.parted, bytes)?,
-            Content::Gone(Kind::Mailboxes, _) => restore_gone(&mut self.state.departed.mailboxes, bytes)?,
+            Content::RemovedPlacement(Kind::Messages, _) => restore_gone(&mut self.state.departed.messages, bytes)?,
+            Content::RemovedPlacement(Kind::Placements, _) => restore_gone(&mut self.state.departed.parted, bytes)?,
+            Content::RemovedPlacement(Kind::Mailboxes, _) => restore_gone(&mut self.state.departed.mailboxes, bytes)?,
             Content::Links(_) => {
                 for [link, thread] in decode::<Vec<[ThreadId; 2]>>(bytes)? {
                     if !self.state.thread_links.restore_push(link, thread) {
@@ -450,7 +450,7 @@ impl Restore {
         Ok(self.state)
     }
 
-    fn head(&mut self, head: Head) -> Result<()> {
+    fn head(&mut self, head: StateHeader) -> Result<()> {
         if head.version != VERSION {
             return Err(Error::corrupt(format!("checkpoint version {} is not known here", head.version)));
         }

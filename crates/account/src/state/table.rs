@@ -34,7 +34,7 @@ pub(super) struct Table<const C: usize> {
 
 /// Where a row is: the block, of which the last are the rows that wait, and where in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Place {
+pub(super) struct RowPosition {
     block: usize,
     at: usize,
 }
@@ -121,23 +121,23 @@ impl<const C: usize> Table<C> {
     }
 
     /// Where the first row is.
-    pub(super) fn start(&self) -> Place {
-        Place { block: 0, at: 0 }
+    pub(super) fn start(&self) -> RowPosition {
+        RowPosition { block: 0, at: 0 }
     }
 
     /// Behind the last row.
-    pub(super) fn end(&self) -> Place {
-        Place { block: self.blocks.len(), at: self.waiting.len() }
+    pub(super) fn end(&self) -> RowPosition {
+        RowPosition { block: self.blocks.len(), at: self.waiting.len() }
     }
 
     /// Where the first row is that begins with `key` or more.
-    pub(super) fn lower_bound(&self, key: u64) -> Place {
+    pub(super) fn lower_bound(&self, key: u64) -> RowPosition {
         let block = self.blocks.partition_point(|block| block.last_key() < key);
         let at = match self.blocks.get(block) {
             Some(found) => found.lower_bound(key),
             None => self.waiting.partition_point(|row| row[0] < key),
         };
-        Place { block, at }
+        RowPosition { block, at }
     }
 
     /// The row that begins with `key`.
@@ -146,7 +146,7 @@ impl<const C: usize> Table<C> {
     }
 
     /// The row at a place that this table gave.
-    pub(super) fn get(&self, place: Place) -> Option<[u64; C]> {
+    pub(super) fn get(&self, place: RowPosition) -> Option<[u64; C]> {
         match self.blocks.get(place.block) {
             Some(block) => (place.at < block.len()).then(|| block.row(place.at)),
             None => self.waiting.get(place.at).copied(),
@@ -160,7 +160,7 @@ impl<const C: usize> Table<C> {
     }
 
     /// The rows from one place up to another.
-    pub(super) fn range(&self, from: Place, to: Place) -> impl DoubleEndedIterator<Item = [u64; C]> + '_ {
+    pub(super) fn range(&self, from: RowPosition, to: RowPosition) -> impl DoubleEndedIterator<Item = [u64; C]> + '_ {
         let last = to.block.min(self.blocks.len());
         let ends = move |block: usize, len: usize| {
             let begin = if block == from.block { from.at } else { 0 };
@@ -182,7 +182,7 @@ impl<const C: usize> Table<C> {
 
     /// The first numbers of the rows from one place on, as runs of one after the other: a block without holes is one, whatever
     /// its size.
-    pub(super) fn runs_from(&self, from: Place, mut each: impl FnMut(u64, u64)) {
+    pub(super) fn runs_from(&self, from: RowPosition, mut each: impl FnMut(u64, u64)) {
         let before = |block| if block == from.block { from.at } else { 0 };
         for (n, block) in self.blocks.iter().enumerate().skip(from.block) {
             let (keys, at) = (&block.0[0], before(n));
@@ -215,7 +215,7 @@ impl<const C: usize> Table<C> {
     pub(super) fn above<const N: usize>(
         &self,
         floor: u64,
-        from: Place,
+        from: RowPosition,
     ) -> impl Iterator<Item = [u64; C]> + '_ {
         let before = move |block| if block == from.block { from.at } else { 0 };
         let packed = self.blocks.iter().enumerate().skip(from.block).flat_map(move |(n, block)| {
@@ -230,9 +230,9 @@ impl<const C: usize> Table<C> {
     pub(super) fn iter_from(&self, n: usize) -> impl Iterator<Item = [u64; C]> + '_ {
         let packed = self.len - self.waiting.len();
         let place = if n < packed {
-            Place { block: n / MOST, at: n % MOST }
+            RowPosition { block: n / MOST, at: n % MOST }
         } else {
-            Place { block: self.blocks.len(), at: n - packed }
+            RowPosition { block: self.blocks.len(), at: n - packed }
         };
         self.range(place, self.end())
     }
@@ -241,8 +241,8 @@ impl<const C: usize> Table<C> {
     /// of a row stays.
     pub(super) fn update(
         &mut self,
-        from: Place,
-        to: Place,
+        from: RowPosition,
+        to: RowPosition,
         mut change: impl FnMut(&[u64; C]) -> Option<[u64; C]>,
     ) {
         for at in from.block..self.blocks.len().min(to.block + 1) {

@@ -9,21 +9,21 @@ pub(super) const QUICK_BYTES: usize = 64 << 10;
 /// Accounts that are read at once.
 const AT_ONCE: usize = 16;
 
-/// Whose turn it is.
-pub(super) struct Turns(Semaphore);
+/// Bounds how many accounts are loaded at once; they wait in the order in which they came.
+pub(super) struct LoadLimiter(Semaphore);
 
-/// It is somebody's turn for as long as this lives.
-pub(crate) type Turn<'a> = SemaphorePermit<'a>;
+/// The right to load one account, released when dropped.
+pub(crate) type LoadPermit<'a> = SemaphorePermit<'a>;
 
-impl Default for Turns {
+impl Default for LoadLimiter {
     fn default() -> Self {
-        Turns(Semaphore::new(AT_ONCE))
+        LoadLimiter(Semaphore::new(AT_ONCE))
     }
 }
 
-impl Turns {
+impl LoadLimiter {
     /// Waits for those who came before.
-    pub(super) async fn next(&self) -> Option<Turn<'_>> {
+    pub(super) async fn next(&self) -> Option<LoadPermit<'_>> {
         // Nobody closes it.
         self.0.acquire().await.ok()
     }
@@ -37,9 +37,9 @@ mod tests {
 
     #[tokio::test]
     async fn so_many_at_once_and_then_who_came_first() {
-        let turns = Turns::default();
-        let mut held: Vec<_> = (0..AT_ONCE).map(|_| turns.next().now_or_never().unwrap()).collect();
-        let mut waits = Box::pin(turns.next());
+        let load_limiter = LoadLimiter::default();
+        let mut held: Vec<_> = (0..AT_ONCE).map(|_| load_limiter.next().now_or_never().unwrap()).collect();
+        let mut waits = Box::pin(load_limiter.next());
         assert!(waits.as_mut().now_or_never().is_none());
         held.pop();
         assert!(waits.now_or_never().is_some_and(|turn| turn.is_some()));
