@@ -8,7 +8,7 @@
 use futures::{StreamExt, TryStreamExt};
 use sealpost_base::{AccountId, Kind, Result, Timestamp, limits};
 use sealpost_directory::{Directory, Usage, UsageRecord};
-use sealpost_vault::{Listed, Store, message};
+use sealpost_vault::{ListedObject, Store, message};
 
 use crate::metadata;
 use crate::state::AccountState;
@@ -121,7 +121,7 @@ impl UsageScan {
 }
 
 /// Octets of the message in an object; `None` if it was removed meanwhile. One that is damaged counts as much as it takes.
-async fn size(store: &Store, object: &Listed) -> Result<Option<u64>> {
+async fn size(store: &Store, object: &ListedObject) -> Result<Option<u64>> {
     match message::size_in(store, object).await {
         Ok(octets) => Ok(Some(octets)),
         Err(e) if e.kind() == Kind::NotFound => Ok(None),

@@ -384,7 +384,7 @@ impl Versions {
     pub(super) fn all(&self, root: &str) -> BoxStream<'static, (String, Result<Newest>)> {
         struct Walk {
             versions: Versions,
-            listed: BoxStream<'static, Result<sealpost_vault::Listed>>,
+            listed: BoxStream<'static, Result<sealpost_vault::ListedObject>>,
             last: Option<String>,
         }
         let walk = Walk { versions: self.clone(), listed: self.store.list(root, None), last: None };

@@ -10,7 +10,7 @@ use sealpost_base::limits::CHUNK_BYTES;
 use sealpost_base::{Error, Result};
 use zeroize::Zeroizing;
 
-use crate::cipher::{ObjectCipher, Place, TAG_BYTES};
+use crate::cipher::{ObjectCipher, PiecePosition, TAG_BYTES};
 use crate::compress::{self, Effort, Encoding};
 
 /// Bytes before each chunk's ciphertext.
@@ -40,7 +40,7 @@ pub(crate) fn padded(length: usize) -> usize {
 /// Appends one sealed chunk to `out` and returns its size on disk.
 pub(crate) fn seal(
     cipher: &ObjectCipher,
-    place: Place,
+    place: PiecePosition,
     plain: &[u8],
     effort: &mut Effort,
     out: &mut Vec<u8>,
@@ -89,7 +89,7 @@ fn seal_section_with(
     let count = plain.len().div_ceil(CHUNK_BYTES).max(1);
     for number in 0..count {
         let piece = &plain[number * CHUNK_BYTES..plain.len().min((number + 1) * CHUNK_BYTES)];
-        let place = Place { section, number: number as u32, last: number + 1 == count };
+        let place = PiecePosition { section, number: number as u32, last: number + 1 == count };
         seal(cipher, place, piece, &mut effort, out);
     }
     out.len() - start
@@ -108,7 +108,7 @@ pub(crate) fn sealed_size(bytes: &[u8]) -> Result<usize> {
 }
 
 /// The plaintext of one whole sealed chunk; decrypts in place, so a raw chunk is not copied.
-pub(crate) fn open(cipher: &ObjectCipher, place: Place, mut chunk: BytesMut) -> Result<Bytes> {
+pub(crate) fn open(cipher: &ObjectCipher, place: PiecePosition, mut chunk: BytesMut) -> Result<Bytes> {
     if sealed_size(&chunk)? != chunk.len() {
         return Err(Error::corrupt("an object ends within a chunk"));
     }
@@ -153,7 +153,7 @@ pub(crate) fn open_section(
         let (chunk, rest) = sealed.split_at(sealed_size(sealed)?);
         let header = [chunk[0], chunk[1], chunk[2], chunk[3]];
         let mut scratch = Zeroizing::new(chunk[HEADER_BYTES..].to_vec());
-        let place = Place { section, number: number as u32, last: rest.is_empty() };
+        let place = PiecePosition { section, number: number as u32, last: rest.is_empty() };
         let opened = cipher.open(place, header, &mut scratch)?;
         let (encoding, length) = content(&scratch[..opened])?;
         scratch.truncate(length);
@@ -203,7 +203,7 @@ mod tests {
 
     use super::*;
 
-    const PLACE: Place = Place { section: 0, number: 0, last: true };
+    const PLACE: PiecePosition = PiecePosition { section: 0, number: 0, last: true };
 
     fn cipher() -> ObjectCipher {
         ObjectCipher::new(&[], &[1; 32], [2; 32])

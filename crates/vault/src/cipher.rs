@@ -122,7 +122,7 @@ fn array(bytes: &[u8]) -> [u8; 32] {
 
 /// Where a piece belongs within its object: bound to the piece by its nonce and its associated data.
 #[derive(Clone, Copy)]
-pub(crate) struct Place {
+pub(crate) struct PiecePosition {
     /// The part of the object.
     pub section: u8,
     /// The piece within the section, from 0.
@@ -148,7 +148,7 @@ impl ObjectCipher {
     }
 
     /// Encrypts `out[from..]` in place and appends the tag.
-    pub fn seal(&self, place: Place, header: [u8; 4], out: &mut Vec<u8>, from: usize) {
+    pub fn seal(&self, place: PiecePosition, header: [u8; 4], out: &mut Vec<u8>, from: usize) {
         let tag = self
             .key
             .seal_in_place_separate_tag(nonce(place), self.aad(place, header), &mut out[from..])
@@ -157,7 +157,7 @@ impl ObjectCipher {
     }
 
     /// Decrypts `sealed` (which ends with the tag) in place and returns how many bytes of plaintext it holds.
-    pub fn open(&self, place: Place, header: [u8; 4], sealed: &mut [u8]) -> Result<usize> {
+    pub fn open(&self, place: PiecePosition, header: [u8; 4], sealed: &mut [u8]) -> Result<usize> {
         match self.key.open_in_place(nonce(place), self.aad(place, header), sealed) {
             Ok(plain) => Ok(plain.len()),
             Err(_) => Err(Error::corrupt(format!(
@@ -167,7 +167,7 @@ impl ObjectCipher {
         }
     }
 
-    fn aad(&self, place: Place, header: [u8; 4]) -> aead::Aad<[u8; 42]> {
+    fn aad(&self, place: PiecePosition, header: [u8; 4]) -> aead::Aad<[u8; 42]> {
         let mut aad = [0; 42];
         aad[..32].copy_from_slice(&self.context);
         aad[32] = place.section;
@@ -178,7 +178,7 @@ impl ObjectCipher {
     }
 }
 
-fn nonce(place: Place) -> aead::Nonce {
+fn nonce(place: PiecePosition) -> aead::Nonce {
     let mut nonce = [0; aead::NONCE_LEN];
     nonce[0] = place.section;
     nonce[1] = u8::from(place.last);
@@ -202,14 +202,14 @@ mod tests {
     #[test]
     fn a_piece_opens_only_in_its_place() {
         let cipher = ObjectCipher::new(b"", &[7; 32], [1; 32]);
-        let place = Place { section: 1, number: 2, last: false };
+        let place = PiecePosition { section: 1, number: 2, last: false };
         let mut sealed = b"text".to_vec();
         cipher.seal(place, [0; 4], &mut sealed, 0);
         let open = |cipher: &ObjectCipher, place, header| cipher.open(place, header, &mut sealed.clone());
         assert_eq!(open(&cipher, place, [0; 4]).unwrap(), 4);
-        assert!(open(&cipher, Place { section: 2, ..place }, [0; 4]).is_err());
-        assert!(open(&cipher, Place { number: 3, ..place }, [0; 4]).is_err());
-        assert!(open(&cipher, Place { last: true, ..place }, [0; 4]).is_err());
+        assert!(open(&cipher, PiecePosition { section: 2, ..place }, [0; 4]).is_err());
+        assert!(open(&cipher, PiecePosition { number: 3, ..place }, [0; 4]).is_err());
+        assert!(open(&cipher, PiecePosition { last: true, ..place }, [0; 4]).is_err());
         assert!(open(&cipher, place, [1, 0, 0, 0]).is_err());
         assert!(open(&ObjectCipher::new(b"", &[7; 32], [2; 32]), place, [0; 4]).is_err());
         assert!(open(&ObjectCipher::new(b"", &[8; 32], [1; 32]), place, [0; 4]).is_err());

@@ -7,7 +7,7 @@ use bytes::{Bytes, BytesMut};
 use sealpost_base::limits::CHUNK_BYTES;
 use sealpost_base::{AccountId, Position, SeededRandom};
 
-use crate::cipher::{ObjectCipher, Place, TAG_BYTES};
+use crate::cipher::{ObjectCipher, PiecePosition, TAG_BYTES};
 use crate::entry::LogKey;
 use crate::message::Layout;
 use crate::server_key::ServerKeys;
@@ -102,7 +102,7 @@ fn sealed_chunk(cipher: &ObjectCipher, data: &[u8]) {
         header[0] = 2;
         let mut sealed = header.to_vec();
         sealed.extend_from_slice(content);
-        let place = Place { section: 0, number: 0, last: true };
+        let place = PiecePosition { section: 0, number: 0, last: true };
         cipher.seal(place, header, &mut sealed, header.len());
         if let Ok(plain) = chunk::open(cipher, place, BytesMut::from(&sealed[..])) {
             assert!(plain.len() <= CHUNK_BYTES);

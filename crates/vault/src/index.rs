@@ -8,7 +8,7 @@ use bytes::{Bytes, BytesMut};
 use sealpost_base::limits::CHUNK_BYTES;
 use sealpost_base::{AccountId, Error, Random, Result};
 
-use crate::cipher::{ObjectCipher, Place, sha256};
+use crate::cipher::{ObjectCipher, PiecePosition, sha256};
 use crate::{AccountKeys, Epoch, Sealed, chunk, compress};
 
 /// "Sealpost index", version 2: sealed under the first root key.
@@ -67,11 +67,11 @@ pub fn seal(
 /// # Errors
 /// `Corrupt` if it is no segment or is cut short.
 pub fn sections(object: &[u8]) -> Result<Vec<usize>> {
-    Head::of(object).map(|head| head.sizes)
+    SegmentHeader::of(object).map(|head| head.sizes)
 }
 
 /// What is in front of the sections.
-struct Head<'a> {
+struct SegmentHeader<'a> {
     epoch: Epoch,
     salt: &'a [u8],
     sizes: Vec<usize>,
@@ -79,7 +79,7 @@ struct Head<'a> {
     body: &'a [u8],
 }
 
-impl<'a> Head<'a> {
+impl<'a> SegmentHeader<'a> {
     fn of(object: &'a [u8]) -> Result<Self> {
         let corrupt = || Error::corrupt("not an index segment, or of a version this program does not know");
         let (epoch, rest) = Epoch::begun(MAGIC, MAGIC_EPOCH, object).ok_or_else(corrupt)?;
@@ -89,7 +89,7 @@ impl<'a> Head<'a> {
         let sizes = (count <= MAX_SECTIONS).then(|| rest.split_at_checked(count * SIZE_BYTES)).flatten();
         let (sizes, body) = sizes.ok_or_else(corrupt)?;
         let sizes = sizes_of(sizes, body)?;
-        Ok(Head { epoch, salt, sizes, body })
+        Ok(SegmentHeader { epoch, salt, sizes, body })
     }
 }
 
@@ -133,7 +133,7 @@ impl SegmentReader {
     /// # Errors
     /// `Corrupt` if it is no segment.
     pub fn new(keys: &AccountKeys, account: AccountId, path: &str, object: &Bytes) -> Result<Self> {
-        let Head { epoch, salt, sizes, body } = Head::of(object).map_err(|e| e.context(path))?;
+        let SegmentHeader { epoch, salt, sizes, body } = SegmentHeader::of(object).map_err(|e| e.context(path))?;
         let cipher = cipher(keys.in_epoch(epoch).map_err(|e| e.context(path))?, account, path, salt);
         let mut rest = object.slice_ref(body);
         let sections = sizes.iter().map(|size| rest.split_to(*size)).collect();
@@ -164,7 +164,7 @@ impl SegmentReader {
             let (first, rest) = sealed
                 .split_at_checked(size)
                 .ok_or_else(|| Error::corrupt("an index segment ends within a chunk"))?;
-            let place = Place { section: number as u8, number: chunk, last: rest.is_empty() };
+            let place = PiecePosition { section: number as u8, number: chunk, last: rest.is_empty() };
             let plain = chunk::open(&self.cipher, place, BytesMut::from(first))?;
             if out.len() + plain.len() > limit {
                 return Err(Error::corrupt(format!("a section of an index segment has over {limit} bytes")));

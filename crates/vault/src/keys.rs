@@ -13,7 +13,7 @@ use minicbor::{Decode, Decoder, Encode, Encoder};
 use sealpost_base::{AccountId, Error, Random, Result};
 use zeroize::Zeroizing;
 
-use crate::cipher::{ObjectCipher, Place, Secret, TAG_BYTES, derive, leaving_nothing, sha256};
+use crate::cipher::{ObjectCipher, PiecePosition, Secret, TAG_BYTES, derive, leaving_nothing, sha256};
 
 /// How often an account was given a new root key, from 1. Everything that is sealed says which one it is sealed under.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -173,7 +173,7 @@ impl EarlierKeys {
     }
 }
 
-const EARLIER_PLACE: Place = Place { section: 0, number: 0, last: true };
+const EARLIER_PLACE: PiecePosition = PiecePosition { section: 0, number: 0, last: true };
 const EARLIER_HEADER: [u8; 4] = [0; 4];
 
 /// Tells whether a root key is in use, and keeps none.

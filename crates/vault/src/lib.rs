@@ -48,4 +48,4 @@ pub use local::local_store_owner;
 pub use metrics::StoreMetrics;
 pub use remote::{Addressing, Azure, Credentials, Gcs, Refusal, RetryPolicy, S3};
 pub use sealed::{Hash, Sealed};
-pub use store::{AppendMode, Backend, Batch, Listed, Put, Store, StoreStats};
+pub use store::{AppendMode, Backend, Batch, ListedObject, Put, Store, StoreStats};

@@ -5,7 +5,7 @@
 use sealpost_base::{Error, Random, Result};
 
 use crate::Sealed;
-use crate::cipher::{ObjectCipher, Place, Secret, TAG_BYTES, sha256};
+use crate::cipher::{ObjectCipher, PiecePosition, Secret, TAG_BYTES, sha256};
 use crate::server_key::{KeyId, MAC_BYTES, Macs, Purpose, ServerKeys};
 
 /// "Sealpost record", version 2.
@@ -14,7 +14,7 @@ const MAGIC: [u8; 4] = *b"SPR\x02";
 const SALT_BYTES: usize = 32;
 /// What hiding adds.
 pub const HIDDEN_OVERHEAD_BYTES: usize = SALT_BYTES + TAG_BYTES;
-const PLACE: Place = Place { section: 0, number: 0, last: true };
+const PLACE: PiecePosition = PiecePosition { section: 0, number: 0, last: true };
 
 /// Authenticates records and opens them. Keep one: making it costs some ten hashes a key.
 #[derive(Clone)]

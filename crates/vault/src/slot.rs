@@ -17,7 +17,7 @@ use sealpost_base::{AccountId, Random, Result, Timestamp};
 pub use token::account_of as account_of_app_password;
 use zeroize::Zeroizing;
 
-use crate::cipher::{ObjectCipher, Place, Secret, TAG_BYTES, derive, leaving_nothing, sha256};
+use crate::cipher::{ObjectCipher, PiecePosition, Secret, TAG_BYTES, derive, leaving_nothing, sha256};
 use crate::kem::{self, ENCAPSULATED_BYTES};
 use crate::keys::{PrivateKey, key_pair};
 use crate::{PublicKey, RootKey};
@@ -261,7 +261,7 @@ impl Slot {
 }
 
 const EXPORT: &[u8] = b"sealpost slot v2";
-const PLACE: Place = Place { section: 0, number: 0, last: true };
+const PLACE: PiecePosition = PiecePosition { section: 0, number: 0, last: true };
 const HEADER: [u8; 4] = [0; 4];
 
 /// The slots of `slots` that `secret` may open at a login: the token's own slot if it is a token of this account,

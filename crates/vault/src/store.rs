@@ -40,16 +40,16 @@ pub use append_mode::MODE_MARKERS;
 pub use batch::Batch;
 pub(crate) use e_tags::ETags;
 pub use transfer::{Transfer, Unreadable};
-pub use types::{AppendMode, Backend, Listed, Put, StoreStats};
+pub use types::{AppendMode, Backend, ListedObject, Put, StoreStats};
 pub(crate) use upload::Upload;
 
 /// A handle on an object store; cloning shares it.
 #[derive(Clone)]
-pub struct Store(Arc<Shared>, Room);
+pub struct Store(Arc<Shared>, DiskUse);
 
 /// What writes may use of a local disk.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-enum Room {
+enum DiskUse {
     /// All but what is kept for removing.
     #[default]
     Ordinary,
@@ -84,7 +84,7 @@ impl Store {
     /// that.
     #[must_use]
     pub fn freeing(&self) -> Self {
-        Store(self.0.clone(), Room::Reserve)
+        Store(self.0.clone(), DiskUse::Reserve)
     }
 
     /// Keeps so many bytes of a local store's disk for what frees room; 0: none.
@@ -148,7 +148,7 @@ impl Store {
         let location = location(path)?;
         let size = object.len() as u64;
         let mut options = PutOptions { mode: PutMode::Create, ..PutOptions::default() };
-        if self.1 == Room::Reserve {
+        if self.1 == DiskUse::Reserve {
             options.extensions.insert(Frees);
         }
         let bytes = object.into_bytes();
@@ -325,7 +325,7 @@ impl Store {
     }
 
     /// The objects below `prefix` (whole path segments), sorted by path, those after the path `after` only.
-    pub fn list(&self, prefix: &str, after: Option<&str>) -> BoxStream<'static, Result<Listed>> {
+    pub fn list(&self, prefix: &str, after: Option<&str>) -> BoxStream<'static, Result<ListedObject>> {
         let parsed = location(prefix).and_then(|p| Ok((p, after.map(location).transpose()?)));
         let (prefix, after) = match parsed {
             Ok(parsed) => parsed,
@@ -339,7 +339,7 @@ impl Store {
             .map(move |meta| {
                 let meta = meta.map_err(|e| error(prefix.as_ref(), e))?;
                 let modified = Timestamp(meta.last_modified.timestamp_millis());
-                Ok(Listed { path: meta.location.to_string(), size: meta.size, modified })
+                Ok(ListedObject { path: meta.location.to_string(), size: meta.size, modified })
             })
             .boxed()
     }

@@ -25,7 +25,7 @@ use sealpost_base::limits::DATABASE_START_TIME;
 use sealpost_base::{AccountId, Error, Kind, SystemRandom};
 use sealpost_journal::entries_of;
 use sealpost_vault::store::{Extent, Transfer, Unreadable};
-use sealpost_vault::{Listed, Store};
+use sealpost_vault::{ListedObject, Store};
 use serde::Serialize;
 
 use crate::config::Config;
@@ -288,8 +288,8 @@ impl StoreBackup {
     }
 
     /// The log at FROM without what the one at TO was repaired without.
-    async fn without_repaired(&mut self, id: &str, mut log: Vec<Listed>) -> Result<Vec<Listed>> {
-        let there: Vec<Listed> = self.to.list(&format!("acct/{id}/log"), None).try_collect().await?;
+    async fn without_repaired(&mut self, id: &str, mut log: Vec<ListedObject>) -> Result<Vec<ListedObject>> {
+        let there: Vec<ListedObject> = self.to.list(&format!("acct/{id}/log"), None).try_collect().await?;
         let left_out = repaired::left_out(&self.from, &log, &self.to, &there).await?;
         log.retain(|object| !left_out.contains(&object.path));
         for path in left_out {
@@ -305,20 +305,20 @@ impl StoreBackup {
     }
 
     /// The checkpoints' manifests of an account and its log, as it was no earlier.
-    async fn log_and_manifests(&self, id: &str) -> Result<(Vec<Listed>, Vec<Listed>)> {
+    async fn log_and_manifests(&self, id: &str) -> Result<(Vec<ListedObject>, Vec<ListedObject>)> {
         let manifests = self.list(&format!("acct/{id}/manifest")).await?;
         Ok((manifests, self.list(&format!("acct/{id}/log")).await?))
     }
 
     /// The manifest of the oldest checkpoint, if the log at TO ends before it.
-    async fn before_the_log(&self, id: &str, manifests: &[Listed]) -> Result<Option<Listed>> {
-        let there: Vec<Listed> = self.to.list(&format!("acct/{id}/log"), None).try_collect().await?;
+    async fn before_the_log(&self, id: &str, manifests: &[ListedObject]) -> Result<Option<ListedObject>> {
+        let there: Vec<ListedObject> = self.to.list(&format!("acct/{id}/log"), None).try_collect().await?;
         let end = there.last().map_or("", |last| name(&last.path).get(..POSITION_DIGITS).unwrap_or_default());
         Ok(checkpoints(manifests).next().filter(|oldest| name(&oldest.path) > end).cloned())
     }
 
     /// Everything else of an account, of checkpoints what these manifests name; with `again`, what came since.
-    async fn objects(&mut self, id: &str, manifests: &[Listed], again: bool) -> Result<()> {
+    async fn objects(&mut self, id: &str, manifests: &[ListedObject], again: bool) -> Result<()> {
         for kind in self.from.names_below(&format!("acct/{id}")).await? {
             match kind.as_str() {
                 "log" | "manifest" => {}
@@ -365,7 +365,7 @@ impl StoreBackup {
     }
 
     /// Records: those that are gone were replaced by newer versions.
-    async fn records(&mut self, mut listed: Vec<Listed>) -> Result<()> {
+    async fn records(&mut self, mut listed: Vec<ListedObject>) -> Result<()> {
         listed.retain(|object| {
             let account = directory(object).and_then(|directory| directory.strip_prefix("usage/"));
             account.is_none_or(|account| !self.forked.contains(account))
@@ -380,28 +380,28 @@ impl StoreBackup {
         Ok(())
     }
 
-    async fn list(&self, prefix: &str) -> Result<Vec<Listed>> {
+    async fn list(&self, prefix: &str) -> Result<Vec<ListedObject>> {
         Ok(self.from.list(prefix, None).try_collect().await?)
     }
 
     /// Those of an account's checkpoints whose position is below that of the log entry `end`, which is not in the copy.
-    fn up_to(&mut self, end: &str, manifests: Vec<Listed>) -> Vec<Listed> {
+    fn up_to(&mut self, end: &str, manifests: Vec<ListedObject>) -> Vec<ListedObject> {
         let end = name(end).get(..POSITION_DIGITS).unwrap_or_default();
-        let is_below = |o: &Listed| !is_checkpoint(o) || name(&o.path) < end;
+        let is_below = |o: &ListedObject| !is_checkpoint(o) || name(&o.path) < end;
         let (below, behind) = manifests.into_iter().partition(is_below);
-        let behind: Vec<Listed> = behind;
+        let behind: Vec<ListedObject> = behind;
         self.summary.held_back.extend(behind.into_iter().map(|object| object.path));
         below
     }
 
     /// Copies objects one after the other, those first that come first, so that what is there of them has no gaps: what follows one that
     /// cannot be read, beside it, is not copied; of checkpoints' manifests each stands for itself.
-    async fn in_order(&mut self, objects: Vec<Listed>) -> Result<Ordered> {
+    async fn in_order(&mut self, objects: Vec<ListedObject>) -> Result<Ordered> {
         let mut done = Ordered { none_gone: true, ends_before: None };
         let there = self.there(&objects).await?;
         // Of what is there the last one is compared byte by byte: an entry carries the hash of the one before, and so on.
         let is_last = |at: usize| {
-            let next: Option<&Listed> = objects.get(at + 1);
+            let next: Option<&ListedObject> = objects.get(at + 1);
             next.is_none_or(|next| {
                 !is_beside(&objects[at], next) || !there.contains(&(next.path.clone(), next.size))
             })
@@ -438,7 +438,7 @@ impl StoreBackup {
     }
 
     /// Which of `objects` are at TO, by path and size, and what else is beside them.
-    async fn there(&self, objects: &[Listed]) -> Result<BTreeSet<(String, u64)>> {
+    async fn there(&self, objects: &[ListedObject]) -> Result<BTreeSet<(String, u64)>> {
         let directories: BTreeSet<&str> = objects.iter().filter_map(directory).collect();
         let mut there = BTreeSet::new();
         for directory in directories {
@@ -460,15 +460,15 @@ impl StoreBackup {
             let next = here.try_next().await?;
             while under_way.len() >= AT_ONCE || (next.is_none() && !under_way.is_empty()) {
                 if let Some(done) = under_way.next().await {
-                    let (object, transfer): (Listed, sealpost_base::Result<Transfer>) = done;
+                    let (object, transfer): (ListedObject, sealpost_base::Result<Transfer>) = done;
                     self.note(&object, transfer?);
                 }
             }
             let Some(object) = next else { return Ok(()) };
-            let before = |o: &sealpost_base::Result<Listed>| o.as_ref().is_ok_and(|o| o.path < object.path);
+            let before = |o: &sealpost_base::Result<ListedObject>| o.as_ref().is_ok_and(|o| o.path < object.path);
             let mut there = std::pin::Pin::new(&mut there);
             while there.as_mut().next_if(before).await.is_some() {}
-            let same = |o: &sealpost_base::Result<Listed>| {
+            let same = |o: &sealpost_base::Result<ListedObject>| {
                 o.as_ref().is_ok_and(|o| o.path == object.path && o.size == object.size)
             };
             let known = there.as_mut().next_if(same).await.is_some();
@@ -491,7 +491,7 @@ impl StoreBackup {
         }
     }
 
-    fn note(&mut self, object: &Listed, transfer: Transfer) {
+    fn note(&mut self, object: &ListedObject, transfer: Transfer) {
         match transfer {
             Transfer::Copied => {
                 self.summary.copied += 1;
@@ -575,7 +575,7 @@ impl Summary {
 /// so.
 async fn compared(
     from: &Store,
-    object: &Listed,
+    object: &ListedObject,
     to: &Store,
     verify: bool,
 ) -> sealpost_base::Result<Transfer> {
@@ -587,12 +587,12 @@ async fn compared(
 }
 
 /// The last object of a listing.
-fn end(listed: &[Listed]) -> Option<&str> {
+fn end(listed: &[ListedObject]) -> Option<&str> {
     listed.last().map(|object| object.path.as_str())
 }
 
 /// What an object's path is without its last part.
-fn directory(object: &Listed) -> Option<&str> {
+fn directory(object: &ListedObject) -> Option<&str> {
     object.path.rsplit_once('/').map(|(directory, _)| directory)
 }
 
@@ -606,12 +606,12 @@ fn kind(path: &str) -> Option<&str> {
 }
 
 /// Whether a manifest is a checkpoint's: marks of ballots have no position.
-fn is_checkpoint(manifest: &Listed) -> bool {
+fn is_checkpoint(manifest: &ListedObject) -> bool {
     name(&manifest.path).len() == POSITION_DIGITS
 }
 
 /// Those of an account's manifests that are, the oldest one first.
-fn checkpoints(manifests: &[Listed]) -> impl Iterator<Item = &Listed> {
+fn checkpoints(manifests: &[ListedObject]) -> impl Iterator<Item = &ListedObject> {
     manifests.iter().filter(|manifest| is_checkpoint(manifest))
 }
 
@@ -620,7 +620,7 @@ fn is_derived(path: &str) -> bool {
     matches!(kind(path), Some("pack" | "idx"))
 }
 
-fn is_beside(one: &Listed, other: &Listed) -> bool {
+fn is_beside(one: &ListedObject, other: &ListedObject) -> bool {
     directory(one) == directory(other)
 }
 

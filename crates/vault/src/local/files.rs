@@ -344,7 +344,7 @@ fn require_listed(
     if *is_listed {
         return Ok(());
     }
-    let found = sound::inspect(connection, Extent::Listed, SWEEP_TIME)?;
+    let found = sound::inspect(connection, Extent::ListedObject, SWEEP_TIME)?;
     if let Some(damage) = found.damage.first() {
         return Err(format!(
             "the database is damaged, and no file is removed (sealpost store repair): {damage}"

@@ -64,7 +64,7 @@ pub(super) struct Row {
 }
 
 /// An object, or the part of it that was asked for.
-pub(super) struct Found {
+pub(super) struct ReadObject {
     pub row: Row,
     pub bytes: Bytes,
 }
@@ -80,7 +80,7 @@ pub(super) struct Page {
 type Reply<T> = oneshot::Sender<object_store::Result<T>>;
 
 enum Request {
-    Get { path: String, range: Option<GetRange>, head: bool, reply: Reply<Found> },
+    Get { path: String, range: Option<GetRange>, head: bool, reply: Reply<ReadObject> },
     GetMany { wanted: Vec<(String, Range<u64>)>, taker: Box<dyn Taker> },
     Last { after: String, before: String, reply: Reply<Option<(String, Bytes)>> },
     List { after: String, before: Option<String>, reply: Reply<Page> },
@@ -123,12 +123,12 @@ struct Handle(Arc<Queue>);
 
 #[derive(Default)]
 struct Queue {
-    state: Mutex<State>,
+    state: Mutex<ReaderState>,
     wake: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct ReaderState {
     requests: VecDeque<Request>,
     closed: bool,
 }
@@ -168,7 +168,7 @@ impl Readers {
     }
 
     /// The object `path`, or `range` of it; with `head`, its row alone.
-    pub async fn get(&self, path: &Path, range: Option<GetRange>, head: bool) -> object_store::Result<Found> {
+    pub async fn get(&self, path: &Path, range: Option<GetRange>, head: bool) -> object_store::Result<ReadObject> {
         self.ask(|reply| Request::Get { path: path.to_string(), range, head, reply }).await
     }
 
@@ -209,7 +209,7 @@ impl Readers {
 }
 
 impl Queue {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, ReaderState> {
         self.state.lock().unwrap_or_else(|e| e.into_inner())
     }
 
@@ -337,10 +337,10 @@ impl Reader {
         path: &str,
         range: Option<GetRange>,
         head: bool,
-    ) -> object_store::Result<Found> {
+    ) -> object_store::Result<ReadObject> {
         let (row, first) = find(connection, path)?.ok_or_else(|| not_found(path))?;
         if head {
-            return Ok(Found { row, bytes: Bytes::new() });
+            return Ok(ReadObject { row, bytes: Bytes::new() });
         }
         let range = resolve(range, row.size)?;
         let bytes = match &row.file {
@@ -373,7 +373,7 @@ impl Reader {
                 Err(e) => return Err(generic(e)),
             },
         };
-        Ok(Found { row, bytes: Bytes::from(bytes) })
+        Ok(ReadObject { row, bytes: Bytes::from(bytes) })
     }
 
     /// Whether a fresh look finds the row. On a connection of its own: the other one may be within a transaction.

@@ -173,7 +173,7 @@ fn salvage(old: &Connection, path: &Path, before: Inspection) -> Result<Repaired
     owner::ensure(&new_path)
         .map_err(|e| Error::retry(format!("making {}", new_path.display())).with_source(e))?;
     let new = Connection::open(&new_path).map_err(failed)?;
-    let mut copy = Copy { old, new: &new, repaired: Repaired::of(before, Remedy::Salvaged) };
+    let mut copy = RowCopier { old, new: &new, repaired: Repaired::of(before, Remedy::Salvaged) };
     copy.run(path.parent().unwrap_or(Path::new("."))).map_err(failed)?;
     let mut repaired = copy.repaired;
     let after = sound::inspect(&new, Extent::Whole, NO_LIMIT).map_err(failed)?;
@@ -197,7 +197,7 @@ fn salvage(old: &Connection, path: &Path, before: Inspection) -> Result<Repaired
     Ok(repaired)
 }
 
-struct Copy<'a> {
+struct RowCopier<'a> {
     old: &'a Connection,
     new: &'a Connection,
     repaired: Repaired,
@@ -221,7 +221,7 @@ struct Named {
     file: Option<String>,
 }
 
-impl Copy<'_> {
+impl RowCopier<'_> {
     fn run(&mut self, dir: &Path) -> rusqlite::Result<()> {
         let number = |name: &str| self.old.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
         let (vacuum, version) = (number("auto_vacuum").unwrap_or(0), number("user_version").unwrap_or(0));

@@ -34,11 +34,11 @@ const ZEROS: usize = 16;
 /// Objects that become durable together. Dropped before [`Shared::keep`], it leaves nothing behind.
 pub(crate) struct Shared {
     files: Arc<Files>,
-    state: Mutex<State>,
+    state: Mutex<WriterState>,
 }
 
 #[derive(Default)]
-struct State {
+struct WriterState {
     /// Objects for which there is no file yet, and the bytes of those that would go there.
     waiting: Vec<(String, Bytes)>,
     waiting_bytes: usize,
@@ -51,7 +51,7 @@ impl Shared {
         Shared { files, state: Mutex::default() }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, WriterState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -110,7 +110,7 @@ impl Shared {
     /// # Errors
     /// What the file system says; nothing is left behind.
     pub(super) fn keep(&self) -> io::Result<(Vec<(String, Body)>, u64)> {
-        let State { waiting, mut rows, file, .. } = std::mem::take(&mut *self.lock());
+        let WriterState { waiting, mut rows, file, .. } = std::mem::take(&mut *self.lock());
         rows.extend(waiting.into_iter().map(|(path, object)| (path, Body::Inline(object))));
         match file {
             Some(file) => file.keep().map(|_| (rows, 2)),

@@ -24,7 +24,7 @@ pub enum Extent {
     /// The order of the indexes, and the newest rows: where the next ones are written.
     Newest,
     /// Whether the indexes list each row, and nothing else.
-    Listed,
+    ListedObject,
     /// Everything.
     Whole,
 }
@@ -91,7 +91,7 @@ pub(super) fn inspect(
 pub(super) fn look(connection: &Connection, extent: Extent, time: Duration) -> Inspection {
     within(connection, time, || match extent {
         Extent::Newest => newest(connection),
-        Extent::Listed => {
+        Extent::ListedObject => {
             let mut found = Inspection::default();
             listed(connection, &mut found);
             found

@@ -515,8 +515,8 @@ fn transact(connection: &mut Connection, batch: &[Job], now: Timestamp) -> rusql
                 let mut applied = Applied { outcome: Outcome::Done, orphans: Vec::new(), overwritten: 0 };
                 for path in paths {
                     match delete(&transaction, path)? {
-                        Some(Gone::File(orphan)) => applied.orphans.push(orphan),
-                        Some(Gone::Row(bytes)) => applied.overwritten += bytes,
+                        Some(RemovedRow::File(orphan)) => applied.orphans.push(orphan),
+                        Some(RemovedRow::Row(bytes)) => applied.overwritten += bytes,
                         None => {}
                     }
                 }
@@ -556,15 +556,15 @@ fn put(
         return Ok(Applied { outcome: Outcome::Exists, orphans, overwritten: 0 });
     }
     let (orphans, overwritten) = match replaced {
-        Some(Gone::File(orphan)) => (vec![orphan], 0),
-        Some(Gone::Row(bytes)) => (Vec::new(), bytes),
+        Some(RemovedRow::File(orphan)) => (vec![orphan], 0),
+        Some(RemovedRow::Row(bytes)) => (Vec::new(), bytes),
         None => (Vec::new(), 0),
     };
     Ok(Applied { outcome: Outcome::Done, orphans, overwritten })
 }
 
 /// What is left to do of a row that was removed.
-enum Gone {
+enum RemovedRow {
     /// It had this file; and its object's size.
     File((String, u64)),
     /// It had all of so many bytes.
@@ -572,12 +572,12 @@ enum Gone {
 }
 
 /// Removes one row.
-fn delete(connection: &Connection, path: &str) -> rusqlite::Result<Option<Gone>> {
+fn delete(connection: &Connection, path: &str) -> rusqlite::Result<Option<RemovedRow>> {
     let mut delete = connection.prepare_cached("DELETE FROM objects WHERE path = ?1 RETURNING file, size")?;
     let gone: Option<(Option<String>, u64)> =
         delete.query_row([path], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
     Ok(gone.map(|(file, size)| match file {
-        Some(file) => Gone::File((file, size)),
-        None => Gone::Row(size),
+        Some(file) => RemovedRow::File((file, size)),
+        None => RemovedRow::Row(size),
     }))
 }

@@ -43,7 +43,7 @@ pub trait EvictedBody: Send + Sync {
 }
 
 /// Where the bodies are that are not kept here.
-pub trait Bodies: Send + Sync {
+pub trait EvictedBodies: Send + Sync {
     /// The whole message, whose size and SHA-256 were compared with those that are wanted.
     ///
     /// # Errors
@@ -52,7 +52,7 @@ pub trait Bodies: Send + Sync {
 }
 
 /// What a thin object says of the message.
-pub(super) struct Known {
+pub(super) struct StubHead {
     /// SHA-256 of the message.
     pub(super) sha256: [u8; 32],
     /// Its first octets.
@@ -60,20 +60,20 @@ pub(super) struct Known {
 }
 
 /// What a reader knows of a message besides its object.
-pub(super) struct Elsewhere {
+pub(super) struct BodySource {
     pub(super) account: AccountId,
     pub(super) object: ObjectId,
-    pub(super) bodies: Option<Arc<dyn Bodies>>,
+    pub(super) bodies: Option<Arc<dyn EvictedBodies>>,
 }
 
-impl Known {
+impl StubHead {
     pub(super) fn open(cipher: &ObjectCipher, layout: &Layout, sealed: &[u8]) -> Result<Self> {
         let mut plain = chunk::open_section(cipher, HEAD, sealed, CHUNK_BYTES)?;
         let plain = Bytes::from(std::mem::take(&mut *plain));
         let Some(sha256) = plain.first_chunk::<DIGEST_BYTES>() else {
             return Err(Error::corrupt("there is no digest"));
         };
-        let known = Known { sha256: *sha256, head: plain.slice(DIGEST_BYTES..) };
+        let known = StubHead { sha256: *sha256, head: plain.slice(DIGEST_BYTES..) };
         if known.head.len() as u64 > layout.raw_bytes {
             return Err(Error::corrupt("more bytes than the size of the message"));
         }
@@ -81,7 +81,7 @@ impl Known {
     }
 }
 
-impl Elsewhere {
+impl BodySource {
     pub(super) fn thin_path(&self) -> String {
         thin_path(self.account, self.object)
     }

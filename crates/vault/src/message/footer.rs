@@ -5,8 +5,8 @@
 
 use sealpost_base::{Error, Kind, Result};
 
-use crate::cipher::{ObjectCipher, Place, TAG_BYTES, sha256};
-use crate::{Listed, Store};
+use crate::cipher::{ObjectCipher, PiecePosition, TAG_BYTES, sha256};
+use crate::{ListedObject, Store};
 
 /// "Sealpost message", version 2: the last bytes of the object.
 pub(super) const MAGIC: [u8; 4] = *b"SPM\x02";
@@ -16,7 +16,7 @@ const SIZE_BYTES: usize = 8;
 /// Of a footer.
 pub(super) const BYTES: usize = SIZE_BYTES + TAG_BYTES + MAGIC.len();
 
-const PLACE: Place = Place { section: 0, number: 0, last: true };
+const PLACE: PiecePosition = PiecePosition { section: 0, number: 0, last: true };
 
 /// The footer of the object at `path`, which ends with `magic`, for a message of so many octets. Always the same one. A store that was told
 /// no key ([`Store::seal_sizes`]) has footers that say nothing.
@@ -54,7 +54,7 @@ fn opened(store: &Store, path: &str, footer: &[u8]) -> Option<([u8; 4], u64)> {
 ///
 /// # Errors
 /// `Corrupt` if it does not end as a message object of this server does, whole or thin; what the store says.
-pub async fn size_in(store: &Store, object: &Listed) -> Result<u64> {
+pub async fn size_in(store: &Store, object: &ListedObject) -> Result<u64> {
     let corrupt = || Error::corrupt(format!("{} does not end as a message does", object.path));
     let start = object.size.checked_sub(BYTES as u64).ok_or_else(corrupt)?;
     let read = async || {

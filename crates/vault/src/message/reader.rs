@@ -17,7 +17,7 @@ use tokio::sync::{OnceCell, Semaphore, SemaphorePermit};
 use crate::Store;
 use crate::chunk::MAX_SEALED_BYTES;
 use crate::cipher::ObjectCipher;
-use crate::message::evicted::Elsewhere;
+use crate::message::evicted::BodySource;
 use crate::message::{self, FOOTER_BYTES, Layout, MessageKey, RAW, SECTION_BYTES, STRUCTURE, TEXT, footer};
 use crate::pack::Piece;
 use source::Source;
@@ -44,7 +44,7 @@ impl MessageReader {
         layout: Layout,
     ) -> Self {
         let (path, cipher) = (message::path(account, object), message::cipher(account, object, key));
-        Self::with(store, path, cipher, layout, Some(Elsewhere { account, object, bodies: None }))
+        Self::with(store, path, cipher, layout, Some(BodySource { account, object, bodies: None }))
     }
 
     pub(crate) fn at(store: &Store, path: String, cipher: ObjectCipher, layout: Layout) -> Self {
@@ -56,7 +56,7 @@ impl MessageReader {
         path: String,
         cipher: ObjectCipher,
         layout: Layout,
-        elsewhere: Option<Elsewhere>,
+        elsewhere: Option<BodySource>,
     ) -> Self {
         let (store, index, thin) = (store.clone(), OnceCell::new(), OnceCell::new());
         MessageReader(Arc::new(Source { store, path, cipher, layout, index, piece: None, elsewhere, thin }))

@@ -12,7 +12,7 @@ use crate::message::{
     self, FOOTER_BYTES, INDEX, INDEX_ENTRY_BYTES, Layout, MessageKey, RAW, SECTION_BYTES, STRUCTURE, TEXT,
     footer,
 };
-use crate::{Batch, Put, Sealed, Store, chunk, cipher::Place};
+use crate::{Batch, Put, Sealed, Store, chunk, cipher::PiecePosition};
 
 /// A message's object that is not stored yet.
 pub struct SealedMessage {
@@ -51,7 +51,7 @@ impl SealedMessage {
         let (mut effort, mut index) = (Effort::default(), Vec::with_capacity(chunks * INDEX_ENTRY_BYTES));
         for number in 0..chunks {
             let piece = &raw[number * CHUNK_BYTES..raw.len().min((number + 1) * CHUNK_BYTES)];
-            let place = Place { section: RAW, number: number as u32, last: number + 1 == chunks };
+            let place = PiecePosition { section: RAW, number: number as u32, last: number + 1 == chunks };
             let size = chunk::seal(&cipher, place, piece, &mut effort, &mut sealed);
             index.extend_from_slice(&(size as u32).to_be_bytes()[1..]);
         }

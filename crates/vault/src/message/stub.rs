@@ -14,7 +14,7 @@ use futures::stream::{self, BoxStream, StreamExt, TryStreamExt};
 use sealpost_base::limits::CHUNK_BYTES;
 use sealpost_base::{Error, Kind, Result};
 
-use super::evicted::{Bodies, DIGEST_BYTES, Elsewhere, Known, Wanted};
+use super::evicted::{EvictedBodies, DIGEST_BYTES, BodySource, StubHead, Wanted};
 use super::footer::{self, THIN_MAGIC};
 use crate::chunk::{self, MAX_SEALED_BYTES};
 use crate::cipher::{ObjectCipher, sha256_of};
@@ -99,23 +99,23 @@ impl MessageStub {
 
 impl Source {
     /// What the thin object says; `NotFound` if there is none.
-    async fn known(&self, elsewhere: &Elsewhere) -> Result<&Known> {
+    async fn known(&self, elsewhere: &BodySource) -> Result<&StubHead> {
         self.thin.get_or_try_init(|| self.read_known(elsewhere)).await
     }
 
-    async fn read_known(&self, elsewhere: &Elsewhere) -> Result<Known> {
+    async fn read_known(&self, elsewhere: &BodySource) -> Result<StubHead> {
         match self.read_known_once(elsewhere).await {
             Err(e) if self.forgets(&elsewhere.thin_path(), &e).await => self.read_known_once(elsewhere).await,
             known => known,
         }
     }
 
-    async fn read_known_once(&self, elsewhere: &Elsewhere) -> Result<Known> {
+    async fn read_known_once(&self, elsewhere: &BodySource) -> Result<StubHead> {
         let path = elsewhere.thin_path();
         let size = self.store.size(&path).await?;
         let range = thin_range(&self.layout, HEAD, size).map_err(|e| e.context(&path))?;
         let sealed = self.store.read_range(&path, range).await?;
-        Known::open(&self.cipher, &self.layout, &sealed).map_err(|e| e.context(&path))
+        StubHead::open(&self.cipher, &self.layout, &sealed).map_err(|e| e.context(&path))
     }
 
     /// The text or the structure, from the thin object. `missing`: what was said of the message object.
@@ -197,7 +197,7 @@ impl Source {
 
 impl MessageReader {
     /// The same reader, which asks there for the body if it was given up. Clones that were made before do not.
-    pub fn with_bodies(mut self, bodies: Arc<dyn Bodies>) -> Self {
+    pub fn with_bodies(mut self, bodies: Arc<dyn EvictedBodies>) -> Self {
         if let Some(source) = Arc::get_mut(self.source_mut())
             && let Some(elsewhere) = &mut source.elsewhere
         {
@@ -285,12 +285,12 @@ pub(crate) fn fuzz(cipher: &ObjectCipher, data: &[u8]) {
         sealed_index: 0,
     };
     if let Ok(range) = thin_range(&layout, HEAD, object.len() as u64) {
-        let _ = Known::open(cipher, &layout, &object[range.start as usize..range.end as usize]);
+        let _ = StubHead::open(cipher, &layout, &object[range.start as usize..range.end as usize]);
     }
     if object.len() <= CHUNK_BYTES {
         let mut sealed = Vec::new();
         chunk::seal_section_raw(cipher, HEAD, object, &mut sealed);
-        if let Ok(known) = Known::open(cipher, &layout, &sealed) {
+        if let Ok(known) = StubHead::open(cipher, &layout, &sealed) {
             assert_eq!([&known.sha256[..], &known.head].concat(), object);
             assert!(known.head.len() as u64 <= layout.raw_bytes);
         }

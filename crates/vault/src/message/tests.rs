@@ -325,7 +325,7 @@ fn text_beyond_the_limit_is_refused() {
 #[test]
 fn a_chunk_that_claims_too_much_is_refused() {
     let cipher = cipher(AccountId([0; 16]), ObjectId([0; 16]), &MessageKey::from_bytes([1; 32]));
-    let place = crate::cipher::Place { section: TEXT, number: 0, last: true };
+    let place = crate::cipher::PiecePosition { section: TEXT, number: 0, last: true };
     for size in [CHUNK_BYTES, CHUNK_BYTES + 1, 100 * CHUNK_BYTES] {
         let bomb = zstd::bulk::compress(&vec![0; size], 1).unwrap();
         let mut sealed = vec![0; 4];
@@ -456,7 +456,7 @@ async fn the_size_in_a_footer_is_for_the_server_alone() {
         let path = path(account, object);
         let listed = async |store: &Store| {
             let size = store.size(&path).await.unwrap();
-            crate::Listed { path: path.clone(), size, modified: sealpost_base::Timestamp(0) }
+            crate::ListedObject { path: path.clone(), size, modified: sealpost_base::Timestamp(0) }
         };
         let found = listed(&ours).await;
         assert_eq!(size_in(&ours, &found).await.unwrap(), size as u64);

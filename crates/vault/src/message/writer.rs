@@ -9,7 +9,7 @@ use sealpost_base::limits::{CHUNK_BYTES, INLINE_OBJECT_BYTES};
 use sealpost_base::{AccountId, Budget, Error, ObjectId, Permit, Result};
 use tokio::task::{JoinHandle, spawn_blocking};
 
-use crate::cipher::{ObjectCipher, Place};
+use crate::cipher::{ObjectCipher, PiecePosition};
 use crate::compress::Effort;
 use crate::message::{
     self, INDEX, Layout, MessageKey, RAW, SECTION_BYTES, STRUCTURE, SealedMessage, TEXT, footer,
@@ -204,7 +204,7 @@ impl Sink {
     fn seal(&mut self, plain: &[u8], last: bool) -> Result<()> {
         let number = u32::try_from(self.sizes.len())
             .map_err(|_| Error::limit("a message has more chunks than can be numbered"))?;
-        let place = Place { section: RAW, number, last };
+        let place = PiecePosition { section: RAW, number, last };
         let size = chunk::seal(&self.cipher, place, plain, &mut self.effort, &mut self.pending);
         self.sizes.push(size as u32);
         self.sealed_raw += size as u64;

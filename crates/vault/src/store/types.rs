@@ -31,7 +31,7 @@ pub struct Backend {
 
 /// One line of [`super::Store::list`].
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Listed {
+pub struct ListedObject {
     /// The object's whole path.
     pub path: String,
     /// Its size in bytes.

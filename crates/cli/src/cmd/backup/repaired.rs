@@ -7,7 +7,7 @@ use anyhow::Result;
 use sealpost_base::{Kind, Position};
 use sealpost_journal::log_entry;
 use sealpost_vault::entry::{self, CountedEntries, Origin, Renumbering};
-use sealpost_vault::{Hash, Listed, Store};
+use sealpost_vault::{Hash, ListedObject, Store};
 
 /// Missing entries of which it is tried which of them were counted. Of more, all or none.
 const TRIED: usize = 8;
@@ -22,9 +22,9 @@ struct LoggedEntry {
 /// The paths of those of `log`, as it is at FROM, that a repair of the log at TO, whose objects are `there`, went on without.
 pub async fn left_out(
     from: &Store,
-    log: &[Listed],
+    log: &[ListedObject],
     to: &Store,
-    there: &[Listed],
+    there: &[ListedObject],
 ) -> Result<BTreeSet<String>> {
     let end = there.iter().filter_map(position).max().unwrap_or_default();
     let mut missing = Vec::new();
@@ -78,7 +78,7 @@ fn counted(present: &[&LoggedEntry], absent: &[&LoggedEntry], said: &Renumbering
 }
 
 /// What is at the path of an entry; `None` if it cannot be read, or is none.
-async fn known(store: &Store, object: &Listed) -> Result<Option<LoggedEntry>> {
+async fn known(store: &Store, object: &ListedObject) -> Result<Option<LoggedEntry>> {
     let bytes = match store.read(&object.path).await {
         // What is wrong with it is another matter.
         Err(e) if matches!(e.kind(), Kind::NotFound | Kind::Corrupt) => return Ok(None),
@@ -92,6 +92,6 @@ async fn known(store: &Store, object: &Listed) -> Result<Option<LoggedEntry>> {
     Ok(is_entry.then(|| LoggedEntry { position, hash: entry::hash(&bytes), renumbering }))
 }
 
-fn position(object: &Listed) -> Option<Position> {
+fn position(object: &ListedObject) -> Option<Position> {
     log_entry(&object.path).map(|(_, position)| position)
 }

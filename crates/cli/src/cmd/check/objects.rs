@@ -6,7 +6,7 @@ use anyhow::Result;
 use futures::{StreamExt, TryStreamExt};
 use sealpost_account::AccountState;
 use sealpost_base::{AccountId, Kind, ObjectId};
-use sealpost_vault::{Listed, message};
+use sealpost_vault::{ListedObject, message};
 
 use super::names;
 use super::report::{Location as At, Report};
@@ -123,7 +123,7 @@ pub async fn unclaimed(data_dir: &DataDir, claimed: &BTreeSet<AccountId>, report
 }
 
 /// Whole messages, and those with evicted bodies.
-async fn list(data_dir: &DataDir, account: AccountId, report: &mut Report) -> Vec<Listed> {
+async fn list(data_dir: &DataDir, account: AccountId, report: &mut Report) -> Vec<ListedObject> {
     let mut objects = Vec::new();
     for below in ["msg", "thin"] {
         let prefix = format!("acct/{account}/{below}");

@@ -14,8 +14,8 @@ use tokio::task::spawn_blocking;
 use super::BATCH_CHUNKS;
 use crate::Store;
 use crate::chunk::{self, MAX_SEALED_BYTES};
-use crate::cipher::{ObjectCipher, Place};
-use crate::message::evicted::{Elsewhere, Known};
+use crate::cipher::{ObjectCipher, PiecePosition};
+use crate::message::evicted::{BodySource, StubHead};
 use crate::message::{INDEX, INDEX_ENTRY_BYTES, Layout, RAW, SECTION_BYTES, STRUCTURE, TEXT};
 use crate::pack::Piece;
 
@@ -34,9 +34,9 @@ pub(in crate::message) struct Source {
     /// What of the object is here already.
     pub(super) piece: Option<Piece>,
     /// Where to look for a message with an evicted body; those of the spool are not.
-    pub(in crate::message) elsewhere: Option<Elsewhere>,
+    pub(in crate::message) elsewhere: Option<BodySource>,
     /// What its thin object says, read once.
-    pub(in crate::message) thin: OnceCell<Known>,
+    pub(in crate::message) thin: OnceCell<StubHead>,
 }
 
 impl Source {
@@ -299,7 +299,7 @@ impl Source {
                 Ok(_) => return Err(Error::corrupt(format!("{} ends within a chunk", self.path))),
                 Err(e) => return Err(e.context(&self.path)),
             };
-            let place = Place { section: RAW, number: cursor.number, last: cursor.number == last };
+            let place = PiecePosition { section: RAW, number: cursor.number, last: cursor.number == last };
             let piece =
                 chunk::open(&self.cipher, place, sealed.split_to(size)).map_err(|e| e.context(&self.path))?;
             let expected = self.layout.raw_bytes - u64::from(cursor.number) * CHUNK_BYTES as u64;

@@ -26,7 +26,7 @@ enum State {
     Start,
     Ahead(BoxFuture<'static, Result<Batch>>),
     /// The object is not here, or not any more: the rest comes from there.
-    Elsewhere(BoxStream<'static, Result<Vec<Bytes>>>),
+    BodySource(BoxStream<'static, Result<Vec<Bytes>>>),
     End,
 }
 
@@ -45,7 +45,7 @@ impl Walk {
         let batch = match std::mem::replace(&mut self.state, State::End) {
             State::Start => self.source.clone().first(self.range.clone()).await,
             State::Ahead(batch) => batch.await,
-            State::Elsewhere(rest) => return self.go_on(rest).await,
+            State::BodySource(rest) => return self.go_on(rest).await,
             State::End => return None,
         };
         match batch {
@@ -65,7 +65,7 @@ impl Walk {
         mut rest: BoxStream<'static, Result<Vec<Bytes>>>,
     ) -> Option<(Result<Vec<Bytes>>, Walk)> {
         let next = rest.next().await?;
-        self.state = State::Elsewhere(rest);
+        self.state = State::BodySource(rest);
         Some((next, self))
     }
 

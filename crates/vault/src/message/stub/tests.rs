@@ -48,7 +48,7 @@ async fn octets(reader: &MessageReader, range: Range<u64>) -> Result<Vec<u8>> {
 /// Has the message, and counts how often it is asked.
 struct Server(Vec<u8>, std::sync::atomic::AtomicU32);
 
-impl Bodies for Server {
+impl EvictedBodies for Server {
     fn body(&self, wanted: Wanted) -> BoxFuture<'static, Result<Arc<dyn EvictedBody>>> {
         self.1.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
         let raw = self.0.clone();

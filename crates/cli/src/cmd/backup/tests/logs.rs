@@ -21,7 +21,7 @@ async fn copy_of(from: &[&str], to: &[(&str, &str)]) -> StoreBackup {
 
 async fn there(copy: &StoreBackup, kind: &str) -> Vec<String> {
     let prefix = format!("acct/{ID}/{kind}");
-    let listed: Vec<Listed> = copy.to.list(&prefix, None).try_collect().await.unwrap();
+    let listed: Vec<ListedObject> = copy.to.list(&prefix, None).try_collect().await.unwrap();
     listed.into_iter().map(|object| object.path[prefix.len() + 1..].to_owned()).collect()
 }
 
