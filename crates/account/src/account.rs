@@ -35,7 +35,7 @@ pub use maintain::Maintenance;
 pub use unplaced::Unplaced;
 
 use crate::accounts::{Accounts, LogWatcher, Reservation, Ticket};
-use crate::bodies::Bodies;
+use crate::bodies::BodyFetcher;
 use crate::cache::Cache;
 use crate::cpu_gate::{self, LONG_ROWS};
 use crate::decoded::{Decoded, Span};
@@ -176,7 +176,7 @@ impl Account {
         self.accounts.budget()
     }
 
-    pub(crate) fn bodies(&self) -> Option<Arc<dyn Bodies>> {
+    pub(crate) fn bodies(&self) -> Option<Arc<dyn BodyFetcher>> {
         self.accounts.bodies()
     }
 
@@ -287,9 +287,9 @@ impl Account {
         *self.leaving.borrow()
     }
 
-    /// As [`Accounts::are_pressed`].
-    pub fn is_pressed(&self) -> bool {
-        self.accounts.are_pressed()
+    /// As [`Accounts::is_pressure_severe`].
+    pub fn is_pressure_severe(&self) -> bool {
+        self.accounts.is_pressure_severe()
     }
 
     pub(crate) fn ask_to_let_go(&self) {

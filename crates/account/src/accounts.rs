@@ -4,10 +4,10 @@
 //! not in use, and waits for those that are.
 
 mod account_memory;
+mod load_limiter;
 mod loaded;
 mod log_watcher;
 mod poll;
-mod load_limiter;
 mod watch;
 
 use std::collections::HashMap;
@@ -29,7 +29,7 @@ use tokio::sync::broadcast;
 use tokio::time::timeout;
 
 use crate::account::Account;
-use crate::bodies::Bodies;
+use crate::bodies::BodyFetcher;
 use crate::cache::Cache;
 use crate::cpu_gate::CpuGate;
 use crate::decoded::DecodedCache;
@@ -40,11 +40,11 @@ use crate::metrics::AccountMetrics;
 use crate::share::Link;
 use crate::summary::Entry;
 use account_memory::AccountMemory;
-pub use account_memory::Reservation;
+pub use account_memory::{Pressure, Reservation};
+use load_limiter::{LoadLimiter, LoadPermit, QUICK_BYTES};
 use loaded::LoadedAccounts;
 pub use log_watcher::{LogWatcher, Ticket};
 use poll::Polls;
-use load_limiter::{QUICK_BYTES, LoadPermit, LoadLimiter};
 
 /// Accounts whose end of the log is remembered between deliveries.
 const HEADS: usize = 4096;
@@ -90,7 +90,7 @@ struct Shared {
     appended: broadcast::Sender<(AccountId, Position)>,
     polls: Polls,
     /// Who is asked for bodies that are not kept here.
-    bodies: OnceLock<Arc<dyn Bodies>>,
+    bodies: OnceLock<Arc<dyn BodyFetcher>>,
     /// How far logs had come.
     watermarks: OnceLock<Watermarks>,
 }
@@ -248,7 +248,7 @@ impl Accounts {
     async fn open_if(&self, id: AccountId, root: &RootKey, refresh: bool) -> Result<Arc<Account>> {
         let slot = lock(&self.0.loaded).entry(id).or_default().clone();
         let mut loaded = slot.0.lock().await;
-        if loaded.strong_count() == 0 && !self.have_ample_room() {
+        if loaded.strong_count() == 0 && self.memory_pressure() > Pressure::Ample {
             self.expire();
         }
         let account = match loaded.upgrade() {
@@ -314,25 +314,14 @@ impl Accounts {
         &self.0.cpu_gate
     }
 
-    /// Whether loaded accounts take so little that whoever waits may keep one loaded for a while.
-    pub fn have_ample_room(&self) -> bool {
-        self.0.memory.used() <= self.0.memory.ample()
+    /// How short the memory for loaded accounts is.
+    pub fn memory_pressure(&self) -> Pressure {
+        self.0.memory.pressure()
     }
 
-    /// Whether loaded accounts take so much that whoever waits keeps none.
-    pub fn have_little_room(&self) -> bool {
-        self.0.memory.is_mostly_used()
-    }
-
-    /// Whether others wait for memory that accounts have: whoever does not need one lets go of it.
-    pub fn are_short(&self) -> bool {
-        self.0.memory.is_short()
-    }
-
-    /// Whether somebody has waited for that memory for long: who keeps an account for a client that does not read, or waits
-    /// for other memory with it, gives it up.
-    pub fn are_pressed(&self) -> bool {
-        self.0.memory.is_pressed()
+    /// Whether it is [`Pressure::Severe`]; cheap enough to ask for every piece that is sent.
+    pub fn is_pressure_severe(&self) -> bool {
+        self.0.memory.is_pressure_severe()
     }
 
     /// What loaded accounts may take together, and what they take now, in bytes.
@@ -481,12 +470,12 @@ impl Accounts {
     }
 
     /// Says who is asked for bodies that are not kept here; once for a process. Without it they cannot be read.
-    pub fn set_bodies(&self, bodies: Arc<dyn Bodies>) {
+    pub fn set_bodies(&self, bodies: Arc<dyn BodyFetcher>) {
         // Whoever was first is asked.
         let _ = self.0.bodies.set(bodies);
     }
 
-    pub(crate) fn bodies(&self) -> Option<Arc<dyn Bodies>> {
+    pub(crate) fn bodies(&self) -> Option<Arc<dyn BodyFetcher>> {
         self.0.bodies.get().cloned()
     }
 

@@ -1,7 +1,7 @@
 //! Bodies that are not kept: giving them up, and asking for one again.
 //!
 //! Nothing of this is in the log: whether the body of a message is here shows in which objects there are
-//! ([`sealpost_vault::message::MessageStub`]), and who has it otherwise is for [`Bodies`] to know. A copy of somebody else's mailbox is
+//! ([`sealpost_vault::message::MessageStub`]), and who has it otherwise is for [`BodyFetcher`] to know. A copy of somebody else's mailbox is
 //! kept like that; an account whose mail is nowhere else must not be.
 
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use crate::event::Message;
 const AT_ONCE: usize = 4;
 
 /// Whoever has the bodies that are not kept here.
-pub trait Bodies: Send + Sync {
+pub trait BodyFetcher: Send + Sync {
     /// The whole message of `account`, with its size and its SHA-256 compared with those that are wanted.
     ///
     /// # Errors
@@ -48,9 +48,9 @@ pub fn body_octets(message: &Message) -> u64 {
 }
 
 /// Where a reader of an account's messages asks.
-struct OfAccount(std::sync::Weak<Account>, Arc<dyn Bodies>);
+struct OfAccount(std::sync::Weak<Account>, Arc<dyn BodyFetcher>);
 
-impl message::Bodies for OfAccount {
+impl message::EvictedBodies for OfAccount {
     fn body(&self, wanted: Wanted) -> BoxFuture<'static, Result<Arc<dyn EvictedBody>>> {
         let account =
             self.0.upgrade().ok_or_else(|| Error::retry("the account was evicted from memory meanwhile"));

@@ -11,7 +11,6 @@ mod deliver;
 mod flag_room;
 mod flags;
 mod generation;
-mod tombstones;
 mod hierarchy;
 mod links;
 mod mailbox;
@@ -26,6 +25,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 mod thread_links;
+mod tombstones;
 mod visible;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -38,7 +38,6 @@ pub(crate) use chunks::expected_bytes;
 pub use chunks::{ChunkNames, Restore};
 pub use flag_room::FlagRoom;
 pub use flags::{FlagSet, FlagSetId, KeywordId};
-pub use tombstones::Tombstone;
 pub use hierarchy::Parent;
 pub use mailbox::{Mailbox, Row};
 pub(crate) use maps::MAP_BYTES;
@@ -46,17 +45,18 @@ pub use maps::{MailboxCounts, MapsView};
 pub use messages::MessageNumber;
 use sealpost_base::{AccountId, MailboxId, ObjectId, Position, Timestamp, UidValidity};
 use sealpost_vault::entry::Generation;
+pub use tombstones::Tombstone;
 
 use crate::event::{Event, FlagAction, Flags, Message, SpecialUse};
 use crate::metadata::Change;
 use crate::name;
 pub use crate::name::INBOX;
 use flags::FlagTable;
-use tombstones::Tombstones;
 use maps::Maps;
 use messages::MessageTable;
 use objects::Objects;
 use thread_links::ThreadLinks;
+use tombstones::Tombstones;
 use visible::Departed;
 
 /// Mailboxes that exist from the start, after the inbox.

@@ -5,14 +5,15 @@ use std::time::Duration;
 
 use sealpost_account::event::Event;
 use sealpost_account::{
-    Account, AccountState, Accounts, Delivery, FlagAction, Flags, NewMessage, Options, Stored, SystemFlags,
+    Account, AccountState, Accounts, Delivery, FlagAction, Flags, NewMessage, Options, Pressure, Stored,
+    SystemFlags,
 };
 use sealpost_base::{AccountId, FakeClock, Kind, MemoryDivision, SeededRandom, Timestamp};
 use sealpost_vault::entry::LogKey;
 use sealpost_vault::{AccountKeys, RootKey, Store};
 use tokio::time::sleep;
 
-struct World {
+struct Fixture {
     accounts: Accounts,
     root: RootKey,
 }
@@ -21,14 +22,14 @@ const fn id(n: u8) -> AccountId {
     AccountId([n; 16])
 }
 
-impl World {
+impl Fixture {
     fn new(store: Store, room: usize) -> Self {
         let random = Arc::new(SeededRandom::new(5));
         let clock = Arc::new(FakeClock::new(Timestamp(1_700_000_000_000)));
         let memory = MemoryDivision { accounts: room, ..MemoryDivision::default() };
         let root = RootKey::generate(&SeededRandom::new(7));
         let options = Options { memory, ..Options::default() };
-        World { accounts: Accounts::with(store, LogKey::for_tests(), clock, random, options), root }
+        Fixture { accounts: Accounts::with(store, LogKey::for_tests(), clock, random, options), root }
     }
 
     async fn open(&self, n: u8) -> Arc<Account> {
@@ -59,13 +60,13 @@ async fn settled(account: &Arc<Account>) {
 
 /// What an empty account takes.
 async fn weight() -> usize {
-    World::new(Store::memory(), 1 << 20).open(1).await.weight()
+    Fixture::new(Store::memory(), 1 << 20).open(1).await.weight()
 }
 
 #[tokio::test]
 async fn the_least_recently_used_make_room_and_what_is_in_use_stays() {
     let each = weight().await;
-    let world = World::new(Store::memory(), 4 * each + 8192);
+    let world = Fixture::new(Store::memory(), 4 * each + 8192);
     let first = world.open(1).await;
     settled(&first).await;
     for n in 2..40 {
@@ -82,7 +83,7 @@ async fn the_least_recently_used_make_room_and_what_is_in_use_stays() {
 async fn with_many_loaded_those_stay_that_are_used_or_large() {
     const AMPLE: usize = 1 << 20;
     let each = weight().await;
-    let world = World::new(Store::memory(), 4 * AMPLE);
+    let world = Fixture::new(Store::memory(), 4 * AMPLE);
     let first = world.open(1).await;
     world.deliver(2, 3000).await;
     let large = world.open(2).await;
@@ -105,7 +106,7 @@ async fn with_many_loaded_those_stay_that_are_used_or_large() {
 #[tokio::test(start_paused = true)]
 async fn whoever_finds_all_in_use_waits_for_one_and_not_for_ever() {
     let each = weight().await;
-    let world = Arc::new(World::new(Store::memory(), 2 * each + each / 2));
+    let world = Arc::new(Fixture::new(Store::memory(), 2 * each + each / 2));
     let held = [world.open(1).await, world.open(2).await];
     settled(&held[0]).await;
     settled(&held[1]).await;
@@ -117,7 +118,7 @@ async fn whoever_finds_all_in_use_waits_for_one_and_not_for_ever() {
         let world = world.clone();
         async move { world.open(3).await.id() }
     });
-    while !world.accounts.are_short() {
+    while world.accounts.memory_pressure() < Pressure::Short {
         tokio::task::yield_now().await;
     }
     // A session that only waits for its client hears that the room is wanted.
@@ -132,7 +133,7 @@ async fn whoever_finds_all_in_use_waits_for_one_and_not_for_ever() {
 #[tokio::test(start_paused = true)]
 async fn accounts_that_are_always_in_use_take_turns() {
     let each = weight().await;
-    let world = Arc::new(World::new(Store::memory(), 2 * each + each / 2));
+    let world = Arc::new(Fixture::new(Store::memory(), 2 * each + each / 2));
     let mut sessions = Vec::new();
     for n in 1..=4 {
         for session in 0..2 {
@@ -159,7 +160,7 @@ async fn accounts_that_are_always_in_use_take_turns() {
 #[tokio::test(start_paused = true)]
 async fn who_holds_an_account_for_long_does_not_keep_others_from_it() {
     let each = weight().await;
-    let world = Arc::new(World::new(Store::memory(), each + each / 2));
+    let world = Arc::new(Fixture::new(Store::memory(), each + each / 2));
     let (held, ticket) = (world.open(1).await, world.open(1).await.ticket());
     let waiting = tokio::spawn({
         let world = world.clone();
@@ -175,13 +176,13 @@ async fn who_holds_an_account_for_long_does_not_keep_others_from_it() {
 async fn an_account_that_is_too_large_is_refused_and_still_gets_mail() {
     let each = weight().await;
     let store = Store::memory();
-    let large = World::new(store.clone(), 64 << 20);
+    let large = Fixture::new(store.clone(), 64 << 20);
     large.deliver(1, 300).await;
     let account = large.open(1).await;
     account.checkpoint().await.unwrap();
     assert!(account.weight() > each + 300 * 40, "{}", account.weight());
 
-    let small = World::new(store, each + 300 * 20);
+    let small = Fixture::new(store, each + 300 * 20);
     let error = small.accounts.open(id(1), &small.root).await.err().unwrap();
     assert_eq!(error.kind(), Kind::Limit, "{error}");
     let (_, used) = small.accounts.account_memory();
@@ -196,7 +197,7 @@ async fn an_account_that_is_too_large_is_refused_and_still_gets_mail() {
 async fn an_account_cannot_be_made_too_large_to_be_loaded_again() {
     const ROOM: usize = 1 << 17;
     let store = Store::memory();
-    let world = World::new(store.clone(), ROOM);
+    let world = Fixture::new(store.clone(), ROOM);
     world.deliver(1, 1).await;
     let account = world.open(1).await;
     let copy = |state: &AccountState| {
@@ -227,7 +228,7 @@ async fn an_account_cannot_be_made_too_large_to_be_loaded_again() {
     assert_eq!(refused.map(|error| error.kind()), Some(Kind::Limit));
     // Mail comes all the same, and the account can be loaded then.
     world.deliver(1, 3).await;
-    assert_eq!(World::new(store, ROOM).open(1).await.state().inbox().len(), placed + 3);
+    assert_eq!(Fixture::new(store, ROOM).open(1).await.state().inbox().len(), placed + 3);
     // What makes it smaller is done.
     let expunge = |state: &AccountState| {
         let (mailbox, uids) = (state.inbox().id(), state.inbox().uids());
@@ -244,7 +245,7 @@ async fn an_account_cannot_be_made_too_large_to_be_loaded_again() {
 #[tokio::test]
 async fn one_append_that_is_too_large_refuses_no_other() {
     // Few fit, and a hundred do not.
-    let world = World::new(Store::memory(), (weight().await + 3000) * 8 / 7);
+    let world = Fixture::new(Store::memory(), (weight().await + 3000) * 8 / 7);
     let account = world.open(1).await;
     let inbox = account.state().inbox().id();
     let new = |stored| NewMessage { stored, flags: Flags::default().into(), received: Timestamp(0) };
@@ -264,7 +265,7 @@ async fn one_append_that_is_too_large_refuses_no_other() {
 
 #[tokio::test]
 async fn what_an_account_grows_by_is_counted() {
-    let world = World::new(Store::memory(), 1 << 20);
+    let world = Fixture::new(Store::memory(), 1 << 20);
     let account = world.open(1).await;
     let before = account.weight();
     world.deliver(1, 100).await;
@@ -275,7 +276,7 @@ async fn what_an_account_grows_by_is_counted() {
 
 #[tokio::test]
 async fn a_ticket_hears_and_opens_again() {
-    let world = World::new(Store::memory(), 1 << 20);
+    let world = Fixture::new(Store::memory(), 1 << 20);
     let ticket = world.open(1).await.ticket();
     assert!(!ticket.log_watcher().has_changed());
     world.deliver(1, 1).await;
@@ -289,8 +290,8 @@ async fn a_ticket_hears_and_opens_again() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tickets_hear_of_what_another_process_appends() {
     let dir = tempfile::tempdir().unwrap();
-    let here = World::new(Store::local(dir.path()).await.unwrap(), 64 << 20);
-    let there = World::new(Store::local(dir.path()).await.unwrap(), 64 << 20);
+    let here = Fixture::new(Store::local(dir.path()).await.unwrap(), 64 << 20);
+    let there = Fixture::new(Store::local(dir.path()).await.unwrap(), 64 << 20);
     let mut tickets = Vec::new();
     for n in 1..=5 {
         here.deliver(n, 1).await;

@@ -16,19 +16,19 @@ use sealpost_vault::{AccountKeys, PublicKey, RootKey, Store};
 
 const ID: AccountId = AccountId([3; 16]);
 
-struct World {
+struct Fixture {
     store: Store,
     clock: Arc<FakeClock>,
     random: Arc<SeededRandom>,
     root: RootKey,
 }
 
-impl World {
+impl Fixture {
     fn new() -> Self {
         let random = Arc::new(SeededRandom::new(5));
         let root = RootKey::generate(&*random);
         let clock = Arc::new(FakeClock::new(Timestamp(1_700_000_000_000)));
-        World { store: Store::memory(), clock, random, root }
+        Fixture { store: Store::memory(), clock, random, root }
     }
 
     /// As another process would see it.
@@ -94,7 +94,7 @@ async fn log_entries(store: &Store) -> usize {
 
 #[tokio::test]
 async fn what_is_delivered_is_read_back_exactly() {
-    let w = World::new();
+    let w = Fixture::new();
     let accounts = w.accounts();
     w.deliver(&accounts, "hello").await;
     let account = w.open(&accounts).await;
@@ -108,7 +108,7 @@ async fn what_is_delivered_is_read_back_exactly() {
 
 #[tokio::test]
 async fn another_key_opens_nothing() {
-    let w = World::new();
+    let w = Fixture::new();
     let accounts = w.accounts();
     w.deliver(&accounts, "secret").await;
     let account = w.open(&accounts).await;
@@ -123,7 +123,7 @@ async fn another_key_opens_nothing() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn deliveries_that_come_at_once_share_entries_and_all_arrive() {
-    let w = World::new();
+    let w = Fixture::new();
     let accounts = w.accounts();
     let account = w.open(&accounts).await;
     let mut tasks = Vec::new();
@@ -147,7 +147,7 @@ async fn deliveries_that_come_at_once_share_entries_and_all_arrive() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sessions_and_deliveries_of_two_processes_lose_nothing_and_agree() {
-    let w = World::new();
+    let w = Fixture::new();
     let (here, there) = (w.accounts(), w.accounts());
     let (a, b) = (w.open(&here).await, w.open(&there).await);
     let mut tasks = Vec::new();
@@ -188,7 +188,7 @@ async fn sessions_and_deliveries_of_two_processes_lose_nothing_and_agree() {
 
 #[tokio::test]
 async fn one_command_is_one_entry_however_many_messages_it_touches() {
-    let w = World::new();
+    let w = Fixture::new();
     let accounts = w.accounts();
     let account = w.open(&accounts).await;
     for i in 0..50 {
@@ -209,7 +209,7 @@ async fn one_command_is_one_entry_however_many_messages_it_touches() {
 
 #[tokio::test]
 async fn a_checkpoint_is_loaded_and_the_log_below_is_gone() {
-    let w = World::new();
+    let w = Fixture::new();
     let accounts = w.accounts();
     let account = w.open(&accounts).await;
     for round in 0..3 {
@@ -231,7 +231,7 @@ async fn a_checkpoint_is_loaded_and_the_log_below_is_gone() {
 }
 
 /// Two processes, the second of which knows only an end of the log that is gone.
-async fn one_slept(w: &World) -> ((Arc<Account>, Accounts), (Arc<Account>, Accounts)) {
+async fn one_slept(w: &Fixture) -> ((Arc<Account>, Accounts), (Arc<Account>, Accounts)) {
     let (here, there) = (w.accounts(), w.accounts());
     let (a, b) = (w.open(&here).await, w.open(&there).await);
     append(&b, &there, "INBOX", "first").await;
@@ -244,7 +244,7 @@ async fn one_slept(w: &World) -> ((Arc<Account>, Accounts), (Arc<Account>, Accou
 
 #[tokio::test]
 async fn a_process_that_slept_through_a_trim_loads_anew_and_loses_nothing() {
-    let w = World::new();
+    let w = Fixture::new();
     let ((a, _here), (b, there)) = one_slept(&w).await;
     // One delivers without keys, the other changes something: both know only an end of the log that is gone.
     w.clock.advance(Duration::from_secs(3600));
@@ -259,7 +259,7 @@ async fn a_process_that_slept_through_a_trim_loads_anew_and_loses_nothing() {
 /// What does not know that it slept is told that the outcome is unknown, and does it again.
 #[tokio::test]
 async fn a_process_whose_clock_slept_too_acknowledges_nothing_that_is_not_there() {
-    let w = World::new();
+    let w = Fixture::new();
     let ((a, _here), (b, there)) = one_slept(&w).await;
     let stored = store(&there, "late").await;
     let refused = there.deliver(ID, &w.public(), stored.clone(), Delivery::default()).await.unwrap_err();
@@ -273,7 +273,7 @@ async fn a_process_whose_clock_slept_too_acknowledges_nothing_that_is_not_there(
 
 #[tokio::test]
 async fn expunged_messages_can_be_restored_until_their_grace_period_is_over() {
-    let w = World::new();
+    let w = Fixture::new();
     let accounts = w.accounts();
     let account = w.open(&accounts).await;
     for i in 0..3 {
@@ -304,7 +304,7 @@ async fn expunged_messages_can_be_restored_until_their_grace_period_is_over() {
 
 #[tokio::test]
 async fn a_clock_that_is_wrong_does_not_make_objects_old() {
-    let w = World::new();
+    let w = Fixture::new();
     let long_after = Timestamp(4_000_000_000_000);
     let clock = Arc::new(FakeClock::new(long_after));
     let random: Arc<dyn Random> = w.random.clone();
@@ -320,7 +320,7 @@ async fn a_clock_that_is_wrong_does_not_make_objects_old() {
 
 #[tokio::test]
 async fn a_damaged_message_is_told_and_the_others_are_read() {
-    let w = World::new();
+    let w = Fixture::new();
     let accounts = w.accounts();
     let account = w.open(&accounts).await;
     append(&account, &accounts, "INBOX", "lost").await;
@@ -334,7 +334,7 @@ async fn a_damaged_message_is_told_and_the_others_are_read() {
 
 #[tokio::test]
 async fn a_damaged_checkpoint_is_passed_over() {
-    let w = World::new();
+    let w = Fixture::new();
     let accounts = w.accounts();
     let account = w.open(&accounts).await;
     for subject in ["one", "two", "three"] {
@@ -360,7 +360,7 @@ async fn a_damaged_checkpoint_is_passed_over() {
 
 #[tokio::test]
 async fn where_all_of_the_log_is_there_a_damaged_checkpoint_costs_nothing() {
-    let w = World::new();
+    let w = Fixture::new();
     let accounts = w.accounts();
     let account = w.open(&accounts).await;
     let before = account.state().inbox().uid_validity();
@@ -382,7 +382,7 @@ async fn where_all_of_the_log_is_there_a_damaged_checkpoint_costs_nothing() {
 
 #[tokio::test]
 async fn recent_messages_are_recent_for_one_session_only() {
-    let w = World::new();
+    let w = Fixture::new();
     let accounts = w.accounts();
     let account = w.open(&accounts).await;
     append(&account, &accounts, "INBOX", "one").await;
@@ -403,7 +403,7 @@ async fn recent_messages_are_recent_for_one_session_only() {
 
 #[tokio::test]
 async fn accounts_are_shared_while_used_and_unloaded_after() {
-    let w = World::new();
+    let w = Fixture::new();
     let accounts = w.accounts();
     let (one, two) = (w.open(&accounts).await, w.open(&accounts).await);
     assert!(Arc::ptr_eq(&one, &two));
@@ -419,7 +419,7 @@ async fn accounts_are_shared_while_used_and_unloaded_after() {
 
 #[tokio::test]
 async fn messages_that_are_stored_together_are_read_back_exactly() {
-    let world = World::new();
+    let world = Fixture::new();
     let accounts = world.accounts();
     let account = world.open(&accounts).await;
     let noise = |size: usize| {
@@ -461,7 +461,7 @@ async fn messages_that_are_stored_together_are_read_back_exactly() {
 
 #[tokio::test]
 async fn a_log_that_went_back_can_be_read_and_not_appended_to() {
-    let w = World::new();
+    let w = Fixture::new();
     let marks = Watermarks::default();
     let begin = || {
         let accounts = w.accounts();

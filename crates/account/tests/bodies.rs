@@ -10,7 +10,7 @@ use futures::{StreamExt, TryStreamExt};
 use object_store::ObjectStore;
 use object_store::memory::InMemory;
 use object_store::path::Path;
-use sealpost_account::bodies::Bodies;
+use sealpost_account::bodies::BodyFetcher;
 use sealpost_account::{Account, Accounts, Event, Flags, Message, NewMessage};
 use sealpost_base::{AccountId, Budget, FakeClock, Kind, Random, Result, SeededRandom, Timestamp, UidSet};
 use sealpost_vault::entry::LogKey;
@@ -20,7 +20,7 @@ use sealpost_vault::{RootKey, Store};
 
 const ID: AccountId = AccountId([3; 16]);
 
-struct World {
+struct Fixture {
     backend: Arc<InMemory>,
     store: Store,
     clock: Arc<FakeClock>,
@@ -28,7 +28,7 @@ struct World {
     account: Arc<Account>,
 }
 
-impl World {
+impl Fixture {
     async fn new() -> Self {
         let random = Arc::new(SeededRandom::new(5));
         let root = RootKey::generate(&*random);
@@ -38,7 +38,7 @@ impl World {
         let accounts =
             Accounts::new(store.clone(), LogKey::for_tests(), clock.clone(), random, Budget::new(64 << 20));
         let account = accounts.open(ID, &root).await.unwrap();
-        World { backend, store, clock, accounts, account }
+        Fixture { backend, store, clock, accounts, account }
     }
 
     async fn append(&self, mail: &[u8]) -> Message {
@@ -79,7 +79,7 @@ async fn read(account: &Account, message: &Message) -> Result<Vec<u8>> {
 #[derive(Default)]
 struct Everything(AtomicU32);
 
-impl Bodies for Everything {
+impl BodyFetcher for Everything {
     fn body(&self, account: Arc<Account>, wanted: Wanted) -> BoxFuture<'static, Result<Arc<Spooled>>> {
         self.0.fetch_add(1, Ordering::SeqCst);
         Box::pin(async move {
@@ -95,7 +95,7 @@ impl Bodies for Everything {
 
 #[tokio::test]
 async fn what_is_given_up_is_all_but_the_body_and_comes_again_from_whoever_has_it() {
-    let w = World::new().await;
+    let w = Fixture::new().await;
     let mut messages = Vec::new();
     for number in 1..=150 {
         messages.push(w.append(&mail(number)).await);
@@ -136,7 +136,7 @@ async fn what_is_given_up_is_all_but_the_body_and_comes_again_from_whoever_has_i
 
 #[tokio::test]
 async fn whoever_is_told_to_stop_stops_between_two_batches() {
-    let w = World::new().await;
+    let w = Fixture::new().await;
     let mut messages = Vec::new();
     for number in 1..=150 {
         messages.push(w.append(&mail(number)).await);
@@ -149,7 +149,7 @@ async fn whoever_is_told_to_stop_stops_between_two_batches() {
 
 #[tokio::test]
 async fn what_is_damaged_stays_and_is_told() {
-    let w = World::new().await;
+    let w = Fixture::new().await;
     let (damaged, sound) = (w.append(&mail(1)).await, w.append(&mail(2)).await);
     let path = message::path(ID, damaged.object);
     w.store.delete(&path).await.unwrap();
@@ -161,7 +161,7 @@ async fn what_is_damaged_stays_and_is_told() {
 
 #[tokio::test]
 async fn what_was_being_given_up_when_the_process_ended_is_whole() {
-    let w = World::new().await;
+    let w = Fixture::new().await;
     let message = w.append(&mail(1)).await;
     // A store that fails between the two steps: the thin object is there, and the message object too.
     let whole = message::path(ID, message.object);
@@ -176,7 +176,7 @@ async fn what_was_being_given_up_when_the_process_ended_is_whole() {
 
 #[tokio::test]
 async fn with_a_message_goes_what_is_left_of_it() {
-    let w = World::new().await;
+    let w = Fixture::new().await;
     let messages = [w.append(&mail(1)).await, w.append(&mail(2)).await];
     w.account.evict_bodies(messages.to_vec(), |_, _| true).await.unwrap();
     let inbox = w.account.state().inbox().id();

@@ -16,7 +16,7 @@ use sealpost_vault::{AccountKeys, AppendMode, Backend, RootKey, Store};
 const ID: AccountId = AccountId([3; 16]);
 const BOTH: [AppendMode; 2] = [AppendMode::Conditional, AppendMode::Siblings];
 
-struct World {
+struct Fixture {
     objects: Arc<InMemory>,
     append_mode: AppendMode,
     clock: Arc<FakeClock>,
@@ -24,12 +24,12 @@ struct World {
     root: RootKey,
 }
 
-impl World {
+impl Fixture {
     fn new(append_mode: AppendMode) -> Self {
         let random = Arc::new(SeededRandom::new(5));
         let root = RootKey::generate(&*random);
         let clock = Arc::new(FakeClock::new(Timestamp(1_700_000_000_000)));
-        World { objects: Arc::new(InMemory::new()), append_mode, clock, random, root }
+        Fixture { objects: Arc::new(InMemory::new()), append_mode, clock, random, root }
     }
 
     fn store(&self) -> Store {
@@ -118,7 +118,7 @@ async fn expunge(account: &Account, uid: u32) -> Result<()> {
 #[tokio::test(start_paused = true)]
 async fn noise_loses_nothing_and_nobody_disagrees() {
     for append_mode in BOTH {
-        let w = World::new(append_mode);
+        let w = Fixture::new(append_mode);
         let (one, two) = (w.node(), w.node());
         w.deliver(&one, "a").await.unwrap();
         let (here, there) = (w.open(&one).await.unwrap(), w.open(&two).await.unwrap());
@@ -145,7 +145,7 @@ async fn noise_loses_nothing_and_nobody_disagrees() {
 async fn a_hole_in_the_log_never_makes_an_expunge_hit_another_message() {
     for append_mode in BOTH {
         for damage in [None, Some(&b""[..]), Some(b"short"), Some(&[0; 600])] {
-            let w = World::new(append_mode);
+            let w = Fixture::new(append_mode);
             let (one, two) = (w.node(), w.node());
             for subject in ["x0", "x1", "x2", "x3"] {
                 w.deliver(&one, subject).await.unwrap();
@@ -177,7 +177,7 @@ async fn a_hole_in_the_log_never_makes_an_expunge_hit_another_message() {
 #[tokio::test(start_paused = true)]
 async fn a_repair_renumbers_on_all_nodes_and_drops_what_named_other_messages() {
     for append_mode in BOTH {
-        let w = World::new(append_mode);
+        let w = Fixture::new(append_mode);
         let (one, two) = (w.node(), w.node());
         for subject in ["x0", "x1", "x2"] {
             w.deliver(&one, subject).await.unwrap();
@@ -206,7 +206,7 @@ async fn a_repair_renumbers_on_all_nodes_and_drops_what_named_other_messages() {
 /// The last entry is gone for good, and a node that never saw it goes on behind it.
 #[tokio::test(start_paused = true)]
 async fn a_lost_last_entry_is_noticed_by_who_has_read_it() {
-    let w = World::new(AppendMode::Conditional);
+    let w = Fixture::new(AppendMode::Conditional);
     let (one, two) = (w.node(), w.node());
     for subject in ["x0", "x1"] {
         w.deliver(&one, subject).await.unwrap();
@@ -239,7 +239,7 @@ async fn a_lost_last_entry_is_noticed_by_who_has_read_it() {
 #[tokio::test(start_paused = true)]
 async fn a_damaged_last_entry_leaves_the_account_readable_and_mail_waits() {
     for append_mode in BOTH {
-        let w = World::new(append_mode);
+        let w = Fixture::new(append_mode);
         let one = w.node();
         for subject in ["x0", "x1"] {
             w.deliver(&one, subject).await.unwrap();
@@ -264,7 +264,7 @@ async fn a_damaged_last_entry_leaves_the_account_readable_and_mail_waits() {
 #[tokio::test(start_paused = true)]
 async fn noise_among_manifests_stops_nothing_and_renumbers_nothing() {
     for append_mode in BOTH {
-        let w = World::new(append_mode);
+        let w = Fixture::new(append_mode);
         let node = w.node();
         w.deliver(&node, "a").await.unwrap();
         let here = w.open(&node).await.unwrap();

@@ -23,7 +23,7 @@ use sealpost_vault::{AccountKeys, RootKey, Store, entry, message};
 const OWNER: AccountId = AccountId([1; 16]);
 const READER: AccountId = AccountId([2; 16]);
 
-struct World {
+struct Fixture {
     store: Store,
     clock: Arc<FakeClock>,
     random: Arc<SeededRandom>,
@@ -31,12 +31,12 @@ struct World {
     reader: RootKey,
 }
 
-impl World {
+impl Fixture {
     fn over(store: Store, seed: u64) -> Arc<Self> {
         let random = Arc::new(SeededRandom::new(seed));
         let clock = Arc::new(FakeClock::new(Timestamp(1_700_000_000_000)));
         let (owner, reader) = (RootKey::generate(&*random), RootKey::generate(&*random));
-        Arc::new(World { store, clock, random, owner, reader })
+        Arc::new(Fixture { store, clock, random, owner, reader })
     }
 
     fn accounts(&self) -> Accounts {
@@ -114,7 +114,7 @@ async fn share(account: &Account, accounts: &Accounts, name: &str, link: &Link) 
 
 #[tokio::test]
 async fn a_mailbox_becomes_a_share_with_everything_in_it() {
-    let world = World::over(Store::memory(), 1);
+    let world = Fixture::over(Store::memory(), 1);
     let accounts = world.accounts();
     let account = accounts.open(OWNER, &world.owner).await.unwrap();
     for n in 0..300 {
@@ -172,7 +172,7 @@ async fn a_mailbox_becomes_a_share_with_everything_in_it() {
 
 #[tokio::test]
 async fn the_inbox_cannot_be_shared_and_links_are_bounded() {
-    let world = World::over(Store::memory(), 2);
+    let world = Fixture::over(Store::memory(), 2);
     let accounts = world.accounts();
     let account = accounts.open(OWNER, &world.owner).await.unwrap();
     let inbox = share(&account, &accounts, "INBOX", &world.link(None)).await;
@@ -197,7 +197,7 @@ async fn the_inbox_cannot_be_shared_and_links_are_bounded() {
 /// Another node deletes what is left over, and its clock is wrong by weeks, or this one stood still for as long.
 #[tokio::test]
 async fn a_share_that_was_given_up_while_it_was_made_gets_no_link() {
-    let world = World::over(Store::memory(), 1);
+    let world = Fixture::over(Store::memory(), 1);
     let accounts = world.accounts();
     let account = accounts.open(OWNER, &world.owner).await.unwrap();
     append(&account, "Archive", "mail", "$a").await.unwrap();
@@ -215,7 +215,7 @@ async fn a_share_that_was_given_up_while_it_was_made_gets_no_link() {
 
 #[tokio::test]
 async fn what_changes_while_it_is_copied_is_in_the_share() {
-    let world = World::over(Store::memory(), 3);
+    let world = Fixture::over(Store::memory(), 3);
     let accounts = world.accounts();
     let account = accounts.open(OWNER, &world.owner).await.unwrap();
     for n in 0..200 {
@@ -263,7 +263,7 @@ async fn what_changes_while_it_is_copied_is_in_the_share() {
 
 #[tokio::test]
 async fn an_offer_makes_a_link_and_nothing_else() {
-    let world = World::over(Store::memory(), 4);
+    let world = Fixture::over(Store::memory(), 4);
     let accounts = world.accounts();
     let reader = accounts.open(READER, &world.reader).await.unwrap();
     let offer = |link: &Link, name: &str, below| {
@@ -305,7 +305,7 @@ async fn an_offer_makes_a_link_and_nothing_else() {
 /// account's key opens neither the share nor the offer.
 #[tokio::test]
 async fn who_can_open_what() {
-    let world = World::over(Store::memory(), 5);
+    let world = Fixture::over(Store::memory(), 5);
     let accounts = world.accounts();
     let account = accounts.open(OWNER, &world.owner).await.unwrap();
     let reader = accounts.open(READER, &world.reader).await.unwrap();
@@ -365,7 +365,7 @@ async fn simulate(seed: u64) -> (bool, u64) {
     let plan =
         Plan { fail: 2, lose_reply: 4, delay: 200, delay_max: Duration::from_millis(20), ..Plan::default() };
     let faults = Faulty::new(Arc::new(InMemory::new()), plan, seed);
-    let world = World::over(Store::over(Arc::new(faults.clone())), seed);
+    let world = Fixture::over(Store::over(Arc::new(faults.clone())), seed);
     faults.calm(true);
     let accounts = world.accounts();
     let account = accounts.open(OWNER, &world.owner).await.unwrap();

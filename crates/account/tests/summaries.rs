@@ -10,7 +10,7 @@ use sealpost_base::{Budget, Kind, MailboxId, Random, SeededRandom, UidSet, limit
 use sealpost_vault::message;
 use std::time::Duration;
 
-use world::{ID, Process, World, all, describe, mails, uid};
+use world::{Fixture, ID, Process, all, describe, mails, uid};
 
 const BOXES: [&str; 3] = ["INBOX", "Archive", "Trash"];
 
@@ -37,7 +37,7 @@ async fn assert_told(process: &Process) {
 
 #[tokio::test]
 async fn summaries_come_in_order_and_only_those_that_were_asked_for() {
-    let w = World::new(1);
+    let w = Fixture::new(1);
     let p = w.process().await;
     let numbered = |n| format!("Subject: number {n}\r\n\r\n");
     p.append("INBOX", &(1..=20).map(numbered).collect::<Vec<_>>()).await;
@@ -56,7 +56,7 @@ async fn summaries_come_in_order_and_only_those_that_were_asked_for() {
 
 #[tokio::test]
 async fn a_damaged_message_is_an_error_in_its_place() {
-    let w = World::new(2);
+    let w = Fixture::new(2);
     let p = w.process().await;
     p.append("INBOX", &mails(&w.random, 3)).await;
     let second = p.account.state().messages().nth(1).unwrap().1.object;
@@ -69,7 +69,7 @@ async fn a_damaged_message_is_an_error_in_its_place() {
 
 #[tokio::test]
 async fn few_messages_get_no_segments_and_many_do_when_somebody_asks() {
-    let w = World::new(3);
+    let w = Fixture::new(3);
     let p = w.process().await;
     p.append("INBOX", &mails(&w.random, 200)).await;
     assert_told(&p).await;
@@ -95,7 +95,7 @@ async fn few_messages_get_no_segments_and_many_do_when_somebody_asks() {
 
 #[tokio::test]
 async fn copies_of_few_messages_get_segments_as_many_messages_do() {
-    let w = World::new(33);
+    let w = Fixture::new(33);
     let p = w.process().await;
     p.append("INBOX", &mails(&w.random, 100)).await;
     let (from, to) = (p.mailbox("INBOX"), p.mailbox("Archive"));
@@ -116,7 +116,7 @@ async fn copies_of_few_messages_get_segments_as_many_messages_do() {
 /// Many at once, in memory that is enough for one of them to make a segment: those that have some must not wait for more.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn streams_that_make_segments_do_not_wait_for_each_other() {
-    let w = World::new(7);
+    let w = Fixture::new(7);
     w.process().await.append("INBOX", &mails(&w.random, 600)).await;
     let budget = Budget::with_largest(14 << 20, 12 << 20);
     let processes = [w.process_with(budget.clone()).await, w.process_with(budget.clone()).await];
@@ -138,7 +138,7 @@ async fn streams_that_make_segments_do_not_wait_for_each_other() {
 
 #[tokio::test]
 async fn who_waited_while_others_made_segments_reads_them() {
-    let w = World::new(8);
+    let w = Fixture::new(8);
     let p = w.process().await;
     p.append("INBOX", &mails(&w.random, 600)).await;
     let readers = (0..8).map(|_| {
@@ -152,7 +152,7 @@ async fn who_waited_while_others_made_segments_reads_them() {
 
 #[tokio::test]
 async fn short_texts_are_kept_and_long_ones_are_not() {
-    let w = World::new(6);
+    let w = Fixture::new(6);
     let p = w.process().await;
     let mut mails = mails(&w.random, 400);
     let long = "long ".repeat(limits::SEGMENT_TEXT_BYTES / 5);
@@ -178,7 +178,7 @@ async fn short_texts_are_kept_and_long_ones_are_not() {
 /// Looking for what segments cannot have takes no more memory than looking for what they have.
 #[tokio::test]
 async fn texts_that_are_too_long_for_segments_are_not_made_ready_again() {
-    let w = World::new(32);
+    let w = Fixture::new(32);
     let budget = Budget::with_largest(20 << 20, 12 << 20);
     let p = w.process_with(budget.clone()).await;
     let noise = |n: u64| -> String {
@@ -197,7 +197,7 @@ async fn texts_that_are_too_long_for_segments_are_not_made_ready_again() {
 /// Every object but the segments could be gone: that is what they are for.
 #[tokio::test]
 async fn what_segments_hold_is_not_read_from_messages() {
-    let w = World::new(4);
+    let w = Fixture::new(4);
     let p = w.process().await;
     p.append("INBOX", &(0..300).map(|n| format!("Subject: {n}\r\n\r\n")).collect::<Vec<_>>()).await;
     let told = p.told("INBOX").await;
@@ -218,7 +218,7 @@ async fn what_segments_hold_is_not_read_from_messages() {
 
 #[tokio::test]
 async fn messages_that_were_moved_about_are_found_in_the_order_of_their_uids() {
-    let w = World::new(5);
+    let w = Fixture::new(5);
     let p = w.process().await;
     p.append("INBOX", &mails(&w.random, 2600)).await;
     assert_told(&p).await;
@@ -234,7 +234,7 @@ async fn messages_that_were_moved_about_are_found_in_the_order_of_their_uids() {
 /// In the order of UIDs, too: what fits into a window is known after the first.
 #[tokio::test]
 async fn messages_in_another_order_than_they_are_stored_take_few_reads() {
-    let w = World::new(31);
+    let w = Fixture::new(31);
     let p = w.process().await;
     let ids = "<0123456789.0123456789@example.org> ".repeat(25);
     let mails: Vec<_> = (0..2400).map(|n| format!("Subject: {n}\r\nReferences: {ids}\r\n\r\n")).collect();
@@ -257,7 +257,7 @@ async fn messages_in_another_order_than_they_are_stored_take_few_reads() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn summaries_are_what_the_structures_say_whatever_happened() {
     for seed in 10..12 {
-        let w = World::new(seed);
+        let w = Fixture::new(seed);
         let processes = [w.process().await, w.process().await];
         for _ in 0..12 {
             let p = &processes[w.random.below(2) as usize];
@@ -323,7 +323,7 @@ async fn summaries_are_what_the_structures_say_whatever_happened() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_failing_store_never_makes_a_summary_wrong() {
     for seed in 20..22 {
-        let w = World::new(seed);
+        let w = Fixture::new(seed);
         let p = w.process().await;
         p.append("INBOX", &mails(&w.random, 1500)).await;
         let expected = p.expected("INBOX").await;
@@ -354,7 +354,7 @@ async fn a_failing_store_never_makes_a_summary_wrong() {
 
 #[tokio::test]
 async fn a_check_finds_what_is_wrong_with_a_segment() {
-    let w = World::new(40);
+    let w = Fixture::new(40);
     let p = w.process().await;
     p.append("INBOX", &mails(&w.random, 700)).await;
     assert_eq!(p.told("INBOX").await, p.expected("INBOX").await);
@@ -372,7 +372,7 @@ async fn a_check_finds_what_is_wrong_with_a_segment() {
 /// A stream needs little memory, and gives it back.
 #[tokio::test]
 async fn a_stream_draws_on_the_budget_while_it_runs() {
-    let w = World::new(30);
+    let w = Fixture::new(30);
     let p = w.process().await;
     p.append("INBOX", &mails(&w.random, 600)).await;
     let budget = p.accounts.memory();
@@ -392,7 +392,7 @@ async fn a_stream_draws_on_the_budget_while_it_runs() {
 #[tokio::test]
 async fn a_right_guess_shows_in_no_size() {
     let sizes = async |code: &str, guess: &str| {
-        let w = World::new(77);
+        let w = Fixture::new(77);
         let p = w.process().await;
         let letter = |code: &str, n: usize| {
             format!(

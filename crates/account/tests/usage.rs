@@ -15,7 +15,7 @@ use sealpost_vault::entry::LogKey;
 use sealpost_vault::server_key::ServerKeys;
 use sealpost_vault::{RootKey, Store};
 
-struct World {
+struct Fixture {
     key: ServerKeys,
     clock: Arc<FakeClock>,
     random: Arc<SeededRandom>,
@@ -25,7 +25,7 @@ struct World {
     account: Arc<Account>,
 }
 
-impl World {
+impl Fixture {
     async fn new() -> Self {
         let random = Arc::new(SeededRandom::new(3));
         let clock = Arc::new(FakeClock::new(Timestamp(1_700_000_000_000)));
@@ -38,7 +38,7 @@ impl World {
         let (record, root) =
             directory.create(&AccountName::parse("me@localhost").unwrap(), new).await.unwrap();
         let account = accounts.open(record.id, &root).await.unwrap();
-        World { key, clock, random, accounts, directory, record, account }
+        Fixture { key, clock, random, accounts, directory, record, account }
     }
 
     async fn known(&self) -> (u64, u64) {
@@ -81,7 +81,7 @@ async fn tick() {
 
 #[tokio::test]
 async fn what_is_written_down_and_what_came_since() {
-    let world = World::new().await;
+    let world = Fixture::new().await;
     assert_eq!(world.known().await, (0, 0));
     append(&world.account, 1000).await;
     append(&world.account, 300_000).await;
@@ -103,7 +103,7 @@ async fn what_is_written_down_and_what_came_since() {
 
 #[tokio::test]
 async fn what_is_in_shared_mailboxes_counts() {
-    let world = World::new().await;
+    let world = Fixture::new().await;
     let share = world.share().await;
     append(&share, 77).await;
     append(&world.account, 11).await;
@@ -115,7 +115,7 @@ async fn what_is_in_shared_mailboxes_counts() {
 
 #[tokio::test]
 async fn a_body_that_was_given_up_counts_once() {
-    let world = World::new().await;
+    let world = Fixture::new().await;
     let message = append(&world.account, 5000).await;
     let other = append(&world.account, 500).await;
     assert_eq!(world.settled().await, (2, 5500));
@@ -142,7 +142,7 @@ async fn a_body_that_was_given_up_counts_once() {
 /// Objects that were copied have the time of that.
 #[tokio::test]
 async fn a_store_that_was_copied_is_not_counted_twice() {
-    let world = World::new().await;
+    let world = Fixture::new().await;
     append(&world.account, 1000).await;
     append(&world.account, 1000).await;
     world.settled().await;

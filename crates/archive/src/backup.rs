@@ -17,12 +17,13 @@ use sealpost_base::{Error, Result, Uid, UidSet};
 use sealpost_imap::types::DateTime;
 use serde::{Deserialize, Serialize};
 
-mod direct_writer;
 pub mod bodies;
 pub(crate) mod claim;
 mod contents;
+pub mod convert;
 pub(crate) mod damaged;
 pub(crate) mod digest;
+mod direct_writer;
 mod file_backup;
 mod folder;
 #[cfg(test)]
@@ -40,7 +41,6 @@ mod ranges;
 mod reading;
 pub mod sealed;
 pub(crate) mod sent;
-pub mod convert;
 
 pub use known::{KnownMessages, Run};
 

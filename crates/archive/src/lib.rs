@@ -6,11 +6,11 @@
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
+pub mod backup;
 mod blocking;
 pub mod client;
 #[doc(hidden)]
 pub mod fuzz;
-pub mod backup;
 pub mod pull;
 pub mod push;
 pub mod refetch;

@@ -33,9 +33,9 @@ use std::sync::Arc;
 
 use sealpost_base::Result;
 
+use crate::backup::{Backup, BodyCounts, EvictBodies, FolderName, ownership};
 use crate::blocking::blocking;
 use crate::client::{ListedMailbox, Server};
-use crate::backup::{BodyCounts, Backup, EvictBodies, FolderName, ownership};
 use ids::Ids;
 use shared::Shared;
 
@@ -49,7 +49,12 @@ pub use report::{Failure, FolderReport, Observer, Report, Silent};
 /// # Errors
 /// What keeps it from beginning: the login, the list of folders; `Conflict` if the backup is of another account's mail. What happens
 /// from then on is in the report, also what the backup says if it cannot be written.
-pub async fn pull(server: &Server, backup: Arc<dyn Backup>, options: &Options, tools: &Tools) -> Result<Report> {
+pub async fn pull(
+    server: &Server,
+    backup: Arc<dyn Backup>,
+    options: &Options,
+    tools: &Tools,
+) -> Result<Report> {
     let began = tools.clock.monotonic();
     let (connection, listing) = worker::begin(server, tools).await?;
     let kept = {

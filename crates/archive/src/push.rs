@@ -10,20 +10,20 @@
 
 mod contents;
 mod deliver;
-mod message_chunk;
+mod delivery_state;
+mod destination_folders;
 mod key;
 mod local;
 mod map;
+mod message_chunk;
+mod message_matching;
 mod mirror;
 mod origin;
-mod message_matching;
-mod destination_folders;
 mod plan;
 mod remote;
 mod report;
 mod run;
 mod target;
-mod delivery_state;
 
 #[cfg(test)]
 pub(crate) mod tests;
@@ -32,8 +32,8 @@ use std::sync::Arc;
 
 use sealpost_base::Result;
 
-use crate::client::Server;
 use crate::backup::Backup;
+use crate::client::Server;
 use origin::Origin;
 use run::Run;
 

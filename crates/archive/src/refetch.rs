@@ -14,15 +14,15 @@ use std::time::Duration;
 use futures::FutureExt;
 use futures::future::{BoxFuture, Shared};
 use sealpost_account::Account;
-use sealpost_account::bodies::Bodies;
+use sealpost_account::bodies::BodyFetcher;
 use sealpost_base::{AccountId, Budget, Error, Kind, ObjectId, Random, Result};
 use sealpost_vault::Store;
 use sealpost_vault::message::{self, EvictedBody, WRITER_BYTES, Wanted};
 use sealpost_vault::spool::Spooled;
 use tokio::time::timeout;
 
-use crate::client::Server;
 use crate::backup::sealed::{AtServer, at_server};
+use crate::client::Server;
 
 mod line;
 mod spooled;
@@ -56,12 +56,12 @@ pub struct Refetch {
     lines: HashMap<AccountId, Arc<Line>>,
     /// Accounts whose server cannot be asked, and why.
     closed: HashMap<AccountId, String>,
-    state: Mutex<State>,
+    state: Mutex<RefetchState>,
     idle: Duration,
 }
 
 #[derive(Default)]
-struct State {
+struct RefetchState {
     kept: SpooledBodies<Key>,
     fetching: HashMap<Key, Fetch>,
 }
@@ -95,7 +95,11 @@ impl Refetch {
     }
 
     /// As a reader asks for the body of the message that is there.
-    pub(crate) fn at(self: &Arc<Self>, account: AccountId, there: AtServer) -> Arc<dyn message::Bodies> {
+    pub(crate) fn at(
+        self: &Arc<Self>,
+        account: AccountId,
+        there: AtServer,
+    ) -> Arc<dyn message::EvictedBodies> {
         Arc::new(Located { refetch: self.clone(), account, there: Arc::new(there) })
     }
 
@@ -185,7 +189,7 @@ impl Refetch {
         Err(error.unwrap_or_else(|| Error::offloaded(gone)))
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, RefetchState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -193,7 +197,7 @@ impl Refetch {
 /// Asked by readers of an account that know nothing of folders: where the message is, is looked up.
 pub struct Anywhere(pub Arc<Refetch>);
 
-impl Bodies for Anywhere {
+impl BodyFetcher for Anywhere {
     fn body(&self, account: Arc<Account>, wanted: Wanted) -> BoxFuture<'static, Result<Arc<Spooled>>> {
         let refetch = self.0.clone();
         async move {
@@ -214,7 +218,7 @@ struct Located {
     there: Arc<AtServer>,
 }
 
-impl message::Bodies for Located {
+impl message::EvictedBodies for Located {
     fn body(&self, wanted: Wanted) -> BoxFuture<'static, Result<Arc<dyn EvictedBody>>> {
         let (refetch, places) = (self.refetch.clone(), vec![self.there.clone()]);
         debug_assert_eq!(wanted.account, self.account);

@@ -14,9 +14,9 @@ use std::sync::Arc;
 
 use sealpost_base::{Kind, Random, Result, UidSet};
 
+use crate::backup::{Backup, ownership};
 use crate::blocking::blocking;
 use crate::client::{Backoff, Server};
-use crate::backup::{Backup, ownership};
 use crate::restored::Restored;
 use comparing::{Compared, Comparing};
 use local::read;

@@ -37,7 +37,7 @@ mod attack;
 #[cfg(test)]
 mod tests;
 
-use checks::{Checks, Turn};
+use checks::{CheckPermit, Checks};
 use joined::{Comer, Joined};
 use known::KnownAddresses;
 use remembered::Remembered;
@@ -144,7 +144,7 @@ impl Authenticator {
         let attempted = self.joined.attempted(network, tried, secret.bytes());
         loop {
             match self.joined.enter(attempted) {
-                Comer::Lead(lead) => {
+                Comer::LeadingAttempt(lead) => {
                     let outcome = self.attempt(network, tried, record.as_ref(), secret).await;
                     let answer = Answer::of(&outcome, record.as_ref());
                     lead.answer(answer);
@@ -317,7 +317,7 @@ impl Authenticator {
     }
 
     /// Does what a wrong password would cost.
-    async fn pretend<T>(&self, turn: Turn, secret: Secret) -> Result<Option<T>, Denied> {
+    async fn pretend<T>(&self, turn: CheckPermit, secret: Secret) -> Result<Option<T>, Denied> {
         let decoy = Arc::clone(&self.decoy);
         let check = move || drop(decoy.slot.open(decoy.account, secret.bytes()));
         self.checks.run(turn, check).await.map_err(Denied::Unavailable)?;

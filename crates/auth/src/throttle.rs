@@ -80,11 +80,11 @@ pub struct Attempt {
     account: Duration,
     /// Rings when another attempt of the address has begun or ended.
     changed: Arc<Notify>,
-    state: State,
+    state: AttemptState,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum AttemptState {
     /// Held back, as one of [`Tables::held`] says.
     Held(usize),
     /// It counts as a failure until it succeeds.
@@ -151,7 +151,7 @@ impl Throttle {
             number: tables.next,
             account: if is_known { now } else { account },
             changed: Arc::default(),
-            state: State::Over,
+            state: AttemptState::Over,
         };
         let has_failed = attempt.line(tables, now).is_some_and(|failures| failures.count > 0);
         attempt.changed = attempt.line(tables, now).map_or_else(Arc::default, |line| line.changed());
@@ -162,7 +162,7 @@ impl Throttle {
         match place {
             Ok(()) => {
                 tables.held[usize::from(has_failed)] += 1;
-                attempt.state = State::Held(usize::from(has_failed));
+                attempt.state = AttemptState::Held(usize::from(has_failed));
                 Ok(attempt)
             }
             Err(Crowded) => {
@@ -239,7 +239,7 @@ impl Attempt {
 
     /// The answer is being found out: whoever goes now may learn it.
     pub fn checking(&mut self) {
-        self.state = State::Checking;
+        self.state = AttemptState::Checking;
     }
 
     /// It was right.
@@ -264,7 +264,7 @@ impl Attempt {
     fn step(&mut self) -> Result<Step, Crowded> {
         let (throttle, now) = (self.throttle.clone(), self.now());
         let settings = &throttle.0.settings;
-        let State::Held(held) = self.state else { return Ok(Step::Begin) };
+        let AttemptState::Held(held) = self.state else { return Ok(Step::Begin) };
         let tables = &mut *throttle.lock();
         match self.wait(tables, now) {
             Ok(wait) if !wait.is_zero() => Ok(Step::Wait(wait)),
@@ -275,14 +275,14 @@ impl Attempt {
                     tables.network(level, now, settings).begin(now);
                 }
                 tables.account(self.name, now, settings).begin(now);
-                self.state = State::UnderWay;
+                self.state = AttemptState::UnderWay;
                 Ok(Step::Begin)
             }
             Err(Crowded) => {
                 tables.held[held] = tables.held[held].saturating_sub(1);
                 self.leave_line(tables);
                 self.refuse(tables, now);
-                self.state = State::Over;
+                self.state = AttemptState::Over;
                 Err(Crowded)
             }
         }
@@ -311,18 +311,18 @@ impl Attempt {
     }
 
     fn end(&mut self, has_failed: bool) {
-        if self.state == State::Over {
+        if self.state == AttemptState::Over {
             return;
         }
         let (throttle, now) = (self.throttle.clone(), self.now());
         let settings = &throttle.0.settings;
         let tables = &mut *throttle.lock();
-        match std::mem::replace(&mut self.state, State::Over) {
-            State::Held(held) => {
+        match std::mem::replace(&mut self.state, AttemptState::Over) {
+            AttemptState::Held(held) => {
                 tables.held[held] = tables.held[held].saturating_sub(1);
                 self.leave_line(tables);
             }
-            State::UnderWay | State::Checking => {
+            AttemptState::UnderWay | AttemptState::Checking => {
                 for level in self.network.iter().flat_map(|network| network.levels()) {
                     tables.network(level, now, settings).end();
                 }
@@ -331,7 +331,7 @@ impl Attempt {
                     self.count(tables, now);
                 }
             }
-            State::Over => {}
+            AttemptState::Over => {}
         }
         self.changed.notify_waiters();
     }
@@ -374,7 +374,7 @@ impl Attempt {
 
 impl Drop for Attempt {
     fn drop(&mut self) {
-        self.end(self.state == State::Checking);
+        self.end(self.state == AttemptState::Checking);
     }
 }
 

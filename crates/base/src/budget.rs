@@ -23,10 +23,10 @@ struct Shared {
     largest: usize,
     /// What this is a share of.
     whole: Option<Budget>,
-    state: Mutex<State>,
+    state: Mutex<BudgetState>,
 }
 
-struct State {
+struct BudgetState {
     free: usize,
     waiting: VecDeque<Waiter>,
     /// Requests that wait in shares of this.
@@ -61,7 +61,8 @@ impl Budget {
     }
 
     fn with(total: usize, largest: usize, whole: Option<Budget>) -> Self {
-        let state = State { free: total, waiting: VecDeque::new(), waiting_in_shares: 0, next_ticket: 0 };
+        let state =
+            BudgetState { free: total, waiting: VecDeque::new(), waiting_in_shares: 0, next_ticket: 0 };
         Budget(Arc::new(Shared { total, largest, whole, state: Mutex::new(state) }))
     }
 
@@ -156,7 +157,7 @@ impl Budget {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, BudgetState> {
         self.0.state.lock().unwrap_or_else(|e| e.into_inner())
     }
 }
@@ -196,7 +197,7 @@ impl Budget {
     }
 }
 
-impl State {
+impl BudgetState {
     /// Only the front of the queue may go next: order of arrival is what makes the budget fair.
     fn wake_front(&self) {
         if let Some(front) = self.waiting.front()

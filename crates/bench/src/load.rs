@@ -30,4 +30,4 @@ pub mod wire;
 pub use engine::{Observer, Options, Progress, run};
 pub use protocol::Protocol;
 pub use scenario::Scenario;
-pub use target::{Endpoint, TargetAddr, Target, User};
+pub use target::{Endpoint, Target, TargetAddr, User};

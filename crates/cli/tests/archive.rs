@@ -284,9 +284,9 @@ fn an_account_that_cannot_be_read_keeps_no_other_one_back() {
 
 #[test]
 fn superseded_folders_are_listed_and_exported() {
-    use sealpost_archive::backup::{Arrived, Copy, Flags, FolderName, Identity, Resume, imap_backup};
+    use sealpost_archive::backup::{Arrived, Backup, Flags, FolderName, Identity, Resume, imap_backup};
     let home = Home::new();
-    let copy: Box<dyn Copy> = imap_backup::open(&home.path("copy")).unwrap();
+    let copy: Box<dyn Backup> = imap_backup::open(&home.path("copy")).unwrap();
     for (uidvalidity, messages) in [(7, 2), (8, 1)] {
         let server = Identity { uidvalidity, mailboxid: None };
         let mut folder = copy.open(&FolderName::new("INBOX", Some('/')), &server).unwrap();

@@ -10,7 +10,7 @@ use sealpost_vault::slot::{PasswordParams, Slot, SlotId, SlotKind};
 use sealpost_vault::{AccountKeys, EarlierKeys, Epoch, RootKey};
 use zeroize::Zeroizing;
 
-use super::{AccountName, AccountRecord, Directory, Role, Secret, AppPassword, path};
+use super::{AccountName, AccountRecord, AppPassword, Directory, Role, Secret, path};
 
 pub(super) const ROOT: &str = "accounts";
 

@@ -6,7 +6,7 @@ use std::collections::{HashSet, VecDeque};
 use futures::StreamExt;
 use sealpost_base::{Error, Kind, Result, limits};
 
-use super::resolve::Found;
+use super::resolve::AddressOwner;
 use super::{AccountName, Address, Alias, AliasName, Directory};
 
 impl Directory {
@@ -46,11 +46,11 @@ impl Directory {
                 )));
             }
             match found {
-                Some(Found::Account(_)) => leads = true,
-                Some(Found::Alias(alias)) if depth == limits::ALIAS_DEPTH => {
+                Some(AddressOwner::Account(_)) => leads = true,
+                Some(AddressOwner::Alias(alias)) if depth == limits::ALIAS_DEPTH => {
                     return Err(Error::limit(format!("the aliases at {} nest too deep", alias.name)));
                 }
-                Some(Found::Alias(alias)) => {
+                Some(AddressOwner::Alias(alias)) => {
                     for target in alias.targets {
                         if seen.insert(target.clone()) {
                             queue.push_back((target, depth + 1));
@@ -111,16 +111,16 @@ impl Directory {
 }
 
 /// Whether the alias `name` answers to `address`, or would if it were made, where `found` answers now.
-fn would_answer(name: &AliasName, address: &Address, found: Option<&Found>) -> bool {
-    if matches!(found, Some(Found::Alias(alias)) if alias.name == *name) {
+fn would_answer(name: &AliasName, address: &Address, found: Option<&AddressOwner>) -> bool {
+    if matches!(found, Some(AddressOwner::Alias(alias)) if alias.name == *name) {
         return true;
     }
     match name {
         AliasName::Address(alias) => {
             let answers_only_now = match found {
                 None => true,
-                Some(Found::Alias(found)) => matches!(found.name, AliasName::CatchAll(_)),
-                Some(Found::Account(_)) => false,
+                Some(AddressOwner::Alias(found)) => matches!(found.name, AliasName::CatchAll(_)),
+                Some(AddressOwner::Account(_)) => false,
             };
             let without_tag = address.split_tag().map(|(user, _)| user);
             address == alias || answers_only_now && without_tag.as_ref() == Some(alias)

@@ -24,7 +24,6 @@ mod aliases;
 mod name;
 mod path;
 mod punycode;
-mod quota;
 mod record;
 mod remembered;
 mod resolve;
@@ -33,6 +32,7 @@ mod secret;
 mod served;
 mod server;
 mod shares;
+mod usage;
 mod versions;
 pub mod watermarks;
 mod withdrawn;
@@ -43,13 +43,13 @@ mod tests;
 pub use accounts::NewAccount;
 pub use aliases::{Alias, AliasChange, AliasName};
 pub use name::{AccountName, Address};
-pub use quota::{Quotas, Resource, Usage, UsageRecord};
-pub use record::{AccountRecord, Role, AppPassword};
+pub use record::{AccountRecord, AppPassword, Role};
 pub use resolve::{Recipient, Resolved};
 pub use secret::Secret;
 pub use server::Authenticated;
 pub use shares::ShareRecord;
-pub use versions::Seen;
+pub use usage::{Quotas, Resource, Usage, UsageRecord};
+pub use versions::StoreMoment;
 pub use watermarks::Watermarks;
 
 use served::Served;
@@ -110,7 +110,7 @@ impl Directory {
 
     /// This moment: while it is equal to an earlier one, no record has changed since then, whichever process it was; what another
     /// one writes is seen within a second. `None` where the store does not tell. Costs nothing.
-    pub fn seen(&self) -> Option<Seen> {
+    pub fn seen(&self) -> Option<StoreMoment> {
         self.versions.seen()
     }
 

@@ -34,7 +34,7 @@ pub struct Recipient {
 }
 
 /// What answers to an address.
-pub(super) enum Found {
+pub(super) enum AddressOwner {
     /// The account.
     Account(AccountRecord),
     /// The alias, or catch-all.
@@ -79,12 +79,12 @@ impl Directory {
         let mut recipients: Vec<Recipient> = Vec::new();
         while let Some((address, detail, depth)) = queue.pop_front() {
             match self.look_up(&address, detail).await? {
-                Some((Found::Account(account), detail))
+                Some((AddressOwner::Account(account), detail))
                     if recipients.iter().all(|recipient| recipient.id != account.id) =>
                 {
                     recipients.push(recipient(account, detail));
                 }
-                Some((Found::Alias(alias), detail)) => {
+                Some((AddressOwner::Alias(alias), detail)) => {
                     if depth == limits::ALIAS_DEPTH {
                         return Err(Error::limit(format!("the aliases at {address} nest too deep")));
                     }
@@ -100,7 +100,7 @@ impl Directory {
                         }
                     }
                 }
-                Some((Found::Account(_), _)) | None => {}
+                Some((AddressOwner::Account(_), _)) | None => {}
             }
         }
         Ok(recipients)
@@ -112,7 +112,7 @@ impl Directory {
         &self,
         address: &Address,
         detail: Option<String>,
-    ) -> Result<Option<(Found, Option<String>)>> {
+    ) -> Result<Option<(AddressOwner, Option<String>)>> {
         if let Some(found) = self.exact(address).await? {
             return Ok(Some((found, detail)));
         }
@@ -128,22 +128,22 @@ impl Directory {
                 targets: vec![postmaster.clone()],
                 changed: self.clock.now(),
             };
-            return Ok(Some((Found::Alias(alias), detail)));
+            return Ok(Some((AddressOwner::Alias(alias), detail)));
         }
         if self.had_account(address).await? {
             return Ok(None);
         }
         let catch_all = AliasName::CatchAll(address.domain().to_owned());
-        Ok(self.alias(&catch_all).await?.map(|alias| (Found::Alias(alias), detail)))
+        Ok(self.alias(&catch_all).await?.map(|alias| (AddressOwner::Alias(alias), detail)))
     }
 
-    async fn exact(&self, address: &Address) -> Result<Option<Found>> {
+    async fn exact(&self, address: &Address) -> Result<Option<AddressOwner>> {
         // Of other addresses there are no accounts and no aliases.
         let Ok(name) = AccountName::new(address.clone()) else { return Ok(None) };
         if let Some(account) = self.find(&name).await? {
-            return Ok(Some(Found::Account(account)));
+            return Ok(Some(AddressOwner::Account(account)));
         }
-        Ok(self.alias_of(address).await?.map(Found::Alias))
+        Ok(self.alias_of(address).await?.map(AddressOwner::Alias))
     }
 
     /// Whether the address, or what it is without its tag, ever was an account's name. What was sent to somebody is not for whoever has the

@@ -67,7 +67,7 @@ impl Directory {
         for share in self.shares_of(id).await? {
             deleted += self.delete_share(&share).await?;
         }
-        deleted += self.delete_below(&super::quota::directory(id)).await?;
+        deleted += self.delete_below(&super::usage::directory(id)).await?;
         let own = self.delete_below(&format!("acct/{id}")).await;
         Ok(deleted + own.map_err(|e: Error| e.context(format!("the objects of {name}")))?)
     }

@@ -12,7 +12,7 @@ use futures::StreamExt;
 use sealpost_base::{Result, limits};
 use tokio::sync::Mutex;
 
-use super::versions::{Newest, Seen};
+use super::versions::{Newest, StoreMoment};
 use super::{Address, Directory, accounts, aliases, path};
 
 /// How long an answer is good where the store does not tell of changes.
@@ -22,9 +22,9 @@ const PART: u32 = 50;
 
 /// What was found last.
 #[derive(Default)]
-pub(super) struct Served(Mutex<Option<Found>>);
+pub(super) struct Served(Mutex<Option<DomainScan>>);
 
-struct Found {
+struct DomainScan {
     /// The domains, as they are in paths.
     domains: HashSet<Box<str>>,
     /// There are more of them than are remembered.
@@ -32,7 +32,7 @@ struct Found {
     /// When it was looked, how long that took, and what the store was then.
     looked: Duration,
     took: Duration,
-    seen: Option<Seen>,
+    seen: Option<StoreMoment>,
 }
 
 impl Directory {
@@ -57,7 +57,7 @@ impl Directory {
         Ok(served)
     }
 
-    fn is_current(&self, found: &Found) -> bool {
+    fn is_current(&self, found: &DomainScan) -> bool {
         let age = self.clock.monotonic().saturating_sub(found.looked);
         let unchanged = match self.seen() {
             Some(seen) => found.seen == Some(seen),
@@ -66,7 +66,7 @@ impl Directory {
         unchanged || age < found.took.saturating_mul(PART)
     }
 
-    async fn find_domains(&self) -> Result<Found> {
+    async fn find_domains(&self) -> Result<DomainScan> {
         let (seen, looked) = (self.seen(), self.clock.monotonic());
         let (mut domains, mut more) = (HashSet::new(), false);
         for root in [accounts::ROOT, aliases::ROOT] {
@@ -83,7 +83,7 @@ impl Directory {
             }
         }
         let took = self.clock.monotonic().saturating_sub(looked);
-        Ok(Found { domains, more, looked, took, seen })
+        Ok(DomainScan { domains, more, looked, took, seen })
     }
 
     /// Whether the record is not one of what was removed. One that cannot be read may be in force.

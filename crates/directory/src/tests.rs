@@ -11,18 +11,18 @@ use sealpost_vault::slot::SlotKind;
 
 use super::*;
 
-struct World {
+struct Fixture {
     store: Store,
     key: ServerKeys,
     clock: Arc<FakeClock>,
     random: Arc<SeededRandom>,
 }
 
-impl World {
+impl Fixture {
     fn new() -> Self {
         let random = Arc::new(SeededRandom::new(7));
         let clock = Arc::new(FakeClock::new(Timestamp(1_000_000)));
-        World { store: Store::memory(), key: ServerKeys::generate(&*random), clock, random }
+        Fixture { store: Store::memory(), key: ServerKeys::generate(&*random), clock, random }
     }
 
     fn directory(&self) -> Directory {
@@ -68,7 +68,7 @@ async fn kind<T>(result: impl Future<Output = Result<T>>) -> Kind {
 
 #[tokio::test]
 async fn an_account_from_the_cradle_to_the_grave() {
-    let world = World::new();
+    let world = Fixture::new();
     let (here, there) = (world.directory(), world.directory());
     let me = name("Me@Mail.Example");
     let (record, root) = here.create(&me, new("one")).await.unwrap();
@@ -110,7 +110,7 @@ async fn an_account_from_the_cradle_to_the_grave() {
 
 #[tokio::test]
 async fn shares_are_deleted_with_their_owners_account() {
-    let world = World::new();
+    let world = Fixture::new();
     let directory = world.directory();
     let mut shares = Vec::new();
     for (n, account) in [(1, "gone@x"), (2, "kept@x")] {
@@ -138,7 +138,7 @@ async fn shares_are_deleted_with_their_owners_account() {
 
 #[tokio::test]
 async fn what_was_removed_long_ago_is_deleted_and_nothing_else() {
-    let world = World::new();
+    let world = Fixture::new();
     let directory = world.directory();
     let mut paths = Vec::new();
     for account in ["gone@x", "kept@x", "removed@x"] {
@@ -170,7 +170,7 @@ async fn what_was_removed_long_ago_is_deleted_and_nothing_else() {
 
 #[tokio::test]
 async fn tokens_and_the_recovery_code() {
-    let world = World::new();
+    let world = Fixture::new();
     let directory = world.directory();
     let me = name("me@x");
     let (_, root) = directory.create(&me, new("pw")).await.unwrap();
@@ -225,7 +225,7 @@ async fn marks(directory: &Directory, me: &AccountName) -> Vec<[Vec<u8>; 2]> {
 #[tokio::test]
 async fn no_file_holds_a_slot_that_was_withdrawn() {
     let dir = tempfile::tempdir().unwrap();
-    let mut world = World::new();
+    let mut world = Fixture::new();
     world.store = Store::local(dir.path()).await.unwrap();
     let (here, me) = (world.directory(), name("me@x"));
     // Other records of many sizes, so that pages are split, merged and used again.
@@ -279,7 +279,7 @@ async fn no_file_holds_a_slot_that_was_withdrawn() {
 /// Where removing fails, whoever withdraws a secret hears of it.
 #[tokio::test]
 async fn a_withdrawn_slot_that_stays_is_an_error() {
-    let mut world = World::new();
+    let mut world = Fixture::new();
     let faulty = Faulty::new(Arc::new(InMemory::new()), Plan::default(), 1);
     world.store = Store::over(Arc::new(faulty.clone()));
     let (here, me) = (world.directory(), name("me@x"));
@@ -295,7 +295,7 @@ async fn a_withdrawn_slot_that_stays_is_an_error() {
 
 #[tokio::test]
 async fn an_account_has_so_many_tokens_and_no_more() {
-    let world = World::new();
+    let world = Fixture::new();
     let directory = world.directory();
     let (_, root) = directory.create(&name("me@x"), new("pw")).await.unwrap();
     for n in 0..limits::ACCOUNT_APP_PASSWORDS {
@@ -306,7 +306,7 @@ async fn an_account_has_so_many_tokens_and_no_more() {
 
 #[tokio::test]
 async fn changes_at_the_same_time_are_all_made() {
-    let world = World::new();
+    let world = Fixture::new();
     let me = name("me@x");
     let (_, root) = world.directory().create(&me, new("pw")).await.unwrap();
     let tasks: Vec<_> = (0..8)
@@ -325,7 +325,7 @@ async fn changes_at_the_same_time_are_all_made() {
 
 #[tokio::test]
 async fn a_change_that_lost_the_race_is_decided_anew() {
-    let world = World::new();
+    let world = Fixture::new();
     let (here, there) = (world.directory(), world.directory());
     let me = name("me@x");
     here.create(&me, new("pw")).await.unwrap();
@@ -357,7 +357,7 @@ async fn a_change_that_lost_the_race_is_decided_anew() {
 /// the version it writes was removed again.
 #[tokio::test]
 async fn whoever_slept_through_changes_of_a_record_makes_none_that_nobody_reads() {
-    let world = World::new();
+    let world = Fixture::new();
     let (here, there) = (world.directory(), world.directory());
     let me = name("me@x");
     here.create(&me, new("pw")).await.unwrap();
@@ -388,7 +388,7 @@ async fn whoever_slept_through_changes_of_a_record_makes_none_that_nobody_reads(
 
 #[tokio::test]
 async fn a_change_that_always_loses_gives_up() {
-    let world = World::new();
+    let world = Fixture::new();
     let directory = world.directory();
     let me = name("me@x");
     directory.create(&me, new("pw")).await.unwrap();
@@ -409,7 +409,7 @@ async fn a_change_that_always_loses_gives_up() {
 async fn a_lost_reply_is_not_a_lost_change() {
     let plan = Plan { lose_reply: 300, ..Plan::default() };
     let faulty = Faulty::new(Arc::new(InMemory::new()), plan, 11);
-    let world = World { store: Store::over(Arc::new(faulty.clone())), ..World::new() };
+    let world = Fixture { store: Store::over(Arc::new(faulty.clone())), ..Fixture::new() };
     let directory = world.directory();
     let me = name("me@x");
     let made = directory.create(&me, new("pw")).await.unwrap();
@@ -431,7 +431,7 @@ async fn a_lost_reply_is_not_a_lost_change() {
 
 #[tokio::test]
 async fn two_makers_of_one_account_get_one_account() {
-    let world = World::new();
+    let world = Fixture::new();
     let (here, there) = (world.directory(), world.directory());
     let me = name("me@x");
     let (a, b) = tokio::join!(here.create(&me, new("a")), there.create(&me, new("b")));
@@ -442,7 +442,7 @@ async fn two_makers_of_one_account_get_one_account() {
 
 #[tokio::test]
 async fn a_record_that_is_not_ours_is_not_believed() {
-    let world = World::new();
+    let world = Fixture::new();
     let directory = world.directory();
     directory.create(&name("me@x"), new("pw")).await.unwrap();
     directory.create(&name("you@x"), new("pw")).await.unwrap();
@@ -477,7 +477,7 @@ async fn a_record_that_is_not_ours_is_not_believed() {
 
 #[tokio::test]
 async fn where_mail_goes() {
-    let world = World::new();
+    let world = Fixture::new();
     let directory = world.directory();
     for account in ["me@x", "you@x", "me+work@x", "me@y"] {
         directory.create(&name(account), new("pw")).await.unwrap();
@@ -516,7 +516,7 @@ async fn where_mail_goes() {
 
 #[tokio::test]
 async fn the_postmaster_is_always_somebody() {
-    let world = World::new();
+    let world = Fixture::new();
     let directory = world.directory().on_host("Host.Example", Some("Mail.Example"), Some("admin@x")).unwrap();
     directory.create(&name("admin@x"), new("pw")).await.unwrap();
     directory.create(&name("me@x"), new("pw")).await.unwrap();
@@ -532,7 +532,7 @@ async fn the_postmaster_is_always_somebody() {
 
 #[tokio::test]
 async fn aliases_that_run_in_circles_or_fan_out_end() {
-    let world = World::new();
+    let world = Fixture::new();
     let directory = world.directory();
     directory.create(&name("me@x"), new("pw")).await.unwrap();
     alias(&directory, "a@x", &["b@x"]).await;
@@ -556,7 +556,7 @@ async fn aliases_that_run_in_circles_or_fan_out_end() {
 
 #[tokio::test]
 async fn aliases_come_and_go() {
-    let world = World::new();
+    let world = Fixture::new();
     let (here, there) = (world.directory(), world.directory());
     here.create(&name("me@x"), new("pw")).await.unwrap();
     alias(&here, "Info@X", &["me@x"]).await;
@@ -585,7 +585,7 @@ async fn aliases_come_and_go() {
 
 #[tokio::test]
 async fn targets_are_added_replaced_and_taken_away() {
-    let world = World::new();
+    let world = Fixture::new();
     let directory = world.directory();
     for account in ["jane@x", "joe@x", "me@x"] {
         directory.create(&name(account), new("pw")).await.unwrap();
@@ -614,7 +614,7 @@ async fn targets_are_added_replaced_and_taken_away() {
 
 #[tokio::test]
 async fn an_alias_leads_to_accounts_and_never_back_to_itself() {
-    let world = World::new();
+    let world = Fixture::new();
     let directory = world.directory();
     directory.create(&name("me@x"), new("pw")).await.unwrap();
     directory.create(&name("gone@x"), new("pw")).await.unwrap();
@@ -664,7 +664,7 @@ async fn an_alias_leads_to_accounts_and_never_back_to_itself() {
 
 #[tokio::test]
 async fn aliases_that_a_removal_leaves_without_accounts_are_known() {
-    let world = World::new();
+    let world = Fixture::new();
     let directory = world.directory();
     for account in ["jane@x", "me@x"] {
         directory.create(&name(account), new("pw")).await.unwrap();
@@ -686,7 +686,7 @@ async fn aliases_that_a_removal_leaves_without_accounts_are_known() {
 
 #[tokio::test]
 async fn a_suspended_account_gets_mail_and_is_known_as_such() {
-    let world = World::new();
+    let world = Fixture::new();
     let (here, there) = (world.directory(), world.directory());
     let me = name("me@x");
     here.create(&me, new("pw")).await.unwrap();
@@ -704,7 +704,7 @@ async fn a_suspended_account_gets_mail_and_is_known_as_such() {
 
 #[tokio::test]
 async fn odd_names_have_plain_paths() {
-    let world = World::new();
+    let world = Fixture::new();
     let directory = world.directory();
     let odd = name("a/b+c'd@grün.example");
     directory.create(&odd, new("pw")).await.unwrap();
@@ -715,7 +715,7 @@ async fn odd_names_have_plain_paths() {
 
 #[tokio::test]
 async fn a_record_keeps_its_bytes() {
-    let world = World::new();
+    let world = Fixture::new();
     let directory = world.directory();
     let (record, _) = directory.create(&name("me@x"), new("pw")).await.unwrap();
     let bytes = minicbor::to_vec(&record).unwrap();
@@ -729,7 +729,7 @@ async fn a_record_keeps_its_bytes() {
 #[tokio::test]
 async fn deliveries_remember_records_for_seconds_and_refuse_nobody_by_them() {
     let calls = Faulty::new(Arc::new(InMemory::new()), Plan::default(), 1);
-    let world = World { store: Store::over(Arc::new(calls.clone())).packing(), ..World::new() };
+    let world = Fixture { store: Store::over(Arc::new(calls.clone())).packing(), ..Fixture::new() };
     let (here, there) = (world.directory(), world.directory());
     assert!(here.resolve("me@mail.example").await.is_err());
     there.create(&name("me@mail.example"), new("secret")).await.unwrap();
@@ -769,7 +769,7 @@ async fn deliveries_remember_records_for_seconds_and_refuse_nobody_by_them() {
 
 #[tokio::test]
 async fn a_domain_is_served_while_an_account_or_alias_is_in_it() {
-    let world = World::new();
+    let world = Fixture::new();
     let (directory, other) = (world.directory(), world.directory());
     let serves = async |domain: &str| {
         // The memory store does not tell of changes.
@@ -803,7 +803,7 @@ async fn a_domain_is_served_while_an_account_or_alias_is_in_it() {
 /// Outsiders may ask as often as they like.
 #[tokio::test]
 async fn records_are_not_looked_at_for_each_foreign_domain() {
-    let world = World::new();
+    let world = Fixture::new();
     let directory = world.directory();
     assert!(!directory.serves("one.example").await.unwrap());
     directory.create(&name("me@one.example"), new("a")).await.unwrap();
@@ -814,7 +814,7 @@ async fn records_are_not_looked_at_for_each_foreign_domain() {
 
 #[tokio::test]
 async fn a_name_that_was_an_account_does_not_fall_to_the_catch_all() {
-    let world = World::new();
+    let world = Fixture::new();
     let mut directory = world.directory();
     for account in ["me@x", "you@x", "third@x"] {
         directory.create(&name(account), new("pw")).await.unwrap();
@@ -846,11 +846,11 @@ async fn a_name_that_was_an_account_does_not_fall_to_the_catch_all() {
 
 #[tokio::test]
 async fn a_store_under_another_key_is_refused() {
-    let world = World::new();
-    let other = World {
+    let world = Fixture::new();
+    let other = Fixture {
         key: ServerKeys::generate(&SeededRandom::new(99)),
         store: world.store.clone(),
-        ..World::new()
+        ..Fixture::new()
     };
     let (ours, theirs) = (world.directory(), other.directory());
     ours.check_key(false).await.unwrap();
@@ -879,7 +879,7 @@ async fn a_store_under_another_key_is_refused() {
 
 #[tokio::test]
 async fn records_are_written_again_under_the_next_key() {
-    let mut world = World::new();
+    let mut world = Fixture::new();
     let directory = world.directory();
     directory.check_key(true).await.unwrap();
     let (record, _) = directory.create(&name("me@x"), new("pw")).await.unwrap();

@@ -39,7 +39,7 @@ pub(super) struct Versions {
 
 /// A moment of the store's; another one is different if a record may have changed between them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Seen {
+pub struct StoreMoment {
     by_others: u64,
     by_us: u64,
 }
@@ -83,9 +83,9 @@ impl Versions {
     }
 
     /// This moment; `None` where the store does not tell of what others write.
-    pub(super) fn seen(&self) -> Option<Seen> {
+    pub(super) fn seen(&self) -> Option<StoreMoment> {
         let by_us = self.written.load(Ordering::Acquire);
-        self.store.tells().then(|| Seen { by_others: *self.store.changes().borrow(), by_us })
+        self.store.tells().then(|| StoreMoment { by_others: *self.store.changes().borrow(), by_us })
     }
 
     /// What a record of `directory` says, for nodes alone: readers of the store learn its length.

@@ -49,12 +49,12 @@ pub struct Watermarks(Arc<Inner>);
 #[derive(Default)]
 struct Inner {
     file: Option<(PathBuf, Macs)>,
-    seen: Mutex<Seen>,
+    seen: Mutex<WatermarkTable>,
     /// What this process writes is in the file at once: it ends soon.
     at_once: AtomicBool,
 }
 
-struct Seen {
+struct WatermarkTable {
     /// How often an operator has confirmed that the store went back.
     confirmed: u64,
     logs: LruCache<AccountId, u64>,
@@ -65,10 +65,10 @@ struct Seen {
     dirty: bool,
 }
 
-impl Default for Seen {
+impl Default for WatermarkTable {
     fn default() -> Self {
         let (logs, records) = (LruCache::unbounded(), LruCache::unbounded());
-        Seen { confirmed: 0, logs, records, back: BTreeSet::new(), dirty: false }
+        WatermarkTable { confirmed: 0, logs, records, back: BTreeSet::new(), dirty: false }
     }
 }
 
@@ -80,12 +80,12 @@ impl Watermarks {
     pub fn load(path: &Path, keys: &ServerKeys) -> Result<Self> {
         let macs = keys.macs(Purpose::Watermark);
         let seen = match read(path, &macs)? {
-            OnDisk::Seen(seen) => seen,
-            OnDisk::None => Seen::default(),
+            OnDisk::WatermarkTable(seen) => seen,
+            OnDisk::None => WatermarkTable::default(),
             OnDisk::Damaged => {
                 let path = path.display();
                 tracing::warn!(%path, "the watermarks of this node cannot be read; starting with none");
-                Seen::default()
+                WatermarkTable::default()
             }
         };
         Ok(Watermarks(Arc::new(Inner {
@@ -103,12 +103,16 @@ impl Watermarks {
     pub fn confirm(path: &Path, keys: &ServerKeys) -> Result<()> {
         let macs = keys.macs(Purpose::Watermark);
         let confirmed = match read(path, &macs)? {
-            OnDisk::Seen(seen) => seen.confirmed,
+            OnDisk::WatermarkTable(seen) => seen.confirmed,
             // More than any process may know of.
             OnDisk::Damaged => u64::from(u32::MAX),
             OnDisk::None => 0,
         };
-        write(path, &macs, &Seen { confirmed: confirmed.saturating_add(1), ..Seen::default() })
+        write(
+            path,
+            &macs,
+            &WatermarkTable { confirmed: confirmed.saturating_add(1), ..WatermarkTable::default() },
+        )
     }
 
     /// A record has this newest version now, by what the store says; `None`: there is none.
@@ -209,7 +213,7 @@ impl Watermarks {
         let Some((path, macs)) = &self.0.file else { return Ok(()) };
         let there = read(path, macs)?;
         let mut seen = self.seen();
-        if let OnDisk::Seen(there) = there {
+        if let OnDisk::WatermarkTable(there) = there {
             seen.take_over(there);
         }
         if !seen.dirty {
@@ -235,12 +239,12 @@ impl Watermarks {
         if is_something { self.save() } else { Ok(()) }
     }
 
-    fn seen(&self) -> MutexGuard<'_, Seen> {
+    fn seen(&self) -> MutexGuard<'_, WatermarkTable> {
         self.0.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Seen {
+impl WatermarkTable {
     fn went_back(&mut self, what: String, how: String) -> Error {
         if self.back.len() < limits::LOGGED_ERRORS && self.back.insert(what.clone()) {
             tracing::error!(%what, %how, "the store has gone back: {REMEDY}");
@@ -254,10 +258,10 @@ impl Seen {
         self.back.remove(what);
     }
 
-    fn take_over(&mut self, there: Seen) {
+    fn take_over(&mut self, there: WatermarkTable) {
         if there.confirmed > self.confirmed {
             tracing::warn!("an operator confirmed a restore: this node discards its earlier watermarks");
-            *self = Seen { dirty: self.dirty, ..there };
+            *self = WatermarkTable { dirty: self.dirty, ..there };
             return;
         }
         for (account, position) in there.logs.iter() {
@@ -287,14 +291,14 @@ fn log_name(account: AccountId) -> String {
 enum OnDisk {
     None,
     Damaged,
-    Seen(Seen),
+    WatermarkTable(WatermarkTable),
 }
 
 fn read(path: &Path, macs: &Macs) -> Result<OnDisk> {
     let mut bytes = Vec::new();
     let read = File::open(path).and_then(|file| file.take(FILE_BYTES as u64 + 1).read_to_end(&mut bytes));
     match read {
-        Ok(_) => Ok(decode(macs, &bytes).map_or(OnDisk::Damaged, OnDisk::Seen)),
+        Ok(_) => Ok(decode(macs, &bytes).map_or(OnDisk::Damaged, OnDisk::WatermarkTable)),
         Err(e) if e.kind() == ErrorKind::NotFound => Ok(OnDisk::None),
         Err(e) => Err(failed(path, e)),
     }
@@ -304,7 +308,7 @@ fn failed(path: &Path, e: std::io::Error) -> Error {
     Error::retry(path.display().to_string()).with_source(owner::explained(path, e))
 }
 
-fn write(path: &Path, macs: &Macs, seen: &Seen) -> Result<()> {
+fn write(path: &Path, macs: &Macs, seen: &WatermarkTable) -> Result<()> {
     write_bytes(path, &encode(macs, seen))
 }
 
@@ -318,7 +322,7 @@ fn write_bytes(path: &Path, bytes: &[u8]) -> Result<()> {
     written.map_err(|e| failed(path, e))
 }
 
-fn encode(macs: &Macs, seen: &Seen) -> Vec<u8> {
+fn encode(macs: &Macs, seen: &WatermarkTable) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(HEAD_BYTES + seen.logs.len() * 24 + seen.records.len() * 64);
     bytes.extend_from_slice(&MAGIC);
     bytes.extend_from_slice(&macs.current().0);
@@ -341,7 +345,7 @@ fn encode(macs: &Macs, seen: &Seen) -> Vec<u8> {
     bytes
 }
 
-fn decode(macs: &Macs, bytes: &[u8]) -> Option<Seen> {
+fn decode(macs: &Macs, bytes: &[u8]) -> Option<WatermarkTable> {
     let (signed, mac) = bytes.split_last_chunk::<MAC_BYTES>()?;
     let mut rest = signed.strip_prefix(&MAGIC)?;
     if !macs.verify(KeyId(take(&mut rest)?), &[signed], mac) {
@@ -349,7 +353,7 @@ fn decode(macs: &Macs, bytes: &[u8]) -> Option<Seen> {
     }
     let confirmed = u64::from_be_bytes(take(&mut rest)?);
     let (logs, records) = (u32::from_be_bytes(take(&mut rest)?), u32::from_be_bytes(take(&mut rest)?));
-    let mut seen = Seen { confirmed, ..Seen::default() };
+    let mut seen = WatermarkTable { confirmed, ..WatermarkTable::default() };
     let (mut all_logs, mut all_records) = (Vec::new(), Vec::new());
     for _ in 0..logs {
         all_logs.push((AccountId(take(&mut rest)?), u64::from_be_bytes(take(&mut rest)?)));

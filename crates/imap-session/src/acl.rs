@@ -52,21 +52,21 @@ async fn set_acl(
 ) -> Result<Option<(Arc<Account>, MailboxId)>, Failure> {
     let change = rights_change(rights)?;
     let to = grantee(user, identifier)?;
-    let place = user.place(mailbox).await?;
-    let before = (place.account.clone(), place.mailbox);
-    let granted = user.sharing().grant(place, &to, change).await?;
+    let resolved = user.resolve(mailbox).await?;
+    let before = (resolved.account.clone(), resolved.mailbox);
+    let granted = user.sharing().grant(resolved, &to, change).await?;
     Ok((granted != Granted::InPlace).then_some(before))
 }
 
 async fn delete_acl(user: &User, mailbox: &Mailbox, identifier: &AString) -> Outcome {
     let from = grantee(user, identifier)?;
-    let place = user.place(mailbox).await?;
-    user.sharing().revoke(place, &from).await?;
+    let resolved = user.resolve(mailbox).await?;
+    user.sharing().revoke(resolved, &from).await?;
     Ok(Reply::ok("DELETEACL completed"))
 }
 
 async fn get_acl(user: &User, responses: &mut Responses, mailbox: &Mailbox) -> Outcome {
-    let AccessList { owner, entries } = access_list(user.place(mailbox).await?)?;
+    let AccessList { owner, entries } = access_list(user.resolve(mailbox).await?)?;
     let owner = owner.as_deref().unwrap_or(user.name());
     let owner = (AString::from(owner), said(Rights::ALL));
     let others = entries.iter().map(|entry| {
@@ -85,8 +85,8 @@ async fn list_rights(
     identifier: &AString,
 ) -> Outcome {
     let to = grantee(user, identifier)?;
-    let place = user.place(mailbox).await?;
-    let grantable = user.sharing().grantable(place, &to).await?;
+    let resolved = user.resolve(mailbox).await?;
+    let grantable = user.sharing().grantable(resolved, &to).await?;
     let (required, optional) = (said(grantable.always), each_of(grantable.each));
     // RFC 4314 §3.4: the identifier as the client wrote it.
     let (mailbox, identifier) = (mailbox.clone(), identifier.clone());
@@ -101,7 +101,7 @@ pub(super) async fn report_rights(
     responses: &mut Responses,
     mailbox: &Mailbox,
 ) -> Result<(), Failure> {
-    let rights = user.place(mailbox).await?.rights;
+    let rights = user.resolve(mailbox).await?.rights;
     let data = AclData::MyRights { mailbox: mailbox.clone(), rights: said(rights) };
     responses.out().response(&Response::Acl(data));
     Ok(())

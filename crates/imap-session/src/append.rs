@@ -31,11 +31,11 @@ pub(super) async fn append(
     head: &AppendHead,
 ) -> Outcome {
     user.refresh_quota().await?;
-    let place = user.place_for_messages(&head.mailbox).await?.require(Rights::INSERT)?;
-    let (messages, _memory) = receive(user, responses, &place, 0).await?;
-    let placing = append::place(user.user_quota(), &place, messages, Usage::default());
+    let resolved = user.resolve_for_messages(&head.mailbox).await?.require(Rights::INSERT)?;
+    let (messages, _memory) = receive(user, responses, &resolved, 0).await?;
+    let placing = append::place(user.user_quota(), &resolved, messages, Usage::default());
     let placed = responses.await_with_progress(placing).await??;
-    own.note_at(place.account.id(), placed.alone);
+    own.note_at(resolved.account.id(), placed.alone);
     log.count("appended", placed.uids.len() as u64);
     old_name::tell_name_if_other(user, responses, &head.mailbox);
     user.warn_of_quota(responses);

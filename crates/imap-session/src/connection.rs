@@ -199,7 +199,7 @@ impl Connection {
             if looked.elapsed() >= ROOM_SLICE {
                 (looked, slices) = (Instant::now(), slices + 1);
                 let long = slices % SLICES == 0;
-                if self.accounts.are_pressed() || long && self.budget.waiting() > 0 {
+                if self.accounts.is_pressure_severe() || long && self.budget.waiting() > 0 {
                     return Err(End::Timeout);
                 }
             }

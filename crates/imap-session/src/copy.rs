@@ -74,7 +74,7 @@ async fn put(
     kind: Kind,
 ) -> Result<Option<Code>, Failure> {
     let source = selected.opened();
-    let to = user.place_for_messages(&asked.to).await?.require(Rights::INSERT)?;
+    let to = user.resolve_for_messages(&asked.to).await?.require(Rights::INSERT)?;
     let all = !asked.uid;
     if Arc::ptr_eq(&source.account, &to.account) {
         let copying = copy::within_log(user.user_quota(), &source, targets, all, &to, kind);

@@ -336,7 +336,7 @@ fn logged_in(user: &mut Option<User>) -> Result<&mut User, Reply> {
 }
 
 /// Whether the command is about names without naming one that must be there: what is missing is no error that could be looked
-/// into ([`User::place`]).
+/// into ([`User::resolve`]).
 fn lists_names(body: &CommandBody) -> bool {
     match body {
         CommandBody::MultiSearch(multi) => multi.sources.is_some(),

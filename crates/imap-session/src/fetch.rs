@@ -40,8 +40,8 @@ use super::selected::Selected;
 use super::targets::{self, Cursor};
 use super::updates;
 use super::updates::UntaggedUpdates;
-pub(super) use items::Octets;
-use items::{Item, Plan};
+pub(super) use items::BodySection;
+use items::{FetchField, Plan};
 pub(super) use octets::{Opened, Reads};
 use pipeline::{Prepared, stopped};
 use sealpost_session::Context;
@@ -298,7 +298,7 @@ fn snapshot<'a>(
             writer.take().to_vec()
         });
         flag_bytes += flags.as_ref().map_or(0, Vec::len);
-        if plan.wants(&Item::ModSeq) || (seen && modseqs) {
+        if plan.wants(&FetchField::ModSeq) || (seen && modseqs) {
             highest = highest.max(row.modseq);
         }
         rows.push(FetchRow {
@@ -378,11 +378,13 @@ async fn write_message(
     for item in plan.items() {
         let mut response = Response { out: responses.out(), row, plan, begun };
         match item {
-            Item::Envelope | Item::Structure { .. } | Item::Preview => match &prepared.structure {
-                Some(Ok(found)) => response.structure(item, found),
-                _ => continue,
-            },
-            Item::Octets(wanted) => {
+            FetchField::Envelope | FetchField::Structure { .. } | FetchField::Preview => {
+                match &prepared.structure {
+                    Some(Ok(found)) => response.structure(item, found),
+                    _ => continue,
+                }
+            }
+            FetchField::Body(wanted) => {
                 let opened = match prepared.opened.first.take() {
                     Some(first) => first,
                     None => prepared.opened.reads.open(wanted, prepared.structure.as_ref()).await,
@@ -403,13 +405,13 @@ async fn write_message(
                 }
                 continue;
             }
-            Item::BinarySize(section) => {
+            FetchField::BinarySize(section) => {
                 let size = match binary::readable(prepared.structure.as_ref()) {
                     Ok(structure) => prepared.opened.reads.binary_size(section, structure).await,
                     Err(error) => Err(error),
                 };
                 match size {
-                    Ok(binary::Size::Octets(size)) => {
+                    Ok(binary::Size::Bytes(size)) => {
                         response.begin();
                         response.out.raw(b"BINARY.SIZE").section(section).space().number(size);
                     }
@@ -445,7 +447,7 @@ async fn send(responses: &mut Responses, opened: Opened) -> Result<Option<Error>
             responses.out().nil();
             Ok(None)
         }
-        Opened::Octets(octets) => octets.send(&mut responses.connection, responses.dialect.takes_nul).await,
+        Opened::Bytes(octets) => octets.send(&mut responses.connection, responses.dialect.takes_nul).await,
     }
 }
 
@@ -575,60 +577,60 @@ impl Response<'_> {
     }
 
     /// An item that the row itself answers.
-    fn column(&mut self, item: &Item) {
+    fn column(&mut self, item: &FetchField) {
         let row = self.row;
         match item {
-            Item::Uid => {
+            FetchField::Uid => {
                 self.begin();
                 self.out.raw(b"UID ").number(u64::from(row.uid.get()));
             }
-            Item::Flags => {
+            FetchField::Flags => {
                 self.begin();
                 self.out.raw(row.flags.as_deref().unwrap_or(b"FLAGS ()"));
             }
-            Item::InternalDate => {
+            FetchField::InternalDate => {
                 self.begin();
                 self.out.raw(b"INTERNALDATE ").date_time(DateTime::utc(row.message.received));
             }
-            Item::Size => {
+            FetchField::Size => {
                 self.begin();
                 self.out.raw(b"RFC822.SIZE ").number(row.message.size());
             }
-            Item::ModSeq => {
+            FetchField::ModSeq => {
                 self.begin();
                 self.out.raw(b"MODSEQ (").number(row.modseq.0).close();
             }
-            Item::EmailId => {
+            FetchField::EmailId => {
                 self.begin();
                 self.out.raw(b"EMAILID (").raw(email_id(&row.message)).close();
             }
-            Item::SaveDate => {
+            FetchField::SaveDate => {
                 self.begin();
                 self.out.raw(b"SAVEDATE ").date_time(DateTime::utc(row.saved));
             }
-            Item::ThreadId => {
+            FetchField::ThreadId => {
                 self.begin();
                 self.out.raw(b"THREADID (").raw(row.message.thread.to_string()).close();
             }
-            Item::Envelope | Item::Structure { .. } | Item::Preview => {}
-            Item::Octets(_) | Item::BinarySize(_) => {}
+            FetchField::Envelope | FetchField::Structure { .. } | FetchField::Preview => {}
+            FetchField::Body(_) | FetchField::BinarySize(_) => {}
         }
     }
 
-    fn structure(&mut self, item: &Item, found: &sealpost_mime::Structure) {
+    fn structure(&mut self, item: &FetchField, found: &sealpost_mime::Structure) {
         self.begin();
         match item {
-            Item::Envelope => {
+            FetchField::Envelope => {
                 self.out.raw(b"ENVELOPE ");
                 structure::envelope(self.out, &found.envelope);
             }
-            Item::Structure { extended } => {
+            FetchField::Structure { extended } => {
                 self.out.raw(if *extended { &b"BODYSTRUCTURE "[..] } else { b"BODY " });
                 let form = Form { extended: *extended, parameters: self.plan.parameter_form() };
                 structure::body(self.out, &found.root, form);
             }
             // RFC 8970 §3.2: NIL would mean that it comes later, and there is nothing to wait for.
-            Item::Preview => {
+            FetchField::Preview => {
                 self.out.raw(b"PREVIEW ").string(found.preview.as_deref().unwrap_or_default());
             }
             _ => {}

@@ -14,7 +14,7 @@ use super::reply::{Failure, Outcome, Reply};
 use super::responses::Responses;
 use super::status;
 use super::user::User;
-use lister::{Listed, Lister};
+use lister::{ListedName, Lister};
 
 const TOO_LONG: &str = "the patterns are too long";
 
@@ -49,7 +49,7 @@ pub(super) async fn list(user: &User, responses: &mut Responses, list: &List) ->
 async fn tell_listed(
     user: &User,
     responses: &mut Responses,
-    listed: &Listed,
+    listed: &ListedName,
     returns: &[ReturnOption],
 ) -> Result<(), Failure> {
     let Ok(mailbox) = Mailbox::new(&listed.name) else { return Ok(()) };

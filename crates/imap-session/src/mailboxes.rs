@@ -41,12 +41,12 @@ pub(super) async fn create(
 async fn created(user: &User, responses: &mut Responses, name_asked: &Mailbox) -> Reply {
     let name = name_asked.as_str();
     let found = match Mailbox::new(name.strip_suffix('/').unwrap_or(name)) {
-        Ok(name) => user.place(&name).await.ok(),
+        Ok(name) => user.resolve(&name).await.ok(),
         Err(_) => None,
     };
-    let code = found.and_then(|place| {
-        let state = place.account.state();
-        object_id::code(place.account.id(), state.mailbox(place.mailbox)?)
+    let code = found.and_then(|resolved| {
+        let state = resolved.account.state();
+        object_id::code(resolved.account.id(), state.mailbox(resolved.mailbox)?)
     });
     old_name::tell_name_if_other(user, responses, name_asked);
     match code {

@@ -40,7 +40,7 @@ struct Source {
     private: Shelf,
     shared: Shelf,
     /// Where the mailbox is.
-    place: Option<ResolvedMailbox>,
+    resolved: Option<ResolvedMailbox>,
 }
 
 /// Entries in one log.
@@ -103,20 +103,20 @@ async fn source(user: &User, mailbox: Option<&Mailbox>) -> Result<Source, Failur
     let account = user.account().clone();
     let Some(name) = mailbox else {
         let shelf = Shelf { account, holder: Holder::Server };
-        return Ok(Source { mailbox: None, private: shelf.clone(), shared: shelf, place: None });
+        return Ok(Source { mailbox: None, private: shelf.clone(), shared: shelf, resolved: None });
     };
-    let place = user.place(name).await?.require(Rights::LOOKUP)?;
+    let resolved = user.resolve(name).await?.require(Rights::LOOKUP)?;
     // RFC 5464 §3.3: "l", and any of these.
     let one_of = Rights::READ.with(Rights::SEEN).with(Rights::WRITE).with(Rights::INSERT).with(Rights::POST);
-    if !place.rights.intersects(one_of) {
+    if !resolved.rights.intersects(one_of) {
         return Err(Reply::no(Code::NoPerm, "you do not have the right to see its metadata").into());
     }
     let own = ops::existing(&account.state(), name.as_str())?.id();
     Ok(Source {
         mailbox: Some(name.clone()),
         private: Shelf { account, holder: Holder::Mailbox(own) },
-        shared: Shelf { account: place.account.clone(), holder: Holder::Mailbox(place.mailbox) },
-        place: Some(place),
+        shared: Shelf { account: resolved.account.clone(), holder: Holder::Mailbox(resolved.mailbox) },
+        resolved: Some(resolved),
     })
 }
 
@@ -192,7 +192,7 @@ async fn write_entries(
 /// one that does not, while others wait for theirs, is cut off.
 async fn room_for_a_long_value(user: &User, responses: &mut Responses) -> Result<Permit, Failure> {
     let (room, accounts) = (user.shared.long_values.acquire(LONG_VALUE_BYTES), user.accounts());
-    let room = responses.await_with_progress(unless_pressed(|| accounts.are_pressed(), room)).await?;
+    let room = responses.await_with_progress(unless_pressed(|| accounts.is_pressure_severe(), room)).await?;
     room.ok_or_else(|| Reply::no(Code::Unavailable, "not enough memory for long values; retry later").into())
 }
 

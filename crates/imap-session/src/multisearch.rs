@@ -151,19 +151,19 @@ async fn search_one(
 
 /// The messages of a mailbox; `None` if it is not there, or not for this user (RFC 7377 §2.2).
 async fn scope_of(user: &User, target: &Target) -> Result<Option<NumberedScope>, Failure> {
-    let place = match user.place(&target.name).await {
-        Ok(place) => place,
+    let resolved = match user.resolve(&target.name).await {
+        Ok(resolved) => resolved,
         Err(Failure::Reply(reply)) if reply.code != Some(Code::Unavailable) => return Ok(None),
         Err(failure) => return Err(failure),
     };
     let needed = if target.named { Rights::READ } else { Rights::READ.with(Rights::LOOKUP) };
-    if !place.rights.contains(needed) {
+    if !resolved.rights.contains(needed) {
         return Ok(None);
     }
-    let state = place.account.state();
+    let state = resolved.account.state();
     Ok(state
-        .mailbox(place.mailbox)
-        .map(|mailbox| NumberedScope::whole(place.account.clone(), place.access, mailbox)))
+        .mailbox(resolved.mailbox)
+        .map(|mailbox| NumberedScope::whole(resolved.account.clone(), resolved.access, mailbox)))
 }
 
 /// The mailboxes that the sources name, each once, in their order.
@@ -229,9 +229,9 @@ async fn selected_name(user: &User, selected: &Selected) -> Result<Option<Mailbo
         state.mailboxes().filter(|m| m.link().is_some()).filter_map(|m| Mailbox::new(m.name()).ok()).collect()
     };
     for name in links {
-        if let Ok(place) = user.place(&name).await
-            && place.account.id() == selected.account().id()
-            && place.mailbox == selected.mailbox()
+        if let Ok(resolved) = user.resolve(&name).await
+            && resolved.account.id() == selected.account().id()
+            && resolved.mailbox == selected.mailbox()
         {
             return Ok(Some(name));
         }

@@ -28,7 +28,7 @@ use super::subscriptions::Subscriptions;
 use super::user::User;
 pub(super) use groups::SelectedEvents;
 use groups::{Groups, Wanted};
-use known::{Event, Known, Overflow};
+use known::{Event, NotifyBaseline, Overflow};
 use shares::Shares;
 
 /// The events that can be asked for, for `[BADEVENT]` (RFC 5465 §3.1).
@@ -40,7 +40,7 @@ const EVENTS: &str = "(MessageNew MessageExpunge FlagChange MailboxName Subscrip
 pub(super) struct NotifySubscription {
     selected: SelectedEvents,
     groups: Groups,
-    known: Known,
+    known: NotifyBaseline,
     shares: Shares,
     /// Room for all of this, if it is much.
     charge: Option<Reservation>,
@@ -106,7 +106,7 @@ pub(super) async fn subscribe(
     responses: &mut Responses,
     Asked { status, selected, groups }: Asked,
 ) -> Outcome {
-    let known = Known::new(&user.account().state(), &groups);
+    let known = NotifyBaseline::new(&user.account().state(), &groups);
     let overflow = |text: String| Failure::from(Reply::no(other_code("NOTIFICATIONOVERFLOW", None), text));
     let Ok(known) = known else {
         return Err(overflow(format!("at most {} mailboxes can be watched", limits::NOTIFY_MAILBOXES)));
@@ -236,7 +236,7 @@ async fn may_list(user: &User, name: &str) -> bool {
         return true;
     }
     match Mailbox::new(name) {
-        Ok(name) => user.place(&name).await.is_ok_and(|place| place.rights.contains(Rights::LOOKUP)),
+        Ok(name) => user.resolve(&name).await.is_ok_and(|resolved| resolved.rights.contains(Rights::LOOKUP)),
         Err(_) => false,
     }
 }

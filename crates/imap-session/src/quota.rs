@@ -8,10 +8,10 @@ use std::time::Duration;
 use sealpost_account::rights::Rights;
 use sealpost_account::{Account, AccountState, usage};
 use sealpost_base::{Kind, limits};
-use sealpost_directory::{AccountName, AccountRecord, Quotas, Resource, Role, Seen, Usage};
+use sealpost_directory::{AccountName, AccountRecord, Quotas, Resource, Role, StoreMoment, Usage};
 use sealpost_imap::types::{AString, Atom, Code, Mailbox, QuotaLimit, QuotaResource, Response, Status};
 use sealpost_mailbox::Access;
-use sealpost_mailbox::quota::{OverQuota, QuotaHeadroom, UserQuota};
+use sealpost_mailbox::quota_headroom::{OverQuota, QuotaHeadroom, UserQuota};
 use sealpost_mailbox::resolve::ResolvedMailbox;
 
 use super::reply::{Failure, Outcome, Reply};
@@ -42,7 +42,7 @@ pub(super) struct Quota {
     shared: Usage,
     seen_changes: u64,
     /// When the limits were read: by the store, where it tells of changes, and by the monotonic clock.
-    seen: Option<Seen>,
+    seen: Option<StoreMoment>,
     read: Duration,
     /// What the account held when that was last noted.
     noted: Usage,
@@ -95,8 +95,8 @@ impl User {
     }
 
     /// What the log of a mailbox may hold.
-    pub(super) async fn headroom_at(&self, place: &ResolvedMailbox) -> Result<QuotaHeadroom, Failure> {
-        Ok(self.user_quota().headroom_at(place).await?)
+    pub(super) async fn headroom_at(&self, resolved: &ResolvedMailbox) -> Result<QuotaHeadroom, Failure> {
+        Ok(self.user_quota().headroom_at(resolved).await?)
     }
 
     /// What bounds what this user may store.
@@ -157,11 +157,11 @@ pub(super) async fn get_quota(user: &User, responses: &mut Responses, root: &ASt
 pub(super) async fn get_quota_root(user: &User, responses: &mut Responses, mailbox: &Mailbox) -> Outcome {
     // What others share counts for them, and how much they have is not this user's business (RFC 9208 §8): such a
     // mailbox has no root here.
-    if let Ok(place) = user.place(mailbox).await
-        && matches!(place.access, Access::Share { owner: false, .. })
+    if let Ok(resolved) = user.resolve(mailbox).await
+        && matches!(resolved.access, Access::Share { owner: false, .. })
     {
         // RFC 9208 §6
-        place.require(Rights::READ)?;
+        resolved.require(Rights::READ)?;
         let (mailbox, roots) = (mailbox.clone(), Vec::new());
         responses.out().response(&Response::QuotaRoot { mailbox, roots });
         return Ok(Reply::ok("GETQUOTAROOT completed"));

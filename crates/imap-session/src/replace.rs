@@ -30,17 +30,17 @@ pub(super) async fn replace(
     let (old, opened) = (target(selected, replaces)?, selected.opened());
     // RFC 8508 §4.1: what STORE, EXPUNGE and APPEND need together.
     opened.check_may_take_out()?;
-    let place = user.place_for_messages(&head.mailbox).await?.require(Rights::INSERT)?;
+    let resolved = user.resolve_for_messages(&head.mailbox).await?.require(Rights::INSERT)?;
     let size = append::size_of(&opened, old).ok_or_else(gone)?;
-    let freed = if user.user_quota().counts_together(&opened, &place) { size } else { 0 };
-    let (message, _memory) = receive(user, responses, &place, freed).await?;
-    let replacing = append::replace(user.user_quota(), (&opened, old), &place, message, freed);
+    let freed = if user.user_quota().counts_together(&opened, &resolved) { size } else { 0 };
+    let (message, _memory) = receive(user, responses, &resolved, freed).await?;
+    let replacing = append::replace(user.user_quota(), (&opened, old), &resolved, message, freed);
     let replaced = responses.await_with_progress(replacing).await?;
     let Replaced { placed, expunged } = replaced.map_err(|refusal| match refusal {
         Refusal::MessagesGone => gone().into(),
         refusal => Failure::from(refusal),
     })?;
-    own.note_at(place.account.id(), placed.alone);
+    own.note_at(resolved.account.id(), placed.alone);
     if let Some((expunged_in, at)) = expunged {
         own.note_at(expunged_in, Some(at));
     }

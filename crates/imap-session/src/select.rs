@@ -49,10 +49,10 @@ pub(super) async fn select(
         // RFC 7162 §3.2.11: what follows is about another mailbox, or about none.
         responses.out().status(None, Status::Ok, Some(&Code::Closed), "the mailbox is closed");
     }
-    let place = current_place(user, name).await?.require(Rights::READ)?;
-    let (examine, read_only) = (read_only, read_only || !place.is_writable());
+    let resolved = current_place(user, name).await?.require(Rights::READ)?;
+    let (examine, read_only) = (read_only, read_only || !resolved.is_writable());
     let Opened { mut view, flags, unseen, object_id, missed } =
-        open(&place, read_only, known, !responses.dialect.rev2())?;
+        open(&resolved, read_only, known, !responses.dialect.rev2())?;
     if !view.weigh(user.accounts()) {
         let text = "not enough memory for a mailbox with so many gaps between UIDs; retry later";
         return Err(Reply::no(Code::Limit, text).into());
@@ -106,11 +106,11 @@ pub(super) async fn select(
 async fn current_place(user: &User, name: &Mailbox) -> Result<ResolvedMailbox, Failure> {
     let own = user.account();
     own.refresh().await?;
-    let place = user.place(name).await?;
-    if place.account.id() != own.id() {
-        place.account.refresh().await?;
+    let resolved = user.resolve(name).await?;
+    if resolved.account.id() != own.id() {
+        resolved.account.refresh().await?;
     }
-    Ok(place)
+    Ok(resolved)
 }
 
 /// CLOSE: expunges without reporting it, unless the mailbox is open read-only (RFC 3501 §6.4.2).
@@ -144,15 +144,15 @@ pub(super) fn unselect(selected: &mut Option<Selected>) -> Outcome {
 /// Opens the mailbox for a client that knows it from earlier, if it says so. With `recent`, messages become `\Recent` for
 /// this session.
 fn open(
-    place: &ResolvedMailbox,
+    resolved: &ResolvedMailbox,
     read_only: bool,
     known: Option<&QResync>,
     recent: bool,
 ) -> Result<Opened, Failure> {
-    let state = place.account.state();
-    let mailbox = place.mailbox_in(&state)?;
-    let mut view = Selected::new(place.account.clone(), place.access, &state, mailbox, read_only);
-    let flags = FlagList::of(&place.account, &state, mailbox, view.rights(&state));
+    let state = resolved.account.state();
+    let mailbox = resolved.mailbox_in(&state)?;
+    let mut view = Selected::new(resolved.account.clone(), resolved.access, &state, mailbox, read_only);
+    let flags = FlagList::of(&resolved.account, &state, mailbox, view.rights(&state));
     // RFC 3501 §7.1: the first message that is not \Seen.
     let unseen = (mailbox.unseen() > 0)
         .then(|| {
@@ -160,7 +160,7 @@ fn open(
             mailbox.first_with(|flags| !seen(flags)).and_then(|row| view.sequence(row.uid))
         })
         .flatten();
-    let object_id = object_id::code(place.account.id(), mailbox);
+    let object_id = object_id::code(resolved.account.id(), mailbox);
     let missed = known.map(|known| qresync::missed(&view, mailbox, known)).unwrap_or_default();
     drop(state);
     if recent {

@@ -23,7 +23,7 @@ use sealpost_auth::fair_scheduler::QueueHandle;
 use sealpost_session::metrics::{Protocol, Verdict};
 use sealpost_session::net::Stream;
 use sealpost_session::session_log::SessionLog;
-use sealpost_session::sessions::State;
+use sealpost_session::sessions::SessionState;
 
 /// One client's session: the parts that its commands are functions of.
 pub(super) struct Session {
@@ -234,9 +234,9 @@ impl Session {
             _ => Verdict::Ok,
         });
         self.log.state(match (&self.user, &self.selected) {
-            (None, _) => State::Anonymous,
-            (Some(_), None) => State::Authenticated,
-            (Some(_), Some(_)) => State::Selected,
+            (None, _) => SessionState::Anonymous,
+            (Some(_), None) => SessionState::Authenticated,
+            (Some(_), Some(_)) => SessionState::Selected,
         });
     }
 

@@ -32,13 +32,13 @@ pub(super) async fn report_status(
     name: &Mailbox,
     items: &[StatusItem],
 ) -> Result<(), Failure> {
-    let place = user.place(name).await?.require(Rights::READ)?;
-    let state = place.account.state();
-    let mailbox = place.mailbox_in(&state)?;
+    let resolved = user.resolve(name).await?.require(Rights::READ)?;
+    let state = resolved.account.state();
+    let mailbox = resolved.mailbox_in(&state)?;
     let limit = append_limit(&user.shared.ctx.settings);
     let value = |item: &StatusItem| StatusValue {
         item: *item,
-        value: value(&place.account, &state, mailbox, limit, *item),
+        value: value(&resolved.account, &state, mailbox, limit, *item),
     };
     let values = items.iter().map(value).collect();
     drop(state);

@@ -20,7 +20,7 @@ use sealpost_mailbox::resolve::{ResolvedMailbox, is_missing};
 use sealpost_vault::message::READER_BYTES;
 
 use super::append::catenate::message_in;
-use super::fetch::{Octets, Opened, Reads};
+use super::fetch::{BodySection, Opened, Reads};
 use super::reply::{Failure, Outcome, Reply};
 use super::responses::Responses;
 use super::selected::Selected;
@@ -32,13 +32,13 @@ pub(super) use mark::UrlMarks;
 const INTERNAL: &str = "INTERNAL";
 
 /// What a URL comes to.
-enum Found {
+enum ResolvedUrl {
     /// Nothing: it is no URL of this server's, not for this user, over, or what it names is gone.
     Nothing,
     /// It is genuine, but the owner's mailbox is locked.
     Locked,
     /// This message of that account.
-    Message(Arc<Account>, Box<Message>, Octets),
+    Message(Arc<Account>, Box<Message>, BodySection),
 }
 
 /// `[URLMECH INTERNAL]` (RFC 4467 §8).
@@ -72,21 +72,21 @@ async fn generate_urls(user: &User, responses: &mut Responses, urls: &[(AString,
     for (text, mechanism) in urls {
         let (mailbox, rump) = rump(user, text, mechanism)?;
         // RFC 4467 §7: BAD for all that cannot be vouched for, a mailbox that does not exist too.
-        let place = user.place(&mailbox).await.map_err(|failure| match failure {
+        let resolved = user.resolve(&mailbox).await.map_err(|failure| match failure {
             Failure::Reply(_) => Reply::bad("the URL's mailbox does not exist").into(),
             end => end,
         })?;
-        places.push((place, rump));
+        places.push((resolved, rump));
     }
     // A mailbox that has no key yet gets one.
     let random = user.shared.ctx.random.clone();
     let made = own.commit(|state| {
         let mut events: Vec<Event> = Vec::new();
-        for (place, _) in &places {
-            let name = key::name(place.account.id(), place.mailbox);
+        for (resolved, _) in &places {
+            let name = key::name(resolved.account.id(), resolved.mailbox);
             let known =
                 events.iter().any(|event| matches!(event, Event::ObjectPut { name: n, .. } if *n == name));
-            if !known && AccessKey::of(state, place.account.id(), place.mailbox).is_none() {
+            if !known && AccessKey::of(state, resolved.account.id(), resolved.mailbox).is_none() {
                 events.push(Event::ObjectPut { name, value: AccessKey::generate(&*random, 0).encode() });
             }
         }
@@ -96,8 +96,8 @@ async fn generate_urls(user: &User, responses: &mut Responses, urls: &[(AString,
     });
     made.await?;
     let mut authorized = Vec::with_capacity(urls.len());
-    for (place, rump) in places {
-        let key = AccessKey::of(&own.state(), place.account.id(), place.mailbox);
+    for (resolved, rump) in places {
+        let key = AccessKey::of(&own.state(), resolved.account.id(), resolved.mailbox);
         let key = key.ok_or_else(|| Reply::refused("the mailbox access key was removed just now"))?;
         let token = user.shared.url_marks.token(own.id(), &key, rump);
         authorized.push(format!("{rump}:internal:{token}"));
@@ -138,7 +138,7 @@ async fn fetch_urls(user: &User, responses: &mut Responses, urls: &[AString]) ->
     let mut locked = false;
     for url in urls {
         match redeem(user, url).await? {
-            Found::Locked => locked = true,
+            ResolvedUrl::Locked => locked = true,
             other => found.push((url, other)),
         }
     }
@@ -161,8 +161,8 @@ async fn fetch_urls(user: &User, responses: &mut Responses, urls: &[AString]) ->
 }
 
 /// The value for one URL.
-async fn send_found(user: &User, responses: &mut Responses, found: &Found) -> Result<(), Failure> {
-    let Found::Message(account, message, octets) = found else {
+async fn send_found(user: &User, responses: &mut Responses, found: &ResolvedUrl) -> Result<(), Failure> {
+    let ResolvedUrl::Message(account, message, octets) = found else {
         responses.out().nil();
         return Ok(());
     };
@@ -171,7 +171,7 @@ async fn send_found(user: &User, responses: &mut Responses, found: &Found) -> Re
         Reads { reader: account.reader(message), account: account.clone(), message: (**message).clone() };
     let structure = account.structure(message).await;
     match reads.open(octets, Some(&structure)).await {
-        Ok(Opened::Octets(octets)) => {
+        Ok(Opened::Bytes(octets)) => {
             octets.send(&mut responses.connection, responses.dialect.takes_nul).await?;
         }
         // RFC 4467 §8: a part that is not there is empty, and not NIL.
@@ -187,14 +187,14 @@ async fn send_found(user: &User, responses: &mut Responses, found: &Found) -> Re
 }
 
 /// What a URL comes to for this session's user, with the access that its owner has (RFC 4467 §6, §7).
-async fn redeem(me: &User, text: &AString) -> Result<Found, Failure> {
-    let Ok(url) = ImapUrl::parse(text.as_bytes()) else { return Ok(Found::Nothing) };
-    let (Some(server), Some(auth)) = (&url.server, &url.auth) else { return Ok(Found::Nothing) };
-    let (Some(user), Some(token)) = (&server.user, &auth.token) else { return Ok(Found::Nothing) };
+async fn redeem(me: &User, text: &AString) -> Result<ResolvedUrl, Failure> {
+    let Ok(url) = ImapUrl::parse(text.as_bytes()) else { return Ok(ResolvedUrl::Nothing) };
+    let (Some(server), Some(auth)) = (&url.server, &url.auth) else { return Ok(ResolvedUrl::Nothing) };
+    let (Some(user), Some(token)) = (&server.user, &auth.token) else { return Ok(ResolvedUrl::Nothing) };
     let rump = &text.as_bytes()[..auth.rump.min(text.as_bytes().len())];
     let expired = auth.expire.is_some_and(|until| until < me.shared.ctx.clock.now());
     if token.mechanism != INTERNAL || expired || !may_use(me, &auth.access, &server.host) {
-        return Ok(Found::Nothing);
+        return Ok(ResolvedUrl::Nothing);
     }
     let mut owner = None;
     for name in names(user, &server.host, me.directory()) {
@@ -206,33 +206,34 @@ async fn redeem(me: &User, text: &AString) -> Result<Found, Failure> {
     let Some(owner) = owner else {
         // RFC 4467 §6: as much work as for an owner that there is.
         me.shared.url_marks.waste(rump);
-        return Ok(Found::Nothing);
+        return Ok(ResolvedUrl::Nothing);
     };
     // Only whoever was given a URL learns whether its owner is here.
     let Some(token) = me.shared.url_marks.genuine(owner.id, rump, &token.token) else {
-        return Ok(Found::Nothing);
+        return Ok(ResolvedUrl::Nothing);
     };
-    let Some(account) = me.accounts().peek(owner.id) else { return Ok(Found::Locked) };
+    let Some(account) = me.accounts().peek(owner.id) else { return Ok(ResolvedUrl::Locked) };
     account.catch_up().await?;
-    let place = me.place_of(&account, &url.mailbox).await.and_then(|place| place.require(Rights::READ));
-    let place = match place {
-        Ok(place) => place,
+    let resolved =
+        me.resolve_of(&account, &url.mailbox).await.and_then(|resolved| resolved.require(Rights::READ));
+    let resolved = match resolved {
+        Ok(resolved) => resolved,
         Err(error) => {
             if !is_missing(&error) && error.kind() != Kind::Denied {
                 tracing::warn!(%error, "the mailbox of a URL could not be opened");
             }
-            return Ok(Found::Nothing);
+            return Ok(ResolvedUrl::Nothing);
         }
     };
-    let key = AccessKey::of(&account.state(), place.account.id(), place.mailbox);
+    let key = AccessKey::of(&account.state(), resolved.account.id(), resolved.mailbox);
     if !key.is_some_and(|key| key.verifies(rump, token)) {
-        return Ok(Found::Nothing);
+        return Ok(ResolvedUrl::Nothing);
     }
-    match message_in(place, &url) {
+    match message_in(resolved, &url) {
         Ok((account, message)) => {
-            Ok(Found::Message(account, Box::new(message), Octets::of(url.section, url.partial)))
+            Ok(ResolvedUrl::Message(account, Box::new(message), BodySection::of(url.section, url.partial)))
         }
-        Err(Failure::Reply(_)) => Ok(Found::Nothing),
+        Err(Failure::Reply(_)) => Ok(ResolvedUrl::Nothing),
         Err(end) => Err(end),
     }
 }
@@ -262,7 +263,7 @@ async fn reset_key(
     if mechanisms.iter().any(|mechanism| *mechanism != *INTERNAL) {
         return Err(Reply::no(Code::Cannot, "the only mechanism is INTERNAL").into());
     }
-    let ResolvedMailbox { account, mailbox, .. } = user.place(mailbox).await?;
+    let ResolvedMailbox { account, mailbox, .. } = user.resolve(mailbox).await?;
     let (id, random) = (account.id(), user.shared.ctx.random.clone());
     let reset = own.commit(|state| {
         let resets = AccessKey::of(state, id, mailbox).map_or(0, |key| key.resets());

@@ -13,7 +13,7 @@ use sealpost_vault::{Hash, entry, mark};
 use crate::manifests::{MarkRead, Name, names};
 use crate::noise::Judge;
 use crate::read::Object;
-use crate::{Journal, EntryName};
+use crate::{EntryName, Journal};
 
 /// What is said of the rest.
 pub(crate) const NOT_VOUCHED_FOR: &str =

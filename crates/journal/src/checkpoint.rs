@@ -12,7 +12,7 @@ use sealpost_vault::{AccountKeys, AppendMode, Hash, Put, checkpoint, mark};
 use zeroize::Zeroizing;
 
 use crate::manifests::{Marked, Name};
-use crate::{Journal, EntryName, Tail};
+use crate::{EntryName, Journal, Tail};
 
 /// The name that a manifest is sealed under.
 const MANIFEST: &str = "manifest";

@@ -30,14 +30,14 @@ use crate::ballot::{Ballot, EntryName};
 use crate::manifests::{self, Marked, Name};
 use crate::noise::{Judge, damaged_end, too_noisy};
 use crate::{Append, Tail};
-use order::{last_of, leading_to};
 use leader_backoff::LeaderBackoff;
+use order::{last_of, leading_to};
 
-mod outcome;
+mod leader_backoff;
 pub(crate) mod order;
+mod outcome;
 #[cfg(test)]
 mod tests;
-mod leader_backoff;
 
 /// How often a request is repeated of which it is unknown whether it took effect.
 const ATTEMPTS: usize = 3;
@@ -153,7 +153,9 @@ impl DiskPaxos {
         for round in 0..ROUNDS {
             let places = match self.behind(&Tail::EMPTY, None).await? {
                 ChainScan::Entries(places) => places,
-                ChainScan::Trimmed => return Err(Error::internal("trimmed although no trimming was requested")),
+                ChainScan::Trimmed => {
+                    return Err(Error::internal("trimmed although no trimming was requested"));
+                }
             };
             let Some(last) = places.last() else { return Ok(None) };
             match self.store.read(&self.path(last)).await {
@@ -434,7 +436,8 @@ impl DiskPaxos {
         let mut places = Vec::new();
         while let Some(object) = listed.try_next().await? {
             let place = object.path.rsplit('/').next().and_then(EntryName::parse);
-            let may_count = |place: &EntryName| self.judge.as_ref().is_none_or(|judge| judge.may_be_entry(place));
+            let may_count =
+                |place: &EntryName| self.judge.as_ref().is_none_or(|judge| judge.may_be_entry(place));
             places.extend(place.filter(may_count));
         }
         places.sort_by_key(|place| place.position);

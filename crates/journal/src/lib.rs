@@ -16,8 +16,8 @@
 
 mod attested;
 mod ballot;
-mod disk_paxos;
 mod checkpoint;
+mod disk_paxos;
 mod log;
 mod lost;
 mod manifests;
@@ -26,19 +26,19 @@ mod noise;
 mod read;
 mod repair;
 mod replay;
-mod trim_watermark;
 mod skip;
 mod survey;
 mod tail;
 #[cfg(test)]
 mod tests;
+mod trim_watermark;
 
 use std::sync::Arc;
 
 pub use ballot::{Ballot, EntryName};
+pub use checkpoint::{Checkpoint, ChunkRef};
 pub use disk_paxos::DiskPaxos;
 use disk_paxos::Marks;
-pub use checkpoint::{Checkpoint, ChunkRef};
 pub use log::{Append, Seal};
 use lost::Lost;
 pub use manifests::is_mark;
@@ -50,9 +50,9 @@ pub use replay::{Cover, Replay, Step};
 use sealpost_base::{AccountId, Clock, Position, Random};
 use sealpost_vault::Store;
 use sealpost_vault::entry::LogKey;
-use trim_watermark::TrimWatermark;
 pub use survey::{Survey, Unfit as UnfitObject};
 pub use tail::Tail;
+use trim_watermark::TrimWatermark;
 
 /// The log of one account. Cheap to clone; holds no keys.
 #[derive(Clone)]

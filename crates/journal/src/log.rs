@@ -16,7 +16,7 @@ use crate::lost::Loss;
 use crate::manifests::Marked;
 use crate::noise::{Unfit, damaged_end};
 use crate::read::Object;
-use crate::{Journal, EntryName, Tail};
+use crate::{EntryName, Journal, Tail};
 
 /// How often an append is repeated when it is unknown whether it took effect.
 const APPEND_ATTEMPTS: usize = 3;

@@ -11,7 +11,7 @@ use zeroize::Zeroizing;
 use crate::disk_paxos::ChainScan;
 use crate::disk_paxos::order::{last_of, leading_to};
 use crate::noise::{Unfit, too_noisy};
-use crate::{Ballot, Cover, Journal, EntryName, Tail};
+use crate::{Ballot, Cover, EntryName, Journal, Tail};
 
 /// Entries read ahead during replay.
 pub(crate) const READ_AHEAD: usize = 16;
@@ -93,10 +93,12 @@ impl Journal {
     /// What the store says.
     pub async fn places_after(&self, known: &Tail) -> Result<Option<Vec<EntryName>>> {
         match self.store.append_mode() {
-            AppendMode::Siblings => match self.chain.behind(known, Some(&self.marks(known.position))).await? {
-                ChainScan::Entries(places) => Ok(Some(places)),
-                ChainScan::Trimmed => Ok(None),
-            },
+            AppendMode::Siblings => {
+                match self.chain.behind(known, Some(&self.marks(known.position))).await? {
+                    ChainScan::Entries(places) => Ok(Some(places)),
+                    ChainScan::Trimmed => Ok(None),
+                }
+            }
             // The end of a log is never removed, so something is listed if anything after `known` was.
             AppendMode::Conditional => {
                 let places = self.listed_after(known).await?;
@@ -209,7 +211,8 @@ impl Journal {
     /// # Errors
     /// What the store says.
     pub async fn cover_of(&self, position: Position, places: &[EntryName]) -> Result<Option<Cover>> {
-        let later: Vec<EntryName> = places.iter().filter(|place| place.position > position).copied().collect();
+        let later: Vec<EntryName> =
+            places.iter().filter(|place| place.position > position).copied().collect();
         for some in later.chunks(READ_AHEAD).rev() {
             let found = futures::future::try_join_all(some.iter().map(|place| self.entry_at(*place))).await?;
             let covers = found.into_iter().flatten().filter_map(|(place, object, header)| {
@@ -243,7 +246,11 @@ impl Journal {
 
     /// Without what is further away than the next entry can be, if no entry is there. If one is, the log is broken, and whoever
     /// reads on finds out.
-    pub(crate) async fn without_far(&self, known: Position, places: Vec<EntryName>) -> Result<Vec<EntryName>> {
+    pub(crate) async fn without_far(
+        &self,
+        known: Position,
+        places: Vec<EntryName>,
+    ) -> Result<Vec<EntryName>> {
         let before = std::iter::once(known).chain(places.iter().map(|place| place.position));
         let far =
             before.zip(&places).position(|(before, place)| place.position.0 - before.0 > limits::LOG_GAP);
@@ -255,7 +262,10 @@ impl Journal {
 
     /// The last of `places` that has an entry, and its object. Looks at as many as may be at the end of a log without being
     /// entries.
-    pub(crate) async fn last_entry(&self, places: &[EntryName]) -> Result<Option<(EntryName, Bytes, Header)>> {
+    pub(crate) async fn last_entry(
+        &self,
+        places: &[EntryName],
+    ) -> Result<Option<(EntryName, Bytes, Header)>> {
         let Some((last, others)) = places.split_last() else { return Ok(None) };
         if let Some(found) = self.entry_at(*last).await? {
             return Ok(Some(found));
@@ -416,7 +426,9 @@ impl Journal {
                     return Ok(known);
                 }
                 match self.chain.behind_as_listed(listed, &tail, None).await? {
-                    ChainScan::Entries(places) => return Ok(places.last().map_or(known, |last| last.position)),
+                    ChainScan::Entries(places) => {
+                        return Ok(places.last().map_or(known, |last| last.position));
+                    }
                     ChainScan::Trimmed => return Ok(known),
                 }
             }

@@ -10,7 +10,7 @@ use crate::log::Took;
 use crate::noise::Unfit;
 use crate::read::Object;
 use crate::replay::{Cover, Replay, Step};
-use crate::{Append, Journal, EntryName, Tail};
+use crate::{Append, EntryName, Journal, Tail};
 
 /// How often it starts again because others append meanwhile.
 const ATTEMPTS: usize = 8;

@@ -14,7 +14,7 @@ use sealpost_vault::entry::{self, CountedEntries, Renumbering};
 use crate::log::Took;
 use crate::noise::{Unfit, damaged_end, too_noisy};
 use crate::read::Object;
-use crate::{Append, Journal, EntryName, Tail};
+use crate::{Append, EntryName, Journal, Tail};
 
 /// How often others are let go on who are about to.
 const CLAIM_ATTEMPTS: u32 = 6;

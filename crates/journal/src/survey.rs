@@ -7,7 +7,7 @@ use crate::disk_paxos::order::{last_of, leading_to};
 use crate::manifests;
 use crate::noise;
 use crate::read::Object;
-use crate::{Journal, EntryName, Tail};
+use crate::{EntryName, Journal, Tail};
 
 /// Objects read at once.
 const READ_AHEAD: usize = 16;
@@ -58,9 +58,9 @@ impl Journal {
             let read = try_join_all(some.iter().map(|name| self.judge.read_mark(*name))).await?;
             unfit.extend(some.iter().zip(read).filter_map(|(name, found)| match found {
                 manifests::MarkRead::Noise(why) => Some((self.judge.mark_path(*name), why)),
-                manifests::MarkRead::Authentic(_) | manifests::MarkRead::Superseded | manifests::MarkRead::Gone => {
-                    None
-                }
+                manifests::MarkRead::Authentic(_)
+                | manifests::MarkRead::Superseded
+                | manifests::MarkRead::Gone => None,
             }));
         }
         Ok(unfit)

@@ -17,23 +17,23 @@ mod planted;
 
 const ACCOUNT: AccountId = AccountId([7; 16]);
 
-struct World {
+struct Fixture {
     objects: Arc<InMemory>,
     store: Store,
     journal: Journal,
     keys: AccountKeys,
 }
 
-fn world() -> World {
+fn world() -> Fixture {
     world_of(AppendMode::Conditional)
 }
 
-fn world_of(append_mode: AppendMode) -> World {
+fn world_of(append_mode: AppendMode) -> Fixture {
     let random = Arc::new(SeededRandom::new(1));
     let keys = AccountKeys::derive(&RootKey::generate(&*random), ACCOUNT);
     let objects = Arc::new(InMemory::new());
     let store = Store::with(objects.clone(), Backend { append_mode });
-    World {
+    Fixture {
         objects,
         journal: Journal::new(store.clone(), ACCOUNT, &LogKey::for_tests(), random),
         store,
@@ -41,12 +41,12 @@ fn world_of(append_mode: AppendMode) -> World {
     }
 }
 
-impl World {
+impl Fixture {
     /// The same for a process that knows nothing of it.
-    fn again(&self) -> World {
+    fn again(&self) -> Fixture {
         let keys = AccountKeys::derive(&RootKey::generate(&SeededRandom::new(1)), ACCOUNT);
         let (store, random) = (self.store.clone(), Arc::new(SeededRandom::new(2)));
-        World {
+        Fixture {
             objects: self.objects.clone(),
             journal: Journal::new(store.clone(), ACCOUNT, &LogKey::for_tests(), random),
             store,

@@ -160,10 +160,10 @@ pub fn since<T: Observable>(
     if known.iter().any(|(known, _)| logs.iter().all(|(log, _)| *log != known)) {
         return None;
     }
-    let all: Vec<Known<'_, T>> =
-        logs.iter().map(|(log, state)| Known::new(state, known.of(*log))).collect::<Option<_>>()?;
+    let all: Vec<LogChanges<'_, T>> =
+        logs.iter().map(|(log, state)| LogChanges::new(state, known.of(*log))).collect::<Option<_>>()?;
     let mut found = AccountChanges::empty(positions(logs), false);
-    for id in all.iter().flat_map(Known::touched).collect::<BTreeSet<T>>() {
+    for id in all.iter().flat_map(LogChanges::touched).collect::<BTreeSet<T>>() {
         let was = all.iter().any(|log| log.was_visible(id));
         found.add(id, was, all.iter().any(|log| log.is_visible(id)));
     }
@@ -210,7 +210,7 @@ pub fn mailboxes_since(
 }
 
 /// All that became of things in one log.
-struct Known<'a, T> {
+struct LogChanges<'a, T> {
     state: &'a AccountState,
     since: Position,
     /// Whether each was visible then, and is visible now.
@@ -219,13 +219,13 @@ struct Known<'a, T> {
     departed: BTreeSet<T>,
 }
 
-impl<'a, T: Observable> Known<'a, T> {
+impl<'a, T: Observable> LogChanges<'a, T> {
     /// `None` if that is too long ago, or too much.
     fn new(state: &'a AccountState, since: Position) -> Option<Self> {
         let all = T::changes(state, since, MOST_OF_A_LOG)?;
         let more = all.more;
         let departed = T::departed(state, since)?;
-        (!more).then(|| Known { state, since, changes: seen(all).collect(), departed })
+        (!more).then(|| LogChanges { state, since, changes: seen(all).collect(), departed })
     }
 
     fn touched(&self) -> impl Iterator<Item = T> {

@@ -20,7 +20,7 @@ use batch::AppendBatch;
 
 use crate::flags::permitted;
 use crate::opened::OpenedMailbox;
-use crate::quota::{QuotaHeadroom, UserQuota};
+use crate::quota_headroom::{QuotaHeadroom, UserQuota};
 use crate::refusal::Refusal;
 use crate::resolve::ResolvedMailbox;
 

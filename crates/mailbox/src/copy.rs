@@ -12,7 +12,7 @@ use crate::entry::entry_of;
 use crate::flags;
 use crate::memory::reserve;
 use crate::opened::OpenedMailbox;
-use crate::quota::{QuotaHeadroom, UserQuota};
+use crate::quota_headroom::{QuotaHeadroom, UserQuota};
 use crate::refusal::Refusal;
 use crate::resolve::ResolvedMailbox;
 

@@ -15,7 +15,7 @@ use crate::append;
 use crate::copy::{Copied, Kind};
 use crate::flags;
 use crate::opened::OpenedMailbox;
-use crate::quota::UserQuota;
+use crate::quota_headroom::UserQuota;
 use crate::refusal::{MailboxGone, Refusal};
 use crate::resolve::ResolvedMailbox;
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::select_all;
-use sealpost_account::{Account, Accounts, LogWatcher, Ticket};
+use sealpost_account::{Account, Accounts, LogWatcher, Pressure, Ticket};
 use sealpost_base::Result;
 use tokio::time::sleep;
 
@@ -64,10 +64,11 @@ impl Lease {
     /// once if loaded accounts take more than half of their memory, and as soon as others need it. It holds the
     /// accounts until then.
     pub async fn release_due(self, accounts: Accounts, keep: Duration) {
-        if keep.is_zero() || accounts.are_short() || accounts.have_little_room() {
+        let pressure = accounts.memory_pressure();
+        if keep.is_zero() || pressure >= Pressure::Scarce {
             return;
         }
-        let keep = if accounts.have_ample_room() { keep } else { keep.min(BRIEFLY) };
+        let keep = if pressure == Pressure::Ample { keep } else { keep.min(BRIEFLY) };
         let wanted = select_all(self.all().map(|account| Box::pin(account.wanted())));
         tokio::select! {
             () = sleep(keep) => {}

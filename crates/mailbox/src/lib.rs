@@ -18,7 +18,7 @@ pub mod lease;
 pub mod memory;
 pub mod opened;
 pub mod ops;
-pub mod quota;
+pub mod quota_headroom;
 pub mod read_ahead;
 mod refusal;
 pub mod resolve;

@@ -12,7 +12,7 @@ use sealpost_directory::Usage;
 
 use crate::access::Access;
 use crate::entry::entry_of;
-use crate::quota::QuotaHeadroom;
+use crate::quota_headroom::QuotaHeadroom;
 use crate::refusal::{OverQuota, Refusal};
 use crate::resolve::User;
 use crate::share::Sharing;

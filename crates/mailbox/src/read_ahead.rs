@@ -319,7 +319,7 @@ impl<R: MessageRow, P: ReadPlan> ReadAhead<R, P> {
 
 /// Waits for memory, and not for long while others wait for the memory of accounts, of which this reader holds one.
 async fn acquire(account: &Account, budget: &Budget, bytes: usize) -> Result<Permit, ReadError> {
-    unless_pressed(|| account.is_pressed(), budget.acquire(bytes)).await.ok_or(ReadError::NoMemory)
+    unless_pressed(|| account.is_pressure_severe(), budget.acquire(bytes)).await.ok_or(ReadError::NoMemory)
 }
 
 /// The memory that a structure takes beside what was drawn for it; `None` if there is none, which is never so if nobody counts.

@@ -13,7 +13,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use sealpost_account::{Accounts, usage};
 use sealpost_base::{AccountId, Result};
-use sealpost_directory::{Directory, Quotas, Resource, Seen, Usage, UsageRecord};
+use sealpost_directory::{Directory, Quotas, Resource, StoreMoment, Usage, UsageRecord};
 use tokio::task::JoinSet;
 
 /// Octets delivered to an account that are not in its usage record yet.
@@ -27,7 +27,7 @@ const REMEMBERED: usize = 8192;
 pub struct UsageTracker {
     accounts: Accounts,
     directory: Directory,
-    known: Mutex<HashMap<AccountId, Known>>,
+    known: Mutex<HashMap<AccountId, KnownUsage>>,
     /// Counts changes of limits made by this process.
     changes: AtomicU64,
     noting: Mutex<JoinSet<()>>,
@@ -36,17 +36,17 @@ pub struct UsageTracker {
 }
 
 #[derive(Clone, Copy)]
-struct Known {
+struct KnownUsage {
     record: UsageRecord,
     /// What this process has delivered that is not in the record.
     delivered: Usage,
     /// What of it is in shares, as far as a session of this process has seen them.
     shared: Usage,
     /// When the record was read.
-    seen: Option<Seen>,
+    seen: Option<StoreMoment>,
 }
 
-impl Known {
+impl KnownUsage {
     fn usage(&self) -> Usage {
         self.record.usage.with(self.delivered)
     }
@@ -94,7 +94,7 @@ impl UsageTracker {
 
     /// What the record says, and what this process has delivered beside it. Without a record, what is there
     /// is counted and written down.
-    async fn read(&self, account: AccountId) -> Result<Known> {
+    async fn read(&self, account: AccountId) -> Result<KnownUsage> {
         let seen = self.directory.seen();
         let record = match self.directory.usage_record(account).await? {
             Some(record) => record,
@@ -104,7 +104,7 @@ impl UsageTracker {
     }
 
     /// Another process may have written the record. A complete one includes what this process has delivered.
-    fn learn(&self, account: AccountId, record: UsageRecord, seen: Option<Seen>) -> Known {
+    fn learn(&self, account: AccountId, record: UsageRecord, seen: Option<StoreMoment>) -> KnownUsage {
         let known = self.known(account);
         if let Some(known) = known.filter(|known| known.record.version > record.version) {
             // Written while it was being read.
@@ -115,7 +115,7 @@ impl UsageTracker {
             _ => Usage::default(),
         };
         let shared = known.map_or(Usage::default(), |known| known.shared);
-        let known = Known { record, delivered, shared, seen };
+        let known = KnownUsage { record, delivered, shared, seen };
         self.remember(account, known);
         known
     }
@@ -184,7 +184,7 @@ impl UsageTracker {
         match (is_news, record) {
             (false, Some(record)) => {
                 let seen = self.directory.seen();
-                self.remember(account, Known { record, delivered: Usage::default(), shared, seen });
+                self.remember(account, KnownUsage { record, delivered: Usage::default(), shared, seen });
             }
             _ => self.record(account, usage, shared).await,
         }
@@ -213,7 +213,7 @@ impl UsageTracker {
     pub async fn write_down(&self) {
         let mut noting = std::mem::take(&mut *self.noting.lock().unwrap_or_else(PoisonError::into_inner));
         while noting.join_next().await.is_some() {}
-        let unwritten = |(account, known): (&AccountId, &Known)| {
+        let unwritten = |(account, known): (&AccountId, &KnownUsage)| {
             (known.delivered != Usage::default()).then_some(*account)
         };
         let all: Vec<_> = self.lock().iter().filter_map(unwritten).collect();
@@ -227,7 +227,7 @@ impl UsageTracker {
         match self.directory.record_usage(account, usage).await {
             Ok(record) => {
                 let seen = self.directory.seen();
-                self.remember(account, Known { record, delivered: Usage::default(), shared, seen });
+                self.remember(account, KnownUsage { record, delivered: Usage::default(), shared, seen });
             }
             Err(error) => {
                 tracing::warn!(%account, %error, "cannot write the usage record of an account");
@@ -258,7 +258,7 @@ impl UsageTracker {
         Ok(())
     }
 
-    fn known(&self, account: AccountId) -> Option<Known> {
+    fn known(&self, account: AccountId) -> Option<KnownUsage> {
         self.lock().get(&account).copied()
     }
 
@@ -266,7 +266,7 @@ impl UsageTracker {
         self.known(account).map_or(Usage::default(), |known| known.shared)
     }
 
-    fn remember(&self, account: AccountId, known: Known) {
+    fn remember(&self, account: AccountId, known: KnownUsage) {
         let mut all = self.lock();
         if all.len() >= REMEMBERED && !all.contains_key(&account) {
             // What is forgotten is read again; half at a time, so that this is seldom.
@@ -279,7 +279,7 @@ impl UsageTracker {
         all.insert(account, known);
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<AccountId, Known>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<AccountId, KnownUsage>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -12,7 +12,7 @@ use sealpost_base::{
 use sealpost_directory::{Quotas, Resource, Usage};
 use sealpost_mailbox::User;
 use sealpost_mailbox::flag_change::{FlagChange, FlagsChanged};
-use sealpost_mailbox::quota::{OverQuota, QuotaHeadroom};
+use sealpost_mailbox::quota_headroom::{OverQuota, QuotaHeadroom};
 use sealpost_vault::entry::LogKey;
 use sealpost_vault::{RootKey, Store};
 

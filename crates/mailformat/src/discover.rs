@@ -35,7 +35,7 @@ pub enum Format {
 }
 
 /// One archive that was found.
-pub struct Found {
+pub struct FoundArchive {
     /// The file, or the Maildir folder.
     pub path: PathBuf,
     /// What it is.
@@ -49,10 +49,10 @@ pub struct Found {
     stream: Mutex<Option<Input>>,
 }
 
-impl Found {
+impl FoundArchive {
     fn new(path: &Path, format: Format, mailbox: String, bytes: u64) -> Self {
         let path = path.to_owned();
-        Found { path, format, mailbox, bytes, compression: None, stream: Mutex::default() }
+        FoundArchive { path, format, mailbox, bytes, compression: None, stream: Mutex::default() }
     }
 
     /// Opens it for reading. An mbox that is compressed, or no file, is read into a file without a name on the disk of
@@ -99,7 +99,7 @@ pub struct Skipped {
 #[derive(Default)]
 pub struct Discovery {
     /// Archives, in order of their paths.
-    pub found: Vec<Found>,
+    pub found: Vec<FoundArchive>,
     /// In a directory: what is no mail, links, directories that are too deep.
     pub skipped: Vec<Skipped>,
     /// What cannot be read, and what is no mail although it was named.
@@ -142,7 +142,7 @@ fn named(path: &Path, input: Input, bytes: Option<u64>, out: &mut Discovery) {
     match look(path, &input, bytes.is_some()) {
         Err(Unfit { reason, .. }) => out.fail(path, reason),
         Ok(format) => {
-            let mut found = Found::new(path, format, inbox(&stem(path)), bytes.unwrap_or(0));
+            let mut found = FoundArchive::new(path, format, inbox(&stem(path)), bytes.unwrap_or(0));
             found.compression = input.compression();
             if bytes.is_none() {
                 found.stream = Mutex::new(Some(input));
@@ -204,7 +204,7 @@ fn walk(directory: &Path, mailbox: &str, depth: usize, out: &mut Discovery) -> R
     let is_maildir = is_maildir(directory);
     if is_maildir {
         let bytes = size(&directory.join("cur")) + size(&directory.join("new"));
-        out.found.push(Found::new(directory, Format::Maildir, inbox(mailbox), bytes));
+        out.found.push(FoundArchive::new(directory, Format::Maildir, inbox(mailbox), bytes));
     }
     for (path, kind) in entries {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -254,7 +254,7 @@ fn file(path: &Path, mailbox: &str, out: &mut Discovery) {
         Format::Mbox => inbox(&join(mailbox, &folder::level(&stem(path)))),
         _ => inbox(mailbox),
     };
-    let mut found = Found::new(path, format, mailbox, bytes);
+    let mut found = FoundArchive::new(path, format, mailbox, bytes);
     found.compression = input.compression();
     out.found.push(found);
 }

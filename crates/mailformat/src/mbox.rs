@@ -36,7 +36,7 @@ pub use writer::{Envelope, MboxWriter};
 /// Whether a file that begins with `text` is an mbox.
 pub(crate) fn begins_mbox(text: &[u8]) -> bool {
     let blank = text.iter().take_while(|b| matches!(b, b'\r' | b'\n')).count();
-    separator::separator(&text[blank..], separator::Before::Start).is_some()
+    separator::separator(&text[blank..], separator::PreviousLine::Start).is_some()
 }
 
 /// How an mbox file keeps `From ` lines of messages apart from separators.

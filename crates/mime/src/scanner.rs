@@ -26,7 +26,7 @@ use crate::header::line_content;
 use crate::structure::{Part, Structure};
 use crate::text::{CappedText, TextSink};
 use feed::Feed;
-use fields::Room;
+use fields::ValueBudget;
 use frame::Frame;
 use pipe::Preview;
 
@@ -43,7 +43,7 @@ pub struct Scanner<S: TextSink = CappedText> {
 struct Shared<S> {
     sink: S,
     preview: Preview,
-    room: Room,
+    room: ValueBudget,
     /// Parts opened so far.
     parts: usize,
 }
@@ -106,7 +106,7 @@ impl Default for Scanner<CappedText> {
 impl<S: TextSink> Scanner<S> {
     /// A scanner that gives the text to `sink`.
     pub fn with_sink(sink: S) -> Self {
-        let shared = Shared { sink, preview: Preview::default(), room: Room::default(), parts: 1 };
+        let shared = Shared { sink, preview: Preview::default(), room: ValueBudget::default(), parts: 1 };
         Scanner { shared, walk: Walk::new(0, 0) }
     }
 

@@ -126,7 +126,7 @@ impl Engine {
         messages: usize,
         progress: &mut P,
     ) -> Result<Option<ResultPermit>, Failure<P::Interruption>> {
-        let acquiring = unless_pressed(|| self.accounts.are_pressed(), self.results.acquire(messages));
+        let acquiring = unless_pressed(|| self.accounts.is_pressure_severe(), self.results.acquire(messages));
         let permit = progress.await_with_progress(acquiring).await.map_err(Failure::Interrupted)?;
         let permit = permit.ok_or_else(|| {
             Failure::Error(Error::retry(

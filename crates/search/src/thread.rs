@@ -52,29 +52,29 @@ pub struct Threads {
 
 /// What threading knows of a message.
 #[derive(Debug, Clone, Copy)]
-struct Item {
+struct ThreadItem {
     /// Which of the messages that were found it is.
     at: u32,
     /// When it was sent, in seconds since 1970; when it arrived if that is not known (RFC 5256 §2.2).
     sent: i64,
     /// Its base subject, as the comparator compares it; `None` if that is empty.
-    subject: Option<Short>,
+    subject: Option<ShortHash>,
     /// It is a reply or a forward, as its subject has it (RFC 5256 §3).
     is_reply: bool,
 }
 
-impl Item {
+impl ThreadItem {
     fn new(at: usize, sent: i64, subject: &str) -> Self {
         let base = subject::base(subject);
         let mut key = Vec::new();
         collate::key(&base.text, usize::MAX / 2, &mut key);
-        let subject = (!key.is_empty()).then(|| Short::of(&key));
-        Item { at: at as u32, sent, subject, is_reply: base.reply }
+        let subject = (!key.is_empty()).then(|| ShortHash::of(&key));
+        ThreadItem { at: at as u32, sent, subject, is_reply: base.reply }
     }
 
     /// By which it is found in a table of subjects.
     fn subject_hash(&self) -> u64 {
-        self.subject.map_or(0, Short::get)
+        self.subject.map_or(0, ShortHash::get)
     }
 }
 
@@ -82,13 +82,13 @@ impl Item {
 /// million, and nobody finds a string that shares them with a given one; who makes two strings that share
 /// them has confused only their own messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Short(NonZeroU64);
+struct ShortHash(NonZeroU64);
 
-impl Short {
+impl ShortHash {
     fn of(octets: &[u8]) -> Self {
         let mut first = [0; 8];
         first.copy_from_slice(&Hash::of(octets).0[..8]);
-        Short(NonZeroU64::new(u64::from_be_bytes(first)).unwrap_or(NonZeroU64::MIN))
+        ShortHash(NonZeroU64::new(u64::from_be_bytes(first)).unwrap_or(NonZeroU64::MIN))
     }
 
     fn get(self) -> u64 {
@@ -149,18 +149,18 @@ fn room(bytes: usize, messages: usize) -> Option<usize> {
     bytes.checked_sub(messages.saturating_mul(MESSAGE_BYTES))
 }
 
-fn item(at: usize, row: SortRow, summary: Option<&Summary>) -> Item {
-    Item::new(at, sent(row, summary), summary.and_then(Summary::subject).unwrap_or_default())
+fn item(at: usize, row: SortRow, summary: Option<&Summary>) -> ThreadItem {
+    ThreadItem::new(at, sent(row, summary), summary.and_then(Summary::subject).unwrap_or_default())
 }
 
 /// The references of a message: those of References, or else the first of In-Reply-To (RFC 5256 §3).
 fn link(links: &mut Links, summary: Option<&Summary>) {
-    let id = summary.and_then(Summary::message_id).map(|id| Short::of(id.as_bytes()));
-    let mut references: Vec<Short> =
-        summary.into_iter().flat_map(Summary::references).map(|id| Short::of(id.as_bytes())).collect();
+    let id = summary.and_then(Summary::message_id).map(|id| ShortHash::of(id.as_bytes()));
+    let mut references: Vec<ShortHash> =
+        summary.into_iter().flat_map(Summary::references).map(|id| ShortHash::of(id.as_bytes())).collect();
     if references.is_empty() {
         let parent = summary.and_then(|summary| summary.in_reply_to().next());
-        references.extend(parent.map(|id| Short::of(id.as_bytes())));
+        references.extend(parent.map(|id| ShortHash::of(id.as_bytes())));
     }
     links.add(id, &references);
 }

@@ -18,7 +18,7 @@ use crate::listener::Listener;
 use crate::metrics::{Process, Protocol};
 use sealpost_session::Context;
 use sealpost_session::net::Stream;
-use sealpost_session::sessions::{Live, Seen, State};
+use sealpost_session::sessions::{Live, SessionInfo, SessionState};
 
 /// The version of requests and answers. A field more is no new version; a field less, or another meaning, is.
 pub const VERSION: u32 = 1;
@@ -415,11 +415,11 @@ fn accounts(ctx: &Context, most: usize) -> AccountStats {
     }
 }
 
-fn session(seen: Seen, now: Duration) -> SessionStats {
+fn session(seen: SessionInfo, now: Duration) -> SessionStats {
     let state = match (seen.protocol, seen.state) {
-        (Protocol::Imap, State::Anonymous) => "anonymous",
-        (Protocol::Imap, State::Authenticated) => "authenticated",
-        (Protocol::Imap, State::Selected) => "selected",
+        (Protocol::Imap, SessionState::Anonymous) => "anonymous",
+        (Protocol::Imap, SessionState::Authenticated) => "authenticated",
+        (Protocol::Imap, SessionState::Selected) => "selected",
         (Protocol::Smtp | Protocol::Lmtp, _) => "open",
     };
     SessionStats {

@@ -11,9 +11,9 @@
 mod connection;
 pub(crate) mod fuzz;
 mod node_id;
+mod notifier;
 mod others;
 mod protocol;
-mod notifier;
 #[cfg(test)]
 mod tests;
 
@@ -29,12 +29,12 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 pub(crate) use connection::addresses;
 use connection::{Connection, refused};
 use node_id::NodeId;
+pub use notifier::BusNotifier;
 use others::{Others, TELLS};
 use protocol::{Line, Presence, hint, presence};
 use sealpost_auth::standing::Standings;
 use sealpost_session::Shutdown;
 use sealpost_session::settings::Bus;
-pub use notifier::BusNotifier;
 
 /// What is wrong with the settings of the bus, in words.
 pub fn check(bus: &Bus) -> Option<&'static str> {

@@ -33,11 +33,11 @@ pub struct Tls {
 struct Files {
     certificate: PathBuf,
     key: PathBuf,
-    seen: Mutex<Seen>,
+    seen: Mutex<FileStamps>,
 }
 
 /// Modification time and length of both files; either changes when a certificate is renewed.
-type Seen = [(SystemTime, u64); 2];
+type FileStamps = [(SystemTime, u64); 2];
 
 impl Tls {
     /// Loads, or for [`TlsSource::SelfSigned`] makes, the certificate; `None` if TLS is off. Blocks on the disk.
@@ -149,7 +149,7 @@ fn server_config(provider: Arc<CryptoProvider>, certificate: Arc<Current>) -> Re
     Ok(Arc::new(config))
 }
 
-fn look(certificate: &Path, key: &Path) -> Result<Seen> {
+fn look(certificate: &Path, key: &Path) -> Result<FileStamps> {
     let one = |path: &Path| -> Result<_> {
         let metadata = std::fs::metadata(path).map_err(|e| cannot_read(path, e))?;
         Ok((metadata.modified().map_err(|e| cannot_read(path, e))?, metadata.len()))

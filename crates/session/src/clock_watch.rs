@@ -22,11 +22,11 @@ const TEXT_BYTES: u64 = 24;
 /// What is known of the time.
 pub struct ClockWatch {
     file: Option<PathBuf>,
-    state: Mutex<State>,
+    state: Mutex<ClockState>,
     doubted: AtomicBool,
 }
 
-struct State {
+struct ClockState {
     /// The newest time that is known; the beginning of time if none is.
     newest: Timestamp,
     /// What the file says.
@@ -36,7 +36,7 @@ struct State {
 impl ClockWatch {
     /// Nothing is known yet. What will be is kept in `directory`, if there is one.
     pub fn new(directory: Option<&Path>) -> Self {
-        let state = State { newest: UNKNOWN, noted: UNKNOWN };
+        let state = ClockState { newest: UNKNOWN, noted: UNKNOWN };
         let file = directory.map(|directory| directory.join(FILE));
         ClockWatch { file, state: Mutex::new(state), doubted: AtomicBool::new(false) }
     }
@@ -94,7 +94,7 @@ impl ClockWatch {
         self.doubted.load(Ordering::Relaxed)
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, ClockState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

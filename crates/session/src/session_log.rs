@@ -13,7 +13,7 @@ use sealpost_base::{AccountId, Clock};
 use crate::context::Context;
 use crate::metrics::{Command, Metrics, Protocol, Verdict};
 use crate::net::Stream;
-use crate::sessions::{Live, Sessions, State};
+use crate::sessions::{Live, SessionState, Sessions};
 
 /// What a session did, for its line in the log.
 pub struct SessionLog {
@@ -91,7 +91,7 @@ impl SessionLog {
     }
 
     /// How far the session is.
-    pub fn state(&self, state: State) {
+    pub fn state(&self, state: SessionState) {
         self.live.set_state(state);
     }
 

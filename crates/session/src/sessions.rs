@@ -49,7 +49,7 @@ struct User {
 
 /// How far a session is. The first is every session's beginning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum State {
+pub enum SessionState {
     /// Nobody logged in. Sessions of SMTP and LMTP stay here.
     Anonymous,
     /// Somebody did.
@@ -69,7 +69,7 @@ pub struct Count {
 
 /// A session as it was seen.
 #[derive(Debug, Clone)]
-pub struct Seen {
+pub struct SessionInfo {
     /// Which protocol.
     pub protocol: Protocol,
     /// Who logged in.
@@ -81,7 +81,7 @@ pub struct Seen {
     /// When it began, on the clock's monotonic time.
     pub since: Duration,
     /// How far it is.
-    pub state: State,
+    pub state: SessionState,
     /// The command at hand.
     pub command: Option<&'static str>,
     /// Commands so far.
@@ -109,7 +109,7 @@ impl Sessions {
             since,
             metrics,
             tls: AtomicBool::new(false),
-            state: AtomicU8::new(State::Anonymous as u8),
+            state: AtomicU8::new(SessionState::Anonymous as u8),
             command: AtomicU8::new(NONE),
             commands: AtomicU64::new(0),
             bytes_in: AtomicU64::new(0),
@@ -138,7 +138,7 @@ impl Sessions {
     }
 
     /// The `most` sessions for which `rank` is greatest, those first.
-    pub fn top<R: Ord>(&self, most: usize, rank: impl Fn(&Live) -> R) -> Vec<Seen> {
+    pub fn top<R: Ord>(&self, most: usize, rank: impl Fn(&Live) -> R) -> Vec<SessionInfo> {
         // Copied out, so that nobody waits for a large table to be sorted.
         let mut all: Vec<Arc<Live>> = self.lock().values().cloned().collect();
         all.sort_by_cached_key(|live| (std::cmp::Reverse(rank(live)), live.id));
@@ -177,7 +177,7 @@ impl Live {
     }
 
     /// How far the session is from now on.
-    pub fn set_state(&self, state: State) {
+    pub fn set_state(&self, state: SessionState) {
         self.state.store(state as u8, Ordering::Relaxed);
     }
 
@@ -212,11 +212,11 @@ impl Live {
         (command != NONE).then(|| self.protocol.name_of(Command::from_u8(command)))
     }
 
-    fn state(&self) -> State {
+    fn state(&self) -> SessionState {
         match self.state.load(Ordering::Relaxed) {
-            0 => State::Anonymous,
-            1 => State::Authenticated,
-            _ => State::Selected,
+            0 => SessionState::Anonymous,
+            1 => SessionState::Authenticated,
+            _ => SessionState::Selected,
         }
     }
 
@@ -224,8 +224,8 @@ impl Live {
         self.user.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn seen(&self) -> Seen {
-        Seen {
+    fn seen(&self) -> SessionInfo {
+        SessionInfo {
             protocol: self.protocol,
             user: self.user().as_ref().map(|user| user.name.to_string()),
             peer: self.peer,
@@ -249,7 +249,7 @@ mod tests {
         let (sessions, metrics) = (Sessions::default(), Arc::new(Metrics::default()));
         let begin = |protocol| sessions.begin(protocol, None, Duration::ZERO, metrics.clone());
         let (one, two, _three) = (begin(Protocol::Imap), begin(Protocol::Imap), begin(Protocol::Smtp));
-        one.set_state(State::Selected);
+        one.set_state(SessionState::Selected);
         let account = AccountId::random(&sealpost_base::SeededRandom::new(1));
         one.set_user("jane@example.org", account);
         assert_eq!(sessions.user_of(account).as_deref(), Some("jane@example.org"));

@@ -366,11 +366,11 @@ fn failure(what: &'static str) -> object_store::Error {
 
 /// An object that one node does not see as it is, for a while.
 #[derive(Clone, Default)]
-pub struct Hole(Arc<Mutex<Option<(String, Seen)>>>);
+pub struct Hole(Arc<Mutex<Option<(String, SeenAs)>>>);
 
 /// How it sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Seen {
+pub enum SeenAs {
     /// Not at all.
     Absent,
     /// Without its end.
@@ -383,7 +383,7 @@ pub enum Seen {
 
 impl Hole {
     /// From now on.
-    pub fn open(&self, path: String, seen: Seen) {
+    pub fn open(&self, path: String, seen: SeenAs) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((path, seen));
     }
 
@@ -392,7 +392,7 @@ impl Hole {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
-    fn of(&self, path: &Path) -> Option<Seen> {
+    fn of(&self, path: &Path) -> Option<SeenAs> {
         let hole = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         hole.as_ref().filter(|(at, _)| at == path.as_ref()).map(|(_, seen)| *seen)
     }
@@ -443,13 +443,13 @@ impl ObjectStore for Access {
         let mut bytes = self.bucket.answered(location, bytes);
         match self.hole.of(location) {
             None => {}
-            Some(Seen::Absent) => {
+            Some(SeenAs::Absent) => {
                 let source = "no such object".into();
                 return Err(object_store::Error::NotFound { path: location.to_string(), source });
             }
-            Some(Seen::Unreadable) => return Err(failure("unreadable for a while")),
-            Some(Seen::Short) => bytes.truncate(bytes.len() - bytes.len() / 4),
-            Some(Seen::Wrong) => {
+            Some(SeenAs::Unreadable) => return Err(failure("unreadable for a while")),
+            Some(SeenAs::Short) => bytes.truncate(bytes.len() - bytes.len() / 4),
+            Some(SeenAs::Wrong) => {
                 let mut wrong = bytes.to_vec();
                 let last = wrong.len().saturating_sub(1);
                 wrong[last] ^= 1;
@@ -491,7 +491,7 @@ impl ObjectStore for Access {
                 let after = after.max(prefix.clone());
                 let read = access.bucket.read(|bucket| Ok(bucket.page(&prefix, &after)));
                 let (mut found, next) = access.through(read).await?;
-                found.retain(|meta| access.hole.of(&meta.location) != Some(Seen::Absent));
+                found.retain(|meta| access.hole.of(&meta.location) != Some(SeenAs::Absent));
                 Ok::<_, object_store::Error>(Some((stream::iter(found.into_iter().map(Ok)), next)))
             }
         });

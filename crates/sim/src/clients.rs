@@ -6,9 +6,9 @@ use sealpost_account::{
 use sealpost_base::{MailboxId, ObjectId, Random, Result, Timestamp, Uid, UidSet};
 use sealpost_vault::AccountKeys;
 
+use crate::acknowledged::{Change, Uided, encoded};
 use crate::node::Node;
-use crate::told::{Change, Uided, encoded};
-use crate::world::{ID, World};
+use crate::world::{ID, Simulation};
 
 /// Names that mailboxes are made and renamed to.
 const NAMES: [&str; 6] = ["a", "a/b", "b", "c", "Work", "Work/x"];
@@ -17,7 +17,7 @@ const NAMES: [&str; 6] = ["a", "a/b", "b", "c", "Work", "Work/x"];
 ///
 /// # Errors
 /// What the client would be told.
-pub async fn act(world: &World, node: &Node) -> Result<()> {
+pub async fn act(world: &Simulation, node: &Node) -> Result<()> {
     match world.below(20) {
         0..5 => deliver(world, node).await,
         5..8 => append(world, node).await,
@@ -32,7 +32,7 @@ async fn store(node: &Node) -> Result<sealpost_account::Stored> {
     ingest.finish().await
 }
 
-async fn deliver(world: &World, node: &Node) -> Result<()> {
+async fn deliver(world: &Simulation, node: &Node) -> Result<()> {
     let stored = store(node).await?;
     let object = stored.object();
     let public = AccountKeys::derive(&world.root, ID).public();
@@ -43,7 +43,7 @@ async fn deliver(world: &World, node: &Node) -> Result<()> {
     Ok(())
 }
 
-async fn append(world: &World, node: &Node) -> Result<()> {
+async fn append(world: &Simulation, node: &Node) -> Result<()> {
     let account = node.open(ID, &world.root).await?;
     let stored = store(node).await?;
     let object = stored.object();
@@ -55,7 +55,7 @@ async fn append(world: &World, node: &Node) -> Result<()> {
     Ok(())
 }
 
-async fn command(world: &World, node: &Node, choice: u64) -> Result<()> {
+async fn command(world: &Simulation, node: &Node, choice: u64) -> Result<()> {
     let account = node.open(ID, &world.root).await?;
     match choice {
         8 => account.checkpoint().await?,
@@ -67,7 +67,7 @@ async fn command(world: &World, node: &Node, choice: u64) -> Result<()> {
     Ok(())
 }
 
-async fn change(world: &World, account: &Account, choice: u64) -> Result<()> {
+async fn change(world: &Simulation, account: &Account, choice: u64) -> Result<()> {
     let done = account
         .commit(|state| {
             let events = decide(world, state, choice).unwrap_or_default();
@@ -82,7 +82,7 @@ async fn change(world: &World, account: &Account, choice: u64) -> Result<()> {
 }
 
 /// Some placement, by chance.
-fn pick(world: &World, state: &AccountState) -> Option<(MailboxId, Uid, ObjectId)> {
+fn pick(world: &Simulation, state: &AccountState) -> Option<(MailboxId, Uid, ObjectId)> {
     let all: Vec<_> = state
         .mailboxes()
         .flat_map(|m| m.all_rows().map(|row| (m.id(), row.uid, row.message)))
@@ -91,7 +91,7 @@ fn pick(world: &World, state: &AccountState) -> Option<(MailboxId, Uid, ObjectId
     if all.is_empty() { None } else { Some(all[world.below(all.len() as u64) as usize]) }
 }
 
-fn decide(world: &World, state: &AccountState, choice: u64) -> Option<Vec<Event>> {
+fn decide(world: &Simulation, state: &AccountState, choice: u64) -> Option<Vec<Event>> {
     let name = NAMES[world.below(6) as usize];
     let other = NAMES[world.below(6) as usize];
     match choice {
@@ -119,7 +119,7 @@ fn decide(world: &World, state: &AccountState, choice: u64) -> Option<Vec<Event>
     }
 }
 
-impl World {
+impl Simulation {
     /// A number below `bound`, from the seed.
     pub fn below(&self, bound: u64) -> u64 {
         self.random.next_u64() % bound

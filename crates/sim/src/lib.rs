@@ -8,11 +8,11 @@
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
+pub mod acknowledged;
 pub mod bucket;
 pub mod clients;
 pub mod node;
 pub mod plan;
-pub mod told;
 pub mod truth;
 pub mod world;
 

@@ -15,7 +15,7 @@ use crate::bucket::{Bucket, EPOCH_SECONDS, Hole};
 
 /// Whether a node goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Pace {
+enum NodeState {
     Goes,
     Stands,
     Dead,
@@ -29,35 +29,35 @@ pub struct Gate(Arc<(Mutex<Going>, Notify)>);
 
 /// How a node goes, and how long it has stood.
 struct Going {
-    pace: Pace,
+    pace: NodeState,
     since: Instant,
     stood: Duration,
 }
 
 impl Gate {
     fn new() -> Self {
-        let going = Going { pace: Pace::Goes, since: Instant::now(), stood: Duration::ZERO };
+        let going = Going { pace: NodeState::Goes, since: Instant::now(), stood: Duration::ZERO };
         Gate(Arc::new((Mutex::new(going), Notify::new())))
     }
 
     /// How long the node has stood still.
     fn stood(&self) -> Duration {
         let now = self.lock();
-        let now_standing = if now.pace == Pace::Stands { now.since.elapsed() } else { Duration::ZERO };
+        let now_standing = if now.pace == NodeState::Stands { now.since.elapsed() } else { Duration::ZERO };
         now.stood + now_standing
     }
 
     /// Ends when the node goes on; never once it is dead.
     pub async fn pass(&self) {
-        self.becomes(Pace::Goes).await;
+        self.becomes(NodeState::Goes).await;
     }
 
     /// Ends when the node dies.
     pub async fn died(&self) {
-        self.becomes(Pace::Dead).await;
+        self.becomes(NodeState::Dead).await;
     }
 
-    async fn becomes(&self, wanted: Pace) {
+    async fn becomes(&self, wanted: NodeState) {
         loop {
             let mut changed = pin!(self.0.1.notified());
             changed.as_mut().enable();
@@ -68,13 +68,13 @@ impl Gate {
         }
     }
 
-    fn set(&self, pace: Pace) {
+    fn set(&self, pace: NodeState) {
         let mut now = self.lock();
-        if now.pace == Pace::Stands {
+        if now.pace == NodeState::Stands {
             let stood = now.since.elapsed();
             now.stood += stood;
         }
-        if now.pace != Pace::Dead {
+        if now.pace != NodeState::Dead {
             (now.pace, now.since) = (pace, Instant::now());
         }
         drop(now);
@@ -147,16 +147,16 @@ impl Node {
 
     /// Nothing of it goes on until [`Node::resume`].
     pub fn pause(&self) {
-        self.gate.set(Pace::Stands);
+        self.gate.set(NodeState::Stands);
     }
 
     /// It goes on, not knowing that it stood.
     pub fn resume(&self) {
-        self.gate.set(Pace::Goes);
+        self.gate.set(NodeState::Goes);
     }
 
     /// Nothing of it ever goes on. Requests that it had sent do.
     pub fn kill(&self) {
-        self.gate.set(Pace::Dead);
+        self.gate.set(NodeState::Dead);
     }
 }

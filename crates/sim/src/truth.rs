@@ -10,8 +10,8 @@ use sealpost_journal::{Tail, log_entry};
 use sealpost_vault::entry::Generation;
 use sealpost_vault::{AccountKeys, Hash, entry};
 
+use crate::acknowledged::{Acknowledged, Uided, digest, encoded};
 use crate::bucket::Bucket;
-use crate::told::{Told, Uided, digest, encoded};
 
 /// What is true at the end of a history.
 pub struct Truth {
@@ -89,7 +89,7 @@ impl Truth {
     ///
     /// # Errors
     /// What does not follow from it.
-    pub fn judge(&self, told: &Told) -> Result<(), Wrong> {
+    pub fn judge(&self, told: &Acknowledged) -> Result<(), Wrong> {
         if let Some(wrong) = &told.wrong {
             return Err(wrong.clone());
         }

@@ -11,11 +11,11 @@ use sealpost_vault::server_key::ServerKeys;
 use sealpost_vault::{AccountKeys, AppendMode, Backend, RootKey};
 use tokio::time::{Instant, sleep};
 
-use crate::bucket::{Bucket, Left, Seen};
+use crate::acknowledged::{Notes, digest};
+use crate::bucket::{Bucket, Left, SeenAs};
 use crate::clients;
 use crate::node::Node;
 use crate::plan::Plan;
-use crate::told::{Notes, digest};
 use crate::truth::{Truth, Wrong};
 
 /// The account that everything happens to.
@@ -28,7 +28,7 @@ const QUIET: Duration = Duration::from_secs(12 * 3600);
 const GRACE: Duration = Duration::from_secs(9 * 24 * 3600);
 
 /// A world in which a history happens.
-pub struct World {
+pub struct Simulation {
     /// What it is like.
     pub plan: Plan,
     /// Where chance comes from.
@@ -101,7 +101,7 @@ pub fn history(seed: u64) -> Result<Outcome, Wrong> {
 
 async fn run(seed: u64) -> Result<(Outcome, Left), Wrong> {
     let plan = Plan::new(seed);
-    let world = Arc::new(World::new(plan, seed));
+    let world = Arc::new(Simulation::new(plan, seed));
     let mut clients = tokio::task::JoinSet::new();
     for _ in 0..world.plan.clients {
         let world = world.clone();
@@ -130,11 +130,11 @@ async fn run(seed: u64) -> Result<(Outcome, Left), Wrong> {
     Ok((outcome, world.bucket.left()))
 }
 
-impl World {
+impl Simulation {
     fn new(plan: Plan, seed: u64) -> Self {
         let random = Arc::new(SeededRandom::new(seed));
         let bucket = Bucket::new(plan.clone(), seed.wrapping_mul(31).wrapping_add(7));
-        let world = World {
+        let world = Simulation {
             root: RootKey::generate(&*random),
             key: ServerKeys::generate(&*random),
             notes: Notes::default(),
@@ -203,10 +203,10 @@ impl World {
             if self.below(1000) < self.plan.holes
                 && let Some((path, is_last)) = self.bucket.some_entry()
             {
-                let mut seen = vec![Seen::Short, Seen::Wrong, Seen::Unreadable];
+                let mut seen = vec![SeenAs::Short, SeenAs::Wrong, SeenAs::Unreadable];
                 // Where nothing but listings tells of the end of a log, an acknowledged one is never left out.
                 if !is_last || self.plan.append_mode == AppendMode::Conditional {
-                    seen.push(Seen::Absent);
+                    seen.push(SeenAs::Absent);
                 }
                 node.hole.open(path, seen[self.below(seen.len() as u64) as usize]);
                 let (hole, while_for) = (node.hole.clone(), Duration::from_millis(self.below(60_000)));
@@ -324,7 +324,7 @@ impl World {
 ///
 /// # Errors
 /// What the operator would be told.
-pub async fn change_record(world: &World, node: &Node) -> Result<()> {
+pub async fn change_record(world: &Simulation, node: &Node) -> Result<()> {
     let directory = world.directory(node);
     let name = AccountName::parse(NAME)?;
     if directory.find(&name).await?.is_none() {

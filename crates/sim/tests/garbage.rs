@@ -18,14 +18,14 @@ use tokio::time::{Instant, sleep};
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
 /// What every one of these tests needs: nodes on one bucket, and an account.
-struct World {
+struct Fixture {
     bucket: Bucket,
     random: Arc<dyn Random>,
     root: RootKey,
     public: PublicKey,
 }
 
-impl World {
+impl Fixture {
     /// With a bucket that is slow and wrong in the ways of `plan`.
     fn new(plan: Plan, seed: u64) -> Self {
         let bucket = Bucket::new(plan, seed);
@@ -62,7 +62,7 @@ async fn message(node: &Node) -> Stored {
 
 #[tokio::test(start_paused = true)]
 async fn objects_that_no_event_refers_to_are_collected_after_the_grace_period() {
-    let world = World::calm();
+    let world = Fixture::calm();
     // A clock that is ahead by a year.
     let node = world.node(Backend::default(), 365 * DAY.as_secs() as i64);
     let objects = || async { node.store.list(&format!("acct/{ID}/msg"), None).count().await };
@@ -81,7 +81,7 @@ async fn objects_that_no_event_refers_to_are_collected_after_the_grace_period() 
 /// A node stands still between storing a message and the entry that refers to it, for longer than others leave such objects alone.
 #[tokio::test(start_paused = true)]
 async fn what_may_have_been_collected_meanwhile_is_not_acknowledged() {
-    let world = World::calm();
+    let world = Fixture::calm();
     let (slept, awake) = (world.node(Backend::default(), 0), world.node(Backend::default(), 0));
     let (delivered, appended) = (message(&slept).await, message(&slept).await);
     let account = slept.open(ID, &world.root).await.unwrap();
@@ -112,7 +112,7 @@ async fn who_slept_while_it_collected_removes_nothing_that_came_meanwhile() {
     let slow = Duration::from_millis(100);
     let quiet = Plan { fail: 0, wrong: 0, lose_reply: 0, repeat: 0, stick: 0, delay: slow, ..Plan::new(1) };
     for moment in 10..13 {
-        let world = World::new(quiet.clone(), moment);
+        let world = Fixture::new(quiet.clone(), moment);
         let backend = Backend { append_mode: quiet.append_mode };
         let (slept, awake) = (world.node(backend, 0), world.node(backend, 0));
         world.deliver(&awake).await;
@@ -163,7 +163,9 @@ async fn a_checkpoint_that_goes_while_it_is_read_is_no_damage() {
     let logged = errors.clone();
     let log = tracing_subscriber::fmt().with_max_level(tracing::Level::ERROR);
     let _log = tracing::subscriber::set_default(log.with_writer(move || logged.clone()).finish());
-    for (moment, append_mode) in (0..30).flat_map(|n| [(n, AppendMode::Conditional), (n, AppendMode::Siblings)]) {
+    for (moment, append_mode) in
+        (0..30).flat_map(|n| [(n, AppendMode::Conditional), (n, AppendMode::Siblings)])
+    {
         let quiet = Plan {
             append_mode,
             fail: 0,
@@ -174,7 +176,7 @@ async fn a_checkpoint_that_goes_while_it_is_read_is_no_damage() {
             delay: slow,
             ..Plan::new(1)
         };
-        let world = World::new(quiet, moment);
+        let world = Fixture::new(quiet, moment);
         let (slept, awake) = (world.node(Backend { append_mode }, 0), world.node(Backend { append_mode }, 0));
         let checkpoint = async || {
             world.deliver(&awake).await;
@@ -204,7 +206,7 @@ async fn a_checkpoint_that_goes_while_it_is_read_is_no_damage() {
 async fn many_objects_are_looked_at_a_few_at_a_time() {
     const DELIVERED: usize = 40;
     const ORPHANS: usize = 30;
-    let world = World::calm();
+    let world = Fixture::calm();
     let node = world.node(Backend::default(), 0);
     for nth in 0..DELIVERED {
         if nth < ORPHANS {

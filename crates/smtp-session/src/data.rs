@@ -7,8 +7,8 @@ use sealpost_smtp::types::{Body, Chunk, Reply};
 use super::connection::End;
 use super::deliver;
 use super::incoming::{Incoming, failed};
+use super::quota_check;
 use super::replies;
-use super::room;
 use super::session::{CurrentChunk, Session};
 use super::sink::Source;
 use super::trace::Trace;
@@ -129,14 +129,14 @@ impl Session {
             return Ok(());
         };
         let (id, octets) = (incoming.id.clone(), incoming.octets());
-        let lacking = room::lacking_each(&self.shared.ctx, &envelope.accounts, octets).await;
+        let over_quota = quota_check::over_quota_each(&self.shared.ctx, &envelope.accounts, octets).await;
         // SMTP has one reply for all. What only some have no room for, and nobody could know at RCPT, they get all the
         // same: it is one message beyond the limit, and they are full then.
-        let nobody = lacking.iter().all(Option::is_some);
+        let nobody = over_quota.iter().all(Option::is_some);
         let delivered = match incoming.finish(&self.shared, &envelope.accounts).await {
             Err(reply) => self.refuse_message(&envelope, &reply).await?,
-            Ok(source) if self.is_lmtp() => self.deliver_to_each(&envelope, source, &id, lacking).await?,
-            Ok(source) => match lacking.into_iter().flatten().next().filter(|_| nobody) {
+            Ok(source) if self.is_lmtp() => self.deliver_to_each(&envelope, source, &id, over_quota).await?,
+            Ok(source) => match over_quota.into_iter().flatten().next().filter(|_| nobody) {
                 Some(reply) => self.refuse_message(&envelope, &reply).await?,
                 None => self.deliver_together(&envelope, source, &id).await?,
             },
@@ -179,16 +179,16 @@ impl Session {
         envelope: &Envelope,
         source: Source,
         id: &str,
-        lacking: Vec<Option<Reply>>,
+        over_quota: Vec<Option<Reply>>,
     ) -> Result<u64, End> {
         let ctx = self.shared.ctx.clone();
-        let roomy = envelope.accounts.iter().zip(&lacking).filter(|(_, reply)| reply.is_none());
+        let roomy = envelope.accounts.iter().zip(&over_quota).filter(|(_, reply)| reply.is_none());
         let roomy: Vec<_> = roomy.map(|(account, _)| *account).collect();
         let mut results = match roomy.is_empty() {
             true => futures::stream::empty().boxed(),
             false => deliver::each(&ctx, source, roomy),
         };
-        let mut lacking = lacking.into_iter();
+        let mut over_quota = over_quota.into_iter();
         let mut done: Vec<Result<(), Reply>> = Vec::new();
         let mut delivered = 0;
         for recipient in &envelope.recipients {
@@ -196,7 +196,7 @@ impl Session {
             while done.len() < needed {
                 // What is ready leaves before the next one is waited for.
                 self.flush().await?;
-                if let Some(Some(reply)) = lacking.next() {
+                if let Some(Some(reply)) = over_quota.next() {
                     done.push(Err(reply));
                     continue;
                 }

@@ -7,7 +7,7 @@ use futures::{StreamExt, TryStreamExt};
 use sealpost_account::{Delivery, Ingest, Stored};
 use sealpost_base::{Error, Result};
 
-use super::room;
+use super::quota_check;
 use super::sink::{Copies, Source};
 use super::transaction::Account;
 use sealpost_session::Context;
@@ -81,6 +81,6 @@ async fn store(ctx: Arc<Context>, message: Arc<Copies>, account: Account) -> Res
 async fn append(ctx: Arc<Context>, to: Account, stored: Stored) -> Result<()> {
     let (octets, delivery) = (stored.size(), Delivery::to_inbox(ctx.clock.now()));
     ctx.accounts.deliver(to.id, &to.public, stored, delivery).await?;
-    room::delivered(&ctx, to, octets).await;
+    quota_check::delivered(&ctx, to, octets).await;
     Ok(())
 }

@@ -4,8 +4,8 @@ use sealpost_base::Kind;
 use sealpost_directory::{Address, Resolved};
 use sealpost_smtp::types::{ForwardPath, Host, Rcpt, Reply};
 
+use super::quota_check;
 use super::replies;
-use super::room;
 use super::session::Session;
 use sealpost_session::Context;
 
@@ -103,7 +103,7 @@ async fn check_room(
     }
     let octets = declared.unwrap_or(0).max(1);
     for recipient in &resolved.recipients {
-        if let Some(reply) = room::lacking(ctx, recipient.id, recipient.quotas, octets).await {
+        if let Some(reply) = quota_check::over_quota(ctx, recipient.id, recipient.quotas, octets).await {
             return Err(reply);
         }
     }

@@ -133,7 +133,8 @@ impl SegmentReader {
     /// # Errors
     /// `Corrupt` if it is no segment.
     pub fn new(keys: &AccountKeys, account: AccountId, path: &str, object: &Bytes) -> Result<Self> {
-        let SegmentHeader { epoch, salt, sizes, body } = SegmentHeader::of(object).map_err(|e| e.context(path))?;
+        let SegmentHeader { epoch, salt, sizes, body } =
+            SegmentHeader::of(object).map_err(|e| e.context(path))?;
         let cipher = cipher(keys.in_epoch(epoch).map_err(|e| e.context(path))?, account, path, salt);
         let mut rest = object.slice_ref(body);
         let sections = sizes.iter().map(|size| rest.split_to(*size)).collect();

@@ -53,8 +53,8 @@ pub(crate) use failure::Damaged;
 use failure::{blocking, cannot_open, generic, unsupported};
 use files::Files;
 pub(crate) use reader::Parts;
-use reader::{Found, Page, Readers, Row};
 pub use reader::{Mark, Newer};
+use reader::{Page, ReadObject, Readers, Row};
 pub use repair::{Remedy, Repaired};
 pub(crate) use reserve::Frees;
 use reserve::Reserve;
@@ -335,7 +335,7 @@ impl LocalStore {
     }
 
     async fn duplicate(&self, from: &Path, to: &Path, mode: Mode) -> object_store::Result<()> {
-        let Found { row, bytes } = self.readers.get(from, None, false).await?;
+        let ReadObject { row, bytes } = self.readers.get(from, None, false).await?;
         let body = match row.file {
             None => self.body(to, bytes.into(), false).await?,
             // A second name for a file that is erased some day would be erased with it.
@@ -403,7 +403,12 @@ impl LocalStore {
         self.readers.last(after, before).await
     }
 
-    async fn find(&self, path: &Path, range: Option<GetRange>, head: bool) -> object_store::Result<Found> {
+    async fn find(
+        &self,
+        path: &Path,
+        range: Option<GetRange>,
+        head: bool,
+    ) -> object_store::Result<ReadObject> {
         self.readers.get(path, range, head).await
     }
 }

@@ -48,7 +48,8 @@ impl Account {
         check_can_be_linked(&self.state(), mailbox)?;
         let inbox = share.state().inbox().id();
         let uid_validity = self.state().mailbox(mailbox).map(|m| m.uid_validity());
-        let mut copy = ShareFill { from: self, mailbox, to: share, inbox, uids: Vec::new(), upto: ModSeq::ZERO };
+        let mut copy =
+            ShareFill { from: self, mailbox, to: share, inbox, uids: Vec::new(), upto: ModSeq::ZERO };
         for round in 0..ROUNDS {
             copy.catch_up().await?;
             if round == 0 {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt};
 use sealpost_base::{AccountId, Error, Kind, Position, Result, limits};
-use sealpost_journal::{Content, Cover, Entry, Journal, EntryName, Read, Replay, Step, Tail};
+use sealpost_journal::{Content, Cover, Entry, EntryName, Journal, Read, Replay, Step, Tail};
 use sealpost_vault::entry::Origin;
 use sealpost_vault::{AccountKeys, RootKey};
 use tokio::sync::{Mutex as AsyncMutex, Notify, watch};

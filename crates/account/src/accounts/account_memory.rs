@@ -21,7 +21,7 @@ const PASSING: usize = 16;
 const AMPLE: usize = 64;
 const AMPLE_BYTES: usize = 1 << 20;
 /// After so long of that it is no longer for those who have some to say when they are done.
-const PRESSED: Duration = Duration::from_secs(2);
+const SEVERE: Duration = Duration::from_secs(2);
 
 /// The part of the memory that loaded accounts have. Cloning shares it.
 #[derive(Clone)]
@@ -41,6 +41,22 @@ struct Shared {
 
 /// Somebody waits, for as long as this lives.
 struct Waits<'a>(&'a AccountMemory);
+
+/// How short the memory for loaded accounts is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Pressure {
+    /// Loaded accounts take so little that a session that waits may keep its account for a while.
+    Ample,
+    /// They take more than that, and less than half.
+    Moderate,
+    /// They take more than half: what needs memory at once may not find it, and a session that waits releases its account.
+    Scarce,
+    /// A load waits for memory: a session between two commands releases its account.
+    Short,
+    /// A load has waited for long: a session that holds an account for a stalled client, or waits for other memory while it
+    /// holds one, ends or releases it.
+    Severe,
+}
 
 /// What one account, or one session, takes of the memory; given back when dropped.
 pub struct Reservation {
@@ -80,19 +96,25 @@ impl AccountMemory {
         AMPLE_BYTES.max(self.0.bytes / AMPLE)
     }
 
-    /// Whether so much is used that whoever needs some at once may not find it.
-    pub(crate) fn is_mostly_used(&self) -> bool {
-        self.used() > self.0.bytes / 2
+    /// How short it is.
+    pub(crate) fn pressure(&self) -> Pressure {
+        let used = self.used();
+        if self.is_pressure_severe() {
+            Pressure::Severe
+        } else if used > self.0.bytes || self.0.turn.try_lock().is_err() {
+            Pressure::Short
+        } else if used > self.0.bytes / 2 {
+            Pressure::Scarce
+        } else if used > self.ample() {
+            Pressure::Moderate
+        } else {
+            Pressure::Ample
+        }
     }
 
-    /// Whether somebody waits.
-    pub(crate) fn is_short(&self) -> bool {
-        self.0.turn.try_lock().is_err() || self.missing(0) > 0
-    }
-
-    /// Whether somebody has waited for long.
-    pub(crate) fn is_pressed(&self) -> bool {
-        self.since().is_some_and(|since| since.elapsed() >= PRESSED)
+    /// Whether a load has waited for long: [`Pressure::Severe`], without looking at the rest.
+    pub(crate) fn is_pressure_severe(&self) -> bool {
+        self.since().is_some_and(|since| since.elapsed() >= SEVERE)
     }
 
     /// Takes `bytes`, or all there is if that is less, waiting for it. `evict` is told how much is missing, again and
@@ -223,14 +245,14 @@ mod tests {
     async fn who_waits_comes_first_and_gives_up_in_time() {
         let memory = AccountMemory::new(100);
         let held = memory.try_reserve(60).unwrap();
-        assert!(memory.try_reserve(50).is_none() && !memory.is_short());
+        assert!(memory.try_reserve(50).is_none() && memory.pressure() < Pressure::Short);
         let asked = Arc::new(AtomicUsize::new(0));
         let first = tokio::spawn({
             let (memory, asked) = (memory.clone(), asked.clone());
             async move { memory.reserve(50, |missing| asked.store(missing, Ordering::Relaxed)).await }
         });
         tokio::task::yield_now().await;
-        assert!(memory.is_short());
+        assert!(memory.pressure() >= Pressure::Short);
         assert_eq!(asked.load(Ordering::Relaxed), 10);
         held.set(50);
         let first = first.await.unwrap().unwrap();
@@ -250,15 +272,15 @@ mod tests {
         let first = tokio::spawn(takes(memory.clone()));
         tokio::task::yield_now().await;
         let second = tokio::spawn(takes(memory.clone()));
-        tokio::time::sleep(PRESSED / 2).await;
-        assert!(!memory.is_pressed());
-        tokio::time::sleep(PRESSED / 2).await;
-        assert!(memory.is_pressed());
+        tokio::time::sleep(SEVERE / 2).await;
+        assert!(!memory.is_pressure_severe());
+        tokio::time::sleep(SEVERE / 2).await;
+        assert!(memory.is_pressure_severe());
         drop(held);
         let _first = first.await.unwrap().unwrap();
         // The second one's turn comes; it has waited as long.
         tokio::task::yield_now().await;
-        assert!(memory.is_pressed());
+        assert!(memory.is_pressure_severe());
         second.abort();
     }
 
@@ -271,7 +293,7 @@ mod tests {
             async move { memory.reserve(300, |_| ()).await }
         });
         tokio::task::yield_now().await;
-        assert!(memory.is_short());
+        assert!(memory.pressure() >= Pressure::Short);
         let little = [memory.reserve(60, |_| ()).await.unwrap(), memory.reserve(40, |_| ()).await.unwrap()];
         assert!(memory.pass(1).is_none(), "there is memory, for the one that waits");
         held.set(1200);
@@ -287,9 +309,9 @@ mod tests {
         let (small, large) = (AccountMemory::new(4 << 20), AccountMemory::new(640 << 20));
         assert_eq!((small.ample(), large.ample()), (1 << 20, 10 << 20));
         let half = small.try_reserve(2 << 20).unwrap();
-        assert!(!small.is_mostly_used());
+        assert!(small.pressure() < Pressure::Scarce);
         half.set(half.bytes() + 1);
-        assert!(small.is_mostly_used());
+        assert!(small.pressure() >= Pressure::Scarce);
     }
 
     #[test]

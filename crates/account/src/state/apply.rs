@@ -7,12 +7,12 @@ use sealpost_base::{MailboxId, Position, Timestamp, Uid, UidSet, UidValidity, li
 use sealpost_vault::entry::Origin;
 
 use super::flags::{FlagSet, FlagSetId, FlagTable};
-use super::tombstones::Tombstones;
 use super::links::NOWHERE;
 use super::mailbox::{Mailbox, Row};
 use super::maps::{Edit, Recount};
 use super::messages::MessageNumber;
 use super::placements::Placements;
+use super::tombstones::Tombstones;
 use super::visible::{Visibility, shows};
 use super::{AccountState, Tombstone, deliver};
 use crate::event::{Batch, Event, FlagAction, Flags, Message, SystemFlags};

@@ -19,7 +19,7 @@ use super::messages::{MessageNumber, MessageTable, NUMBERS as MESSAGES_PER_CHUNK
 use super::objects::Objects;
 use super::thread_links::ThreadLinks;
 use super::visible::{Departed, shows};
-use super::{AccountState, TOMBSTONE_BYTES, Tombstone, GONE_BYTES, LINK_BYTES, MESSAGE_BYTES, ROW_BYTES};
+use super::{AccountState, GONE_BYTES, LINK_BYTES, MESSAGE_BYTES, ROW_BYTES, TOMBSTONE_BYTES, Tombstone};
 use crate::event::{Message, SpecialUse};
 use crate::share::Link;
 use crate::special_use::SpecialUses;
@@ -187,7 +187,9 @@ impl Content {
             ("messages", Some(block), None) => Content::Messages(hex(block)?),
             ("vanished", Some(mailbox), None) => Content::Vanished(MailboxId(hex(mailbox)?)),
             ("buried", Some(block), None) => Content::Buried(hex(block)? as usize),
-            ("gone", Some(kind), Some(block)) => Content::RemovedPlacement(Kind::named(kind)?, hex(block)? as usize),
+            ("gone", Some(kind), Some(block)) => {
+                Content::RemovedPlacement(Kind::named(kind)?, hex(block)? as usize)
+            }
             ("links", Some(block), None) => Content::Links(hex(block)?.into()),
             ("rows", Some(mailbox), Some(block)) => Content::Rows(MailboxId(hex(mailbox)?), hex(block)?),
             _ => return None,
@@ -243,7 +245,8 @@ impl AccountState {
                 minicbor::to_vec(&mailbox.vanished)
             }
             Some(Content::Buried(block)) => {
-                let tombstone = self.tombstones.iter_from(block * TOMBSTONES_PER_CHUNK).take(TOMBSTONES_PER_CHUNK);
+                let tombstone =
+                    self.tombstones.iter_from(block * TOMBSTONES_PER_CHUNK).take(TOMBSTONES_PER_CHUNK);
                 minicbor::to_vec(tombstone.collect::<Vec<_>>())
             }
             Some(Content::RemovedPlacement(kind, block)) => {
@@ -415,9 +418,15 @@ impl Restore {
                     self.state.tombstones.push(&tombstone);
                 }
             }
-            Content::RemovedPlacement(Kind::Messages, _) => restore_gone(&mut self.state.departed.messages, bytes)?,
-            Content::RemovedPlacement(Kind::Placements, _) => restore_gone(&mut self.state.departed.parted, bytes)?,
-            Content::RemovedPlacement(Kind::Mailboxes, _) => restore_gone(&mut self.state.departed.mailboxes, bytes)?,
+            Content::RemovedPlacement(Kind::Messages, _) => {
+                restore_gone(&mut self.state.departed.messages, bytes)?
+            }
+            Content::RemovedPlacement(Kind::Placements, _) => {
+                restore_gone(&mut self.state.departed.parted, bytes)?
+            }
+            Content::RemovedPlacement(Kind::Mailboxes, _) => {
+                restore_gone(&mut self.state.departed.mailboxes, bytes)?
+            }
             Content::Links(_) => {
                 for [link, thread] in decode::<Vec<[ThreadId; 2]>>(bytes)? {
                     if !self.state.thread_links.restore_push(link, thread) {

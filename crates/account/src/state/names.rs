@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use sealpost_base::{MailboxId, Timestamp, limits};
 
-use super::apply::{tombstone, done};
+use super::apply::{done, tombstone};
 use super::maps::Edit;
 use super::visible::shows;
 use super::{AccountState, Applied, INBOX};

@@ -160,7 +160,11 @@ impl<const C: usize> Table<C> {
     }
 
     /// The rows from one place up to another.
-    pub(super) fn range(&self, from: RowPosition, to: RowPosition) -> impl DoubleEndedIterator<Item = [u64; C]> + '_ {
+    pub(super) fn range(
+        &self,
+        from: RowPosition,
+        to: RowPosition,
+    ) -> impl DoubleEndedIterator<Item = [u64; C]> + '_ {
         let last = to.block.min(self.blocks.len());
         let ends = move |block: usize, len: usize| {
             let begin = if block == from.block { from.at } else { 0 };

@@ -21,7 +21,7 @@ use sealpost_vault::{AccountKeys, RootKey, Store};
 
 pub const ID: AccountId = AccountId([9; 16]);
 
-pub struct World {
+pub struct Fixture {
     pub objects: Arc<InMemory>,
     pub faults: Faulty,
     pub store: Store,
@@ -30,7 +30,7 @@ pub struct World {
     root: RootKey,
 }
 
-impl World {
+impl Fixture {
     pub fn new(seed: u64) -> Self {
         let random = Arc::new(SeededRandom::new(seed));
         let objects = Arc::new(InMemory::new());
@@ -43,7 +43,7 @@ impl World {
         };
         let faults = Faulty::new(objects.clone(), plan, seed);
         faults.calm(true);
-        World {
+        Fixture {
             store: Store::over(Arc::new(faults.clone())),
             faults,
             objects,

@@ -57,7 +57,7 @@ impl Contents {
             Ok(())
         })?;
         let last = journal.last();
-        let uncounted = (last.present + last.gone).saturating_sub(known.present() + known.gone());
+        let uncounted = (last.present + last.gone).saturating_sub(known.present() + known.deleted_upstream());
         let unread = uncounted.max(last.unread.unwrap_or_default());
         Ok(Contents { journal, known, undated, removed, again, index: OnceCell::new(), unread })
     }
@@ -103,7 +103,7 @@ impl Contents {
             unread: (self.unread > 0).then_some(self.unread),
             data,
             present: self.known.present(),
-            gone: self.known.gone(),
+            gone: self.known.deleted_upstream(),
             highestmodseq: resume.highestmodseq,
             uidnext: resume.uidnext,
             whole: resume.whole,
@@ -126,7 +126,7 @@ impl Contents {
         for _ in 0..2 {
             let commit = Commit {
                 present: self.known.present(),
-                gone: self.known.gone(),
+                gone: self.known.deleted_upstream(),
                 data,
                 shown: Some(0),
                 unread: (self.unread > 0).then_some(self.unread),
@@ -303,7 +303,13 @@ fn note_date(undated: &mut UidSet, record: &Record) {
     }
 }
 
-fn take(known: &mut KnownMessages, removed: &mut UidSet, again: &mut BTreeMap<u32, u64>, at: u64, record: Record) {
+fn take(
+    known: &mut KnownMessages,
+    removed: &mut UidSet,
+    again: &mut BTreeMap<u32, u64>,
+    at: u64,
+    record: Record,
+) {
     match record {
         Record::Message(message) => {
             if let Some(uid) = Uid::new(message.uid)

@@ -24,7 +24,7 @@ use super::folder::{FileFolder, Files};
 use super::journal::{Commit, Header, Journal, Peeked, Record};
 use super::reading::{Reading, Scratch};
 use super::{
-    Backup, Folder, FolderName, Identity, BackupFolder, Resume, Source, can_be_kept, is_another, name_aside,
+    Backup, BackupFolder, Folder, FolderName, Identity, Resume, Source, can_be_kept, is_another, name_aside,
     put_aside_notice,
 };
 use crate::backup::damaged::put_aside;

@@ -17,7 +17,7 @@ use super::contents::Contents;
 use super::digest::Digesting;
 use super::journal::{Commit, FlagsRecord, Message, Record};
 use super::line_ends::ToText;
-use super::octets::Octets;
+use super::octets::StoredMessage;
 use super::{Arrived, Flags, Folder, KnownMessages, Resume, Stored, is_among, possible};
 
 /// Bytes of noted line ends that are gathered before they go to the journal.
@@ -357,7 +357,7 @@ impl<F: Files> Folder for FileFolder<F> {
         let message = self.contents.message(uid)?;
         let flags = self.contents.known.flags(uid).cloned().unwrap_or_default();
         let text = self.files.text(&message, &flags)?;
-        Ok(Box::new(Octets::new(text, &self.contents.journal, &message)?))
+        Ok(Box::new(StoredMessage::new(text, &self.contents.journal, &message)?))
     }
 }
 

@@ -319,7 +319,8 @@ pub fn dates_are_kept(open: impl Fn() -> Box<dyn Backup>) {
 
 /// What was put aside is counted, read by its name, kept over a run that has another folder of that name, and no folder.
 pub fn superseded_folders_are_read(open: impl Fn() -> Box<dyn Backup>) {
-    let names = |kept: Vec<BackupFolder>| kept.into_iter().map(|kept| kept.name.to_string()).collect::<Vec<_>>();
+    let names =
+        |kept: Vec<BackupFolder>| kept.into_iter().map(|kept| kept.name.to_string()).collect::<Vec<_>>();
     for (uidvalidity, text) in [(7, "seven"), (8, "eight"), (9, "nine")] {
         let backup = open();
         let mut folder = backup.open(&folder_name("a/b"), &identity(uidvalidity)).unwrap();

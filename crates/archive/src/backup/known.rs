@@ -56,7 +56,7 @@ impl KnownMessages {
     }
 
     /// Messages that the server no longer has.
-    pub fn mark_deleted_upstream(&self) -> u64 {
+    pub fn deleted_upstream(&self) -> u64 {
         self.gone
     }
 
@@ -287,7 +287,7 @@ mod tests {
                 before = Some((run.last, run.flags.system, run.gone));
                 found.extend((run.first..=run.last).map(|uid| (uid, (run.flags.system, run.gone))));
             }
-            prop_assert_eq!(known.gone(), model.values().filter(|m| m.1).count() as u64);
+            prop_assert_eq!(known.deleted_upstream(), model.values().filter(|m| m.1).count() as u64);
             prop_assert_eq!(known.present(), model.values().filter(|m| !m.1).count() as u64);
             prop_assert_eq!(known.uids().len(), model.len());
             prop_assert_eq!(found, model);

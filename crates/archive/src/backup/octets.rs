@@ -12,7 +12,7 @@ use super::line_ends::ToOctets;
 const PIECE_BYTES: usize = 32 * 1024;
 
 /// Reads a message; the end is reached only if the digest is that of the journal.
-pub(super) struct Octets<'a> {
+pub(super) struct StoredMessage<'a> {
     text: Box<dyn Read + 'a>,
     runs: Runs,
     to_octets: ToOctets,
@@ -25,7 +25,7 @@ pub(super) struct Octets<'a> {
     uid: u32,
 }
 
-impl<'a> Octets<'a> {
+impl<'a> StoredMessage<'a> {
     /// `text`: of `message`, perhaps with more after it.
     ///
     /// # Errors
@@ -35,7 +35,7 @@ impl<'a> Octets<'a> {
             0 => None,
             at => Some(journal.records_from(at)?),
         };
-        Ok(Octets {
+        Ok(StoredMessage {
             text,
             runs: Runs { records, bytes: Vec::new().into_iter() },
             to_octets: ToOctets::default(),
@@ -79,7 +79,7 @@ impl<'a> Octets<'a> {
     }
 }
 
-impl Read for Octets<'_> {
+impl Read for StoredMessage<'_> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         if out.is_empty() || (self.taken == self.ready.len() && !self.fill()?) {
             return Ok(0);

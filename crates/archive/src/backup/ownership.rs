@@ -52,7 +52,7 @@ mod tests {
     #[test]
     fn copies_of_two_accounts_are_not_put_together() {
         let directory = tempfile::tempdir().unwrap();
-        let backup = |name: &str, user: Option<&str>| {
+        let backup_of = |name: &str, user: Option<&str>| {
             let backup = imap_backup::open(&directory.path().join(name)).unwrap();
             let source = user.map(|user| Source { host: "example.org".into(), user: user.into() });
             if let Some(source) = source {
@@ -62,13 +62,13 @@ mod tests {
             backup
         };
         let (ada, other, nobodys) =
-            (copy("ada", Some("ada")), copy("other", Some("bob")), copy("plain", None));
+            (backup_of("ada", Some("ada")), backup_of("other", Some("bob")), backup_of("plain", None));
         let refused = |backup: &dyn Backup, from: &dyn Backup| {
             claim_like(backup, from, false).err().is_some_and(|e| e.kind() == Kind::Conflict)
         };
         assert!(refused(&*ada, &*other) && refused(&*ada, &*nobodys));
         assert_eq!(ada.source().unwrap().unwrap().user, "ada");
-        assert!(!refused(&*ada, &*copy("again", Some("ada"))));
+        assert!(!refused(&*ada, &*backup_of("again", Some("ada"))));
         claim_like(&*nobodys, &*ada, true).unwrap();
         assert_eq!(nobodys.source().unwrap(), None);
         claim_like(&*nobodys, &*ada, false).unwrap();

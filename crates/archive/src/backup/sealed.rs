@@ -21,8 +21,8 @@ use tokio::runtime::Handle;
 use self::folder::SealedFolder;
 use super::claim::{Claim, Claims};
 use super::{
-    BodyCounts, Backup, EvictBodies, Folder, FolderName, Identity, BackupFolder, Source, can_be_kept, is_another,
-    put_aside_notice,
+    Backup, BackupFolder, BodyCounts, EvictBodies, Folder, FolderName, Identity, Source, can_be_kept,
+    is_another, put_aside_notice,
 };
 use crate::refetch::Refetch;
 pub(crate) use at_server::{AtServer, at_server};

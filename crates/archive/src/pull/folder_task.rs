@@ -14,14 +14,14 @@ use super::reunite::Recorded;
 use super::shared::Shared;
 use super::worker_scaling::{Progress, WorkerScaling};
 use super::writer::{self, CommitStats, ToWriter, Work, Writer};
+use crate::backup::{Folder, Identity, Resume};
 use crate::blocking::blocking;
 use crate::client::Selected;
-use crate::backup::{Folder, Identity, Resume};
 
 /// A folder that is being pulled.
 pub(super) struct FolderTask {
     pub(super) plan: Plan,
-    state: Mutex<State>,
+    state: Mutex<TaskState>,
 }
 
 /// A folder of the backup that was opened, and is not written to yet.
@@ -46,7 +46,7 @@ pub(super) struct PriorState {
 }
 
 #[derive(Default)]
-struct State {
+struct TaskState {
     identity: Option<Identity>,
     work: Option<ToWriter>,
     writer: Option<JoinHandle<(CommitStats, Result<()>)>>,
@@ -72,7 +72,7 @@ struct State {
     gave_up: Option<String>,
 }
 
-impl State {
+impl TaskState {
     fn progress(&self, at: Duration) -> Progress {
         let waited = self.work.as_ref().map_or(Duration::ZERO, ToWriter::waited);
         Progress { at, octets: self.batches.octets(), waited }
@@ -101,7 +101,7 @@ impl FolderTask {
         self.plan.found.name.as_str()
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, TaskState> {
         self.state.lock().unwrap_or_else(|e| e.into_inner())
     }
 

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
+use crate::backup::{BackupFolder, FolderName, Identity};
 use crate::client::ListedMailbox;
-use crate::backup::{FolderName, Identity, BackupFolder};
 
 /// The MAILBOXIDs of a listing. One that several mailboxes have says nothing about any of them: by it a mailbox of its own would be
 /// taken for another one that was renamed, and its messages for those of that one.
@@ -62,8 +62,8 @@ impl Ids {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::client::Numbers;
     use crate::backup::Resume;
+    use crate::client::Numbers;
 
     fn found(name: &str, id: Option<&str>) -> ListedMailbox {
         let name = FolderName::new(name, Some('/'));

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use sealpost_base::UidSet;
 
-use crate::client::{ListedMailbox, Selected};
 use crate::backup::BackupFolder;
+use crate::client::{ListedMailbox, Selected};
 use crate::restored::Restored;
 
 /// A folder that has to be looked into.
@@ -147,12 +147,18 @@ fn more(found: &ListedMailbox, kept: &BackupFolder) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::client::Numbers;
     use crate::backup::{FolderName, Identity, Resume};
+    use crate::client::Numbers;
 
     fn found(name: &str, numbers: Option<Numbers>) -> ListedMailbox {
         let name = FolderName::new(name, Some('/'));
-        ListedMailbox { wire: name.as_str().as_bytes().into(), name, selectable: true, attributes: vec![], numbers }
+        ListedMailbox {
+            wire: name.as_str().as_bytes().into(),
+            name,
+            selectable: true,
+            attributes: vec![],
+            numbers,
+        }
     }
 
     fn numbers() -> Numbers {
@@ -213,7 +219,10 @@ mod tests {
         let mut unfinished = kept("a");
         unfinished.resume.whole = false;
         assert_eq!(reason(numbers(), unfinished, true), Some(Reason::Unfinished));
-        assert_eq!(reason(numbers(), BackupFolder { as_left: false, ..kept("a") }, true), Some(Reason::Touched));
+        assert_eq!(
+            reason(numbers(), BackupFolder { as_left: false, ..kept("a") }, true),
+            Some(Reason::Touched)
+        );
         let some_gone = [BackupFolder { gone: 3, ..kept("a") }];
         let with_gone =
             |delete| planned(&[found("a", Some(numbers()))], &some_gone, true, delete, &HashMap::new());

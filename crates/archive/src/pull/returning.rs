@@ -30,7 +30,7 @@ impl Returning {
     /// What the backup says.
     pub(super) fn of(folder: &dyn Folder, expected: &UidSet) -> Result<Self> {
         let mut returning = Returning::default();
-        let mut gone = folder.known().gone();
+        let mut gone = folder.known().deleted_upstream();
         if gone == 0 {
             return Ok(returning);
         }

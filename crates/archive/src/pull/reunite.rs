@@ -13,9 +13,9 @@ use sealpost_base::{Kind, Result, Uid, UidSet};
 use sealpost_imap::client::{Event, FetchData};
 use tokio::sync::watch;
 
-use crate::client::{Connection, commands};
 use crate::backup::convert::hand_over;
-use crate::backup::{Arrived, Backup, Folder, FolderName, Identity, BackupFolder, Resume, Stored};
+use crate::backup::{Arrived, Backup, BackupFolder, Folder, FolderName, Identity, Resume, Stored};
+use crate::client::{Connection, commands};
 use crate::push::{MARK_FIELDS, Mark, header};
 use crate::restored::{Restored, Way};
 use crate::same::is_same;
@@ -161,8 +161,9 @@ impl Reuniting<'_> {
 
     /// What the backup has that its messages can be taken from: the server has it no more.
     fn source(&self, way: &Way) -> Result<Option<BackupFolder>> {
-        let is_it =
-            |kept: &BackupFolder| kept.place().as_str() == way.folder && kept.identity.uidvalidity == way.uidvalidity;
+        let is_it = |kept: &BackupFolder| {
+            kept.place().as_str() == way.folder && kept.identity.uidvalidity == way.uidvalidity
+        };
         if let Some(kept) = self.backup.superseded()?.into_iter().find(is_it) {
             return Ok(Some(kept));
         }
@@ -173,7 +174,12 @@ impl Reuniting<'_> {
     }
 
     /// Moves messages from another folder of the backup; how many. A run that is killed leaves some in both, and the next one goes on.
-    fn take_over(&self, kept: &BackupFolder, uids: &BTreeMap<u32, u32>, folder: &mut dyn Folder) -> Result<u64> {
+    fn take_over(
+        &self,
+        kept: &BackupFolder,
+        uids: &BTreeMap<u32, u32>,
+        folder: &mut dyn Folder,
+    ) -> Result<u64> {
         if uids.is_empty() {
             return Ok(0);
         }

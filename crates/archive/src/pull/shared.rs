@@ -13,8 +13,8 @@ use super::ids::Ids;
 use super::plan::Plan;
 use super::report::{FolderReport, Report};
 use super::reunite::Reuniting;
-use crate::client::Server;
 use crate::backup::Backup;
+use crate::client::Server;
 use crate::restored::Restored;
 
 /// Connections that have nothing to do look so often whether they would be of use in a folder, and those that cannot work whether
@@ -44,11 +44,11 @@ pub(super) struct Shared {
     stop: watch::Sender<bool>,
     /// There is nothing left to do, or nothing left of a folder.
     changed: Notify,
-    state: Mutex<State>,
+    state: Mutex<PullState>,
 }
 
 #[derive(Default)]
-struct State {
+struct PullState {
     plans: VecDeque<Plan>,
     running: Vec<Arc<FolderTask>>,
     done: Vec<FolderReport>,
@@ -80,13 +80,13 @@ impl Shared {
         (plans, ids, listed): (Vec<Plan>, Ids, HashSet<String>),
     ) -> Self {
         let listed = Arc::new(listed);
-        let state = State { plans: plans.into(), ..State::default() };
+        let state = PullState { plans: plans.into(), ..PullState::default() };
         let stop = watch::Sender::new(false);
         let (changed, state) = (Notify::new(), Mutex::new(state));
         Shared { server, backup, options, tools, ids, listed, stop, changed, state }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, PullState> {
         self.state.lock().unwrap_or_else(|e| e.into_inner())
     }
 

@@ -11,8 +11,8 @@ use super::env::stopped;
 use super::folder_task::{PriorState, SyncPlan, range};
 use super::incoming::{Came, Incoming};
 use super::writer::Work;
-use crate::client::{Connection, Done, Selected, commands, lowest};
 use crate::backup::Resume;
+use crate::client::{Connection, Done, Selected, commands, lowest};
 
 /// More UIDs than messages that may be in a range are asked for without looking which there are.
 const LOOSE: u64 = 256;

@@ -313,7 +313,7 @@ impl Writer {
             Work::Unread(unread) => self.unread(unread),
             Work::Gone(uids) => {
                 for uid in uids.iter() {
-                    self.gone(uid.get())?;
+                    self.mark_deleted_upstream(uid.get())?;
                 }
             }
             Work::InStep => {

@@ -7,8 +7,8 @@ use sealpost_imap::client::{Event, FetchData};
 use sealpost_imap::types::{Code, DateTime};
 
 use super::key::{self, Key, OTHER_FIELDS};
-use crate::client::{Connection, lowest};
 use crate::backup::Flags;
+use crate::client::{Connection, lowest};
 
 /// Ranges of one command: lines of more than 8 KiB are refused by some servers.
 pub(super) const RANGES: usize = 500;

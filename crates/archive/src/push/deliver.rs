@@ -9,11 +9,11 @@ use sealpost_imap::types::{Code, Flag, Response, SequenceSet, Status};
 use tokio::sync::mpsc::{self, error::TryRecvError};
 use tokio::sync::watch;
 
-use super::message_chunk::{MessageMeta, MessageChunk, ProgressSink};
+use super::delivery_state::{DeliveryState, SizeRefusals};
 use super::map::Put;
-use super::delivery_state::{SizeRefusals, DeliveryState};
-use crate::client::{Connection, Done, is_later};
+use super::message_chunk::{MessageChunk, MessageMeta, ProgressSink};
 use crate::backup::Flags;
+use crate::client::{Connection, Done, is_later};
 
 /// Commands of one message that were sent and not answered.
 const AHEAD: usize = 32;

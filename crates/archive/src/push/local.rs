@@ -9,11 +9,11 @@ use sealpost_imap::types::DateTime;
 use tokio::sync::mpsc;
 
 use super::contents::{Contents, Like};
-use super::message_chunk::{MessageMeta, MessageChunk};
 use super::key::{Key, by_id, ends};
-use crate::blocking::blocking;
+use super::message_chunk::{MessageChunk, MessageMeta};
 use crate::backup::sent::{received_or_sent, sent};
-use crate::backup::{Backup, Folder, FolderName, BackupFolder};
+use crate::backup::{Backup, BackupFolder, Folder, FolderName};
+use crate::blocking::blocking;
 
 /// Octets that are read at a time.
 const PIECE_BYTES: usize = 64 * 1024;
@@ -85,7 +85,7 @@ pub(super) async fn contents(backup: Arc<dyn Backup>, kept: BackupFolder, keys: 
 pub(crate) fn header(folder: &dyn Folder, uid: u32) -> Vec<u8> {
     let mut most = PIECE_BYTES;
     loop {
-        let meta = folder.meta(uid, most).unwrap_or_default();
+        let meta = folder.head(uid, most).unwrap_or_default();
         if meta.len() < most || most >= HEADER_BYTES || ends(&meta) {
             return meta;
         }
@@ -165,7 +165,11 @@ struct Good<'a> {
 /// A message that is good to its end; nothing if nobody takes it any more. One that turns out to be damaged, or whose body is nowhere
 /// any more, when half of it was sent costs the connection, and what else was on its way. So what is too long to be held until then is
 /// read twice; a body that was given up is fetched once, whoever fetches it keeps it for a while.
-fn good<'a>(folder: &'a dyn Folder, uid: u32, to: &mpsc::Sender<MessageChunk>) -> Result<Option<Good<'a>>, String> {
+fn good<'a>(
+    folder: &'a dyn Folder,
+    uid: u32,
+    to: &mpsc::Sender<MessageChunk>,
+) -> Result<Option<Good<'a>>, String> {
     let open = || folder.read(uid).map_err(|e| e.to_string());
     let (mut reader, mut held, mut octets) = (open()?, Vec::new(), 0);
     // A reader says at its end whether the message is what was kept.
@@ -197,7 +201,11 @@ fn piece(reader: &mut dyn Read) -> io::Result<Bytes> {
 
 /// Those of these messages with evicted bodies and that their server has no more, so that they can be had nowhere. No
 /// server is asked.
-pub(super) async fn lost(backup: Arc<dyn Backup>, kept: BackupFolder, among: UidSet) -> Result<Vec<(u32, String)>> {
+pub(super) async fn lost(
+    backup: Arc<dyn Backup>,
+    kept: BackupFolder,
+    among: UidSet,
+) -> Result<Vec<(u32, String)>> {
     blocking(move || {
         let folder = backup.look(&kept.name)?;
         let mut lost = Vec::new();

@@ -11,11 +11,11 @@ use sealpost_imap::types::{Flag, PermanentFlag};
 
 use super::contents::{Contents, in_commands};
 use super::deliver::settable;
-use super::message_chunk::locked;
-use super::map::Put;
-use super::origin::{From, Origin};
-use super::message_matching::{Pairs, pair};
 use super::destination_folders::Places;
+use super::map::Put;
+use super::message_chunk::locked;
+use super::message_matching::{Pairs, pair};
+use super::origin::{From, Origin};
 use super::report::{FolderReport, Observer, Options, Report};
 use super::run::{Run, unless};
 use super::target::DestinationFolder;

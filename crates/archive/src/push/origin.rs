@@ -6,11 +6,11 @@ use sealpost_base::{Result, UidSet};
 use tokio::sync::mpsc;
 
 use super::contents::{Contents, of_the_folder};
-use super::message_chunk::Item;
 use super::local;
+use super::message_chunk::MessageChunk;
 use super::remote::Remote;
+use crate::backup::{Backup, BackupFolder, FolderName};
 use crate::client::{ListedMailbox, Server};
-use crate::backup::{Backup, FolderName, BackupFolder};
 
 /// Where messages come from.
 pub(super) enum Origin {
@@ -107,7 +107,7 @@ impl Origin {
         &mut self,
         from: &From,
         left: &mut UidSet,
-        to: mpsc::Sender<Item>,
+        to: mpsc::Sender<MessageChunk>,
     ) -> Result<()> {
         match (self, from) {
             (Origin::Backup(backup, _), From::Backup(kept)) => {

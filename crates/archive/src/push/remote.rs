@@ -8,10 +8,10 @@ use sealpost_imap::types::{DateTime, Response};
 use tokio::sync::mpsc;
 
 use super::contents::Contents;
-use super::message_chunk::{MessageMeta, MessageChunk};
-use crate::client::{Connection, Done, ListedMailbox, Server};
+use super::message_chunk::{MessageChunk, MessageMeta};
 use crate::backup::Flags;
 use crate::backup::sent::sent;
+use crate::client::{Connection, Done, ListedMailbox, Server};
 
 /// Messages whose flags and dates are asked for at a time, before their octets.
 const GROUP: usize = 200;
@@ -152,7 +152,9 @@ async fn send_group(
                 // What was not asked for, or comes again, is not put there.
                 large = took(uid, &mut missing, left);
                 let (flags, date) = heads.remove(&uid).unwrap_or_default();
-                if large && to.send(MessageChunk::Begin(MessageMeta { uid, flags, date, size })).await.is_err() {
+                if large
+                    && to.send(MessageChunk::Begin(MessageMeta { uid, flags, date, size })).await.is_err()
+                {
                     return Ok((Sent::Refused, None));
                 }
             }

@@ -9,16 +9,16 @@ use tokio::sync::{mpsc, watch};
 
 use super::contents::Contents;
 use super::deliver::Delivery;
-use super::message_chunk::{ProgressSink, locked};
+use super::delivery_state::{DeliveryState, SizeRefusals};
 use super::map::{Put, Putting};
-use super::origin::{From, Origin};
+use super::message_chunk::{ProgressSink, locked};
 use super::message_matching::{Pairs, pair};
+use super::origin::{From, Origin};
 use super::plan::{Look, Plan};
 use super::report::{FolderReport, Observer, Options, Report};
 use super::target::{DestinationFolder, Target};
-use super::delivery_state::{SizeRefusals, DeliveryState};
-use crate::client::{Backoff, Server};
 use crate::backup::FolderName;
+use crate::client::{Backoff, Server};
 
 /// Looks, two seconds apart, that must show no change for the server to be done; and how many there are at most.
 const SETTLE_QUIET: u32 = 4;
@@ -246,7 +246,13 @@ impl<'a> Run<'a> {
     }
 
     /// Says once that a folder has another name at the destination than `wanted`, or than at the source.
-    fn tell_name(&self, from: &From, wanted: &FolderName, place: &DestinationFolder, report: &mut FolderReport) {
+    fn tell_name(
+        &self,
+        from: &From,
+        wanted: &FolderName,
+        place: &DestinationFolder,
+        report: &mut FolderReport,
+    ) {
         let to = place.name.as_str();
         if report.to.as_deref() == Some(to) {
             return;
@@ -347,7 +353,12 @@ impl<'a> Run<'a> {
     }
 
     /// Puts into the folder what is missing; whether something was put off.
-    async fn attempt(&mut self, from: &From, report: &mut FolderReport, tried: &mut DeliveryState) -> Result<bool> {
+    async fn attempt(
+        &mut self,
+        from: &From,
+        report: &mut FolderReport,
+        tried: &mut DeliveryState,
+    ) -> Result<bool> {
         let Some((place, was_there)) = self.ready(from, report).await? else { return Ok(false) };
         let (contents, missing, there) = self.look(from, &place, report, tried).await?;
         let unfinished = was_there && locked(&self.options.map).is_unfinished(place.name.as_str());
@@ -382,7 +393,11 @@ impl<'a> Run<'a> {
 
     /// The folder at the destination, made if it is not there, and whether it was there; nothing if another folder is at its
     /// place, or if there is no use in making it.
-    async fn ready(&mut self, from: &From, report: &mut FolderReport) -> Result<Option<(DestinationFolder, bool)>> {
+    async fn ready(
+        &mut self,
+        from: &From,
+        report: &mut FolderReport,
+    ) -> Result<Option<(DestinationFolder, bool)>> {
         let mut place = self.place(from).await?;
         if !self.claim(from, &place).await? || self.is_put_below(from, &place).await? {
             return Ok(None);
@@ -431,7 +446,14 @@ impl<'a> Run<'a> {
     }
 
     /// Writes down what is about to be put there, for a run after one that ends before the answers.
-    fn record(&self, from: &From, place: &DestinationFolder, uidvalidity: u32, uids: &UidSet, there: (u32, u32)) {
+    fn record(
+        &self,
+        from: &From,
+        place: &DestinationFolder,
+        uidvalidity: u32,
+        uids: &UidSet,
+        there: (u32, u32),
+    ) {
         let (mut map, to) = (locked(&self.options.map), place.name.as_str());
         match from {
             From::Backup(_) => {

@@ -8,8 +8,8 @@ use sealpost_imap::types::Response;
 use sealpost_imap::utf7;
 
 use super::contents::Contents;
-use crate::client::{Connection, Listing, Server, Timeouts};
 use crate::backup::{FolderName, Source};
+use crate::client::{Connection, Listing, Server, Timeouts};
 
 /// Characters that one server or another refuses in names of folders.
 const REFUSED: &str = ".~%*\"\\/{};^";

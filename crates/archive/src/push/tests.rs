@@ -10,11 +10,11 @@ use sealpost_base::SeededRandom;
 use tokio::sync::{mpsc, watch};
 
 use super::deliver::Delivery;
-use super::message_chunk::{Head, Item, ProgressSink};
-use super::delivery_state::{Room, DeliveryState};
+use super::delivery_state::{DeliveryState, SizeRefusals};
+use super::message_chunk::{MessageChunk, MessageMeta, ProgressSink};
 use super::{FolderReport, Observer, Options, Report, UidMap, migrate, restore};
-use crate::client::Connection;
 use crate::backup::{Backup, Flags};
+use crate::client::Connection;
 use crate::pull::tests::memory::Memory;
 use crate::pull::tests::pulled::copy_of;
 use crate::pull::tests::server::{Box_, Fault, Script};
@@ -174,9 +174,9 @@ async fn damaged_messages_are_named_and_all_others_are_restored() {
 /// is not everything.
 #[tokio::test]
 async fn what_a_damaged_journal_does_not_name_is_missed() {
+    use crate::backup::convert::transfer;
     use crate::backup::format_tests::{folder_name, give, identity, mail, resume};
     use crate::backup::maildir;
-    use crate::backup::convert::transfer;
     let directory = tempfile::tempdir().unwrap();
     let backup: Arc<dyn Backup> = maildir::open(directory.path()).unwrap().into();
     let mut folder = backup.open(&folder_name("INBOX"), &identity(7)).unwrap();
@@ -203,7 +203,8 @@ async fn what_a_damaged_journal_does_not_name_is_missed() {
     let to = Script::start(Box_::with(0), "LITERAL+", &[]).await;
     let (_stop, watched) = watch::channel(false);
     for counted in [(11, 0, 0), (0, 11, 0)] {
-        let report = restore(backup.clone(), &to.server(), &options(&watched), Arc::new(Nobody)).await.unwrap();
+        let report =
+            restore(backup.clone(), &to.server(), &options(&watched), Arc::new(Nobody)).await.unwrap();
         assert_eq!(counts(&report), counted, "{report:?}");
         let why = report.folders[0].error.as_deref().unwrap_or_default();
         assert!(why.contains("does not list all messages"), "{report:?}");
@@ -237,7 +238,8 @@ async fn messages_without_a_date_are_recognized_and_get_that_of_their_header() {
     // Into another one, twice.
     let to = Script::start(Box_::with(0), "LITERAL+", &[]).await;
     for counted in [(55, 0, 0), (0, 55, 0)] {
-        let report = restore(backup.clone(), &to.server(), &options(&watched), Arc::new(Nobody)).await.unwrap();
+        let report =
+            restore(backup.clone(), &to.server(), &options(&watched), Arc::new(Nobody)).await.unwrap();
         assert_eq!(counts(&report), counted, "{report:?}");
     }
     assert_eq!(to.asked(dated), 2);
@@ -454,19 +456,24 @@ async fn what_was_sent_counts_when_the_source_ends_in_the_middle_of_the_next_mes
         let (sender, items) = mpsc::channel(8);
         for (uid, octets, ends) in [(1, "first", true), (2, "sec", false)] {
             let size = if uid == 1 { 5 } else { 1 << 20 };
-            let head = Head { uid, flags: Flags::default(), date: None, size };
-            sender.send(Item::Begin(head)).await.unwrap();
-            sender.send(Item::Octets(octets.into())).await.unwrap();
+            let head = MessageMeta { uid, flags: Flags::default(), date: None, size };
+            sender.send(MessageChunk::Begin(head)).await.unwrap();
+            sender.send(MessageChunk::Octets(octets.into())).await.unwrap();
             if ends {
-                sender.send(Item::End).await.unwrap();
+                sender.send(MessageChunk::End).await.unwrap();
             }
         }
         drop(sender);
         let (_stop, stop) = watch::channel(false);
-        let (mut tried, mut room) = (DeliveryState::default(), Room::default());
+        let (mut tried, mut room) = (DeliveryState::default(), SizeRefusals::default());
         let (map, mut report) = (Mutex::new(UidMap::default()), FolderReport::default());
-        let mut told =
-            ProgressSink { observer: &Nobody, map: &map, report: &mut report, uidvalidity: 7, to: "INBOX".into() };
+        let mut told = ProgressSink {
+            observer: &Nobody,
+            map: &map,
+            report: &mut report,
+            uidvalidity: 7,
+            to: "INBOX".into(),
+        };
         let parts = (&mut tried, &mut room, &mut told);
         let delivery = Delivery::new(&mut connection, b"INBOX", items, stop, false, parts);
         assert!(delivery.run().await.is_err());

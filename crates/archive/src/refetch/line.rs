@@ -14,9 +14,9 @@ use sealpost_vault::message::Wanted;
 use sealpost_vault::spool::{SpoolWriter, Spooled};
 use tokio::sync::Mutex;
 
-use crate::client::{Connection, Done, Selected, Server};
 use crate::backup::digest::finish;
 use crate::backup::sealed::AtServer;
+use crate::client::{Connection, Done, Selected, Server};
 
 /// Where bodies are spooled.
 #[derive(Clone, Copy)]

@@ -15,8 +15,8 @@ use tokio::task::spawn_blocking;
 
 use super::*;
 use crate::backup::format_tests::{folder_name, give, identity, mail_of, resume};
-use crate::backup::sealed::{Bodies as SpooledBodies, BodyLimit, open_with};
-use crate::backup::{BodyCounts, Backup, EvictBodies, Flags};
+use crate::backup::sealed::{BodyLimit, BodyOptions, open_with};
+use crate::backup::{Backup, BodyCounts, EvictBodies, Flags};
 use crate::pull::Report;
 use crate::pull::tests::pulled::{options, pulled_into};
 use crate::pull::tests::server::{Box_, Fault, Script};
@@ -29,7 +29,7 @@ const NOW: Timestamp = Timestamp(1_700_000_000_000);
 /// Octets of a mail's body, nearly.
 const SIZE: usize = 20_000;
 
-struct World {
+struct Fixture {
     store: Store,
     random: Arc<SeededRandom>,
     root: RootKey,
@@ -66,12 +66,12 @@ fn inbox(messages: u32) -> Box_ {
     inbox
 }
 
-impl World {
+impl Fixture {
     async fn new(messages: u32) -> Self {
         let random = Arc::new(SeededRandom::new(5));
         let root = RootKey::generate(&*random);
         let script = Script::start(inbox(messages), "", &[]).await;
-        World { store: Store::memory(), random, root, lock: tempfile::tempdir().unwrap(), script }
+        Fixture { store: Store::memory(), random, root, lock: tempfile::tempdir().unwrap(), script }
     }
 
     async fn open(&self, keep: Option<u64>) -> Opened {
@@ -153,7 +153,7 @@ impl Opened {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn few_bodies_stay_and_the_others_are_fetched_when_they_are_read() {
-    let world = World::new(40).await;
+    let world = Fixture::new(40).await;
     let opened = world.open(Some(200_000)).await;
     let report = world.pulled(&opened).await;
     assert!(report.is_complete());
@@ -180,7 +180,7 @@ async fn few_bodies_stay_and_the_others_are_fetched_when_they_are_read() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn bodies_go_while_messages_come() {
-    let world = World::new(0).await;
+    let world = Fixture::new(0).await;
     let opened = world.open(Some(50_000)).await;
     let backup = opened.backup.clone();
     let (before, after) = spawn_blocking(move || {
@@ -203,7 +203,7 @@ async fn bodies_go_while_messages_come() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_the_server_has_no_more_is_said_and_what_it_lost_is_not_given_up() {
-    let world = World::new(20).await;
+    let world = Fixture::new(20).await;
     let opened = world.open(Some(200_000)).await;
     world.pulled(&opened).await;
     let thin = opened.thin(1..=20).await;
@@ -251,7 +251,7 @@ async fn what_the_server_has_no_more_is_said_and_what_it_lost_is_not_given_up() 
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn other_octets_than_were_kept_are_not_given_out() {
-    let world = World::new(5).await;
+    let world = Fixture::new(5).await;
     let opened = world.open(Some(0)).await;
     assert_eq!(world.pulled(&opened).await.bodies.unwrap().without, 5);
     let mut changed = octets(2);
@@ -276,7 +276,7 @@ async fn other_octets_than_were_kept_are_not_given_out() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn another_mailbox_of_the_same_name_is_not_asked() {
-    let world = World::new(6).await;
+    let world = Fixture::new(6).await;
     let opened = world.open(Some(0)).await;
     world.pulled(&opened).await;
     world.script.inbox(|inbox| inbox.uidvalidity = 8);
@@ -288,7 +288,7 @@ async fn another_mailbox_of_the_same_name_is_not_asked() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn those_who_ask_for_the_same_share_a_fetch_and_one_that_fails_is_tried_again() {
-    let world = World::new(3).await;
+    let world = Fixture::new(3).await;
     let opened = world.open(Some(0)).await;
     world.pulled(&opened).await;
     let asked = world.script.asked("UID FETCH");
@@ -307,7 +307,7 @@ async fn those_who_ask_for_the_same_share_a_fetch_and_one_that_fails_is_tried_ag
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_cannot_be_asked_is_an_error_and_never_an_empty_body() {
-    let world = World::new(3).await;
+    let world = Fixture::new(3).await;
     let opened = world.open(Some(0)).await;
     world.pulled(&opened).await;
     drop(opened);
@@ -323,7 +323,7 @@ async fn a_server_that_cannot_be_asked_is_an_error_and_never_an_empty_body() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn giving_up_can_be_stopped_and_goes_on_the_next_time() {
-    let world = World::new(100).await;
+    let world = Fixture::new(100).await;
     let opened = world.open(None).await;
     world.pulled(&opened).await;
     assert_eq!(opened.counts().await.without, 0);
@@ -333,14 +333,15 @@ async fn giving_up_can_be_stopped_and_goes_on_the_next_time() {
         let backup = opened.backup.clone();
         let inbox = [folder_name("INBOX")];
         spawn_blocking(move || {
-            backup.evict_bodies(&EvictBodies {
-                in_step: &inbox,
-                dry_run,
-                stop: &|| stop,
-                ..EvictBodies::default()
-            })
-            .unwrap()
-            .unwrap()
+            backup
+                .evict_bodies(&EvictBodies {
+                    in_step: &inbox,
+                    dry_run,
+                    stop: &|| stop,
+                    ..EvictBodies::default()
+                })
+                .unwrap()
+                .unwrap()
         })
     };
     let would = evict_bodies(true, false).await.unwrap();

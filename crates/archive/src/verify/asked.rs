@@ -5,8 +5,8 @@ use sealpost_base::{Result, UidSet};
 use sealpost_imap::client::{Event, FetchData};
 use sealpost_imap::types::{Response, Status};
 
-use crate::client::{Connection, Done, lowest};
 use crate::backup::digest::finish;
+use crate::client::{Connection, Done, lowest};
 
 /// UIDs and sizes of all messages of the selected mailbox.
 pub(super) async fn sizes_of(connection: &mut Connection, on: &mut impl FnMut(u32, u64)) -> Result<()> {

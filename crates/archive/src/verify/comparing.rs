@@ -7,12 +7,12 @@ use sealpost_base::{Error, Kind, Random, Result, Uid, UidSet};
 use super::Options;
 use super::asked::{hashes, sizes_of};
 use super::local::{Local, read};
-use super::plan::{ServerListing, Progress, WithServer, choose};
+use super::plan::{Progress, ServerListing, WithServer, choose};
 use super::report::FolderReport;
 use super::there::There;
+use crate::backup::Backup;
 use crate::blocking::blocking;
 use crate::client::{Connection, Selected, commands, is_later};
-use crate::backup::Backup;
 
 /// A folder that was compared.
 pub(super) struct Compared {

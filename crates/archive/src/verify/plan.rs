@@ -6,8 +6,8 @@ use sealpost_base::{Random, Uid, UidSet};
 
 use super::local::Local;
 use super::report::FolderReport;
+use crate::backup::{BackupFolder, FolderName};
 use crate::client::ListedMailbox;
-use crate::backup::{FolderName, BackupFolder};
 
 /// How often a message may be what a connection ended with.
 const ATTEMPTS: u32 = 3;
@@ -69,7 +69,8 @@ impl<'a> Plan<'a> {
             kept: kept.iter().find(|kept| kept.name == found.name),
             chosen: only.and_then(|only| only.get(found.name.as_str()).cloned()),
         });
-        let is_found = |kept: &&BackupFolder| folders.iter().any(|found| found.selectable && found.name == kept.name);
+        let is_found =
+            |kept: &&BackupFolder| folders.iter().any(|found| found.selectable && found.name == kept.name);
         let alone = kept.iter().filter(|kept| !is_found(kept)).chain(aside);
         let alone = alone.filter(|kept| only.is_none() && wanted(kept.name.as_str()));
         let alone = alone.map(|kept| Alone { kept, is_there: all.contains(&kept.name) });

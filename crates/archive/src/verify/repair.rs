@@ -12,8 +12,8 @@ use sealpost_base::{Error, Result, UidSet};
 use super::comparing::Compared;
 use super::report::FolderReport;
 use super::{Options, Report, compare};
-use crate::client::Server;
 use crate::backup::Backup;
+use crate::client::Server;
 use crate::pull::{self, Tools, pull};
 
 impl FolderReport {

@@ -5,8 +5,8 @@ use std::collections::HashSet;
 use sealpost_base::{Error, Random, Result};
 
 use super::Options;
-use crate::client::{Backoff, Connection, ListedMailbox, Server};
 use crate::backup::FolderName;
+use crate::client::{Backoff, Connection, ListedMailbox, Server};
 use crate::pull::gmail;
 
 /// The server, and a connection that is made again when it is lost.
@@ -26,7 +26,10 @@ impl There<'_> {
     }
 
     /// The folders that a pull would keep, and the names of all.
-    pub(super) async fn folders(&mut self, options: &Options) -> Result<(Vec<ListedMailbox>, HashSet<FolderName>)> {
+    pub(super) async fn folders(
+        &mut self,
+        options: &Options,
+    ) -> Result<(Vec<ListedMailbox>, HashSet<FolderName>)> {
         let connection = self.connection().await?;
         let listing = connection.listing().await?;
         let all =

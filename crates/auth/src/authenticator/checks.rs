@@ -21,7 +21,7 @@ pub const CHECK_BYTES: usize = LARGEST_REQUEST;
 type Job = Box<dyn FnOnce() + Send>;
 
 /// How somebody who waits is told that its turn has come, or that others are better.
-type Told = oneshot::Sender<Result<(), Busy>>;
+type CheckSender = oneshot::Sender<Result<(), Busy>>;
 
 /// The threads and who waits for them.
 pub struct Checks {
@@ -33,10 +33,10 @@ pub struct Checks {
 }
 
 #[derive(Clone)]
-struct SharedLine(Arc<Mutex<Line<Priority, Told>>>);
+struct SharedLine(Arc<Mutex<Line<Priority, CheckSender>>>);
 
 /// Leave to run one check. It holds a thread and memory until dropped.
-pub struct Turn {
+pub struct CheckPermit {
     // Memory first: whoever is next needs it.
     _memory: Permit,
     _thread: Thread,
@@ -46,7 +46,7 @@ pub struct Turn {
 struct Thread(SharedLine);
 
 /// A place in the line; dropping it gives it up.
-struct Place {
+struct QueuedCheck {
     line: SharedLine,
     number: (Priority, u64),
     told: oneshot::Receiver<Result<(), Busy>>,
@@ -87,10 +87,10 @@ impl Checks {
     ///
     /// # Errors
     /// [`Busy`] if too many wait that are served sooner, already or after a while.
-    pub async fn turn(&self, priority: Priority) -> Result<Turn, Busy> {
+    pub async fn turn(&self, priority: Priority) -> Result<CheckPermit, Busy> {
         let thread = self.line.thread(priority).await?;
         let memory = self.budget.acquire_whole(CHECK_BYTES).await;
-        Ok(Turn { _memory: memory, _thread: thread })
+        Ok(CheckPermit { _memory: memory, _thread: thread })
     }
 
     /// Checks that wait for a thread now.
@@ -110,7 +110,7 @@ impl Checks {
     /// `Internal` if it panics.
     pub async fn run<T: Send + 'static>(
         &self,
-        turn: Turn,
+        turn: CheckPermit,
         check: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T> {
         #[cfg(test)]
@@ -130,7 +130,7 @@ impl Checks {
 }
 
 impl SharedLine {
-    fn lock(&self) -> MutexGuard<'_, Line<Priority, Told>> {
+    fn lock(&self) -> MutexGuard<'_, Line<Priority, CheckSender>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -145,7 +145,7 @@ impl SharedLine {
                 number
             }
         };
-        let mut place = Place { line: self.clone(), number, told, is_over: false };
+        let mut place = QueuedCheck { line: self.clone(), number, told, is_over: false };
         let told = tokio::time::timeout(limits::LOGIN_PATIENCE, &mut place.told).await;
         // Whoever waited for too long gives the place up, when it is dropped.
         let told = told.map_err(|_| Busy)?;
@@ -170,7 +170,7 @@ impl Drop for Thread {
     }
 }
 
-impl Drop for Place {
+impl Drop for QueuedCheck {
     fn drop(&mut self) {
         if self.is_over || self.line.lock().give_up(self.number) {
             return;

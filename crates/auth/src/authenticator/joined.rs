@@ -29,13 +29,13 @@ pub struct Attempted {
 /// Who comes.
 pub enum Comer<T> {
     /// The first: it finds out the answer.
-    Lead(Lead<T>),
+    LeadingAttempt(LeadingAttempt<T>),
     /// Another: it waits for that, and comes again if nobody gives one.
     Other(watch::Receiver<Option<T>>),
 }
 
 /// The attempt that is checked. Dropped without an [answer](Lead::answer), others take its place.
-pub struct Lead<T> {
+pub struct LeadingAttempt<T> {
     attempted: Attempted,
     answer: watch::Sender<Option<T>>,
     leads: Arc<Mutex<Leads<T>>>,
@@ -68,18 +68,18 @@ impl<T: Clone> Joined<T> {
         }
         let (answer, others) = watch::channel(None);
         leads.insert(attempted, others);
-        Comer::Lead(Lead { attempted, answer, leads: self.leads.clone() })
+        Comer::LeadingAttempt(LeadingAttempt { attempted, answer, leads: self.leads.clone() })
     }
 }
 
-impl<T> Lead<T> {
+impl<T> LeadingAttempt<T> {
     /// What others that wait are told.
     pub fn answer(self, answer: T) {
         self.answer.send_replace(Some(answer));
     }
 }
 
-impl<T> Drop for Lead<T> {
+impl<T> Drop for LeadingAttempt<T> {
     fn drop(&mut self) {
         lock(&self.leads).remove(&self.attempted);
     }
@@ -105,21 +105,21 @@ mod tests {
         let joined = Joined::new(&SeededRandom::new(1));
         let here = Some(Network::of([192, 0, 2, 1].into()));
         let one = joined.attempted(here, Name::of("me"), b"secret");
-        let Comer::Lead(lead) = joined.enter(one) else { panic!("nobody was there") };
+        let Comer::LeadingAttempt(lead) = joined.enter(one) else { panic!("nobody was there") };
         let Comer::Other(other) = joined.enter(one) else { panic!("somebody is there") };
         for another in [
             joined.attempted(here, Name::of("me"), b"other"),
             joined.attempted(here, Name::of("you"), b"secret"),
             joined.attempted(None, Name::of("me"), b"secret"),
         ] {
-            assert!(matches!(joined.enter(another), Comer::Lead(_)));
+            assert!(matches!(joined.enter(another), Comer::LeadingAttempt(_)));
         }
         lead.answer(7);
         assert_eq!(answered(other).await, Some(7));
-        let Comer::Lead(lead) = joined.enter(one) else { panic!("it is over") };
+        let Comer::LeadingAttempt(lead) = joined.enter(one) else { panic!("it is over") };
         let Comer::Other(other) = joined.enter(one) else { panic!("somebody is there") };
         drop(lead);
         assert_eq!(answered(other).await, None);
-        assert!(matches!(joined.enter(one), Comer::Lead(_)));
+        assert!(matches!(joined.enter(one), Comer::LeadingAttempt(_)));
     }
 }

@@ -57,7 +57,7 @@ struct Table {
 
 /// An account with sessions.
 struct Watched {
-    known: watch::Sender<Known>,
+    known: watch::Sender<StoredAccount>,
     due: Due,
 }
 
@@ -73,7 +73,7 @@ enum Due {
 }
 
 /// What the store last said of an account.
-struct Known {
+struct StoredAccount {
     id: AccountId,
     version: u64,
     /// Empty while the account is suspended, and once it is removed.
@@ -87,7 +87,7 @@ pub struct Standing {
     id: AccountId,
     slot: SlotId,
     epoch: Epoch,
-    known: watch::Receiver<Known>,
+    known: watch::Receiver<StoredAccount>,
 }
 
 impl Standings {
@@ -106,7 +106,7 @@ impl Standings {
                 account.known.subscribe()
             }
             None => {
-                let (sender, receiver) = watch::channel(Known::of(record));
+                let (sender, receiver) = watch::channel(StoredAccount::of(record));
                 // A round may have passed since the login read the record.
                 let watched = Watched { known: sender, due: Due::Next };
                 table.watched.insert(record.name.clone(), watched);
@@ -134,7 +134,7 @@ impl Standings {
         self.look_at(|known| known.id == account);
     }
 
-    fn look_at(&self, which: impl Fn(&Known) -> bool) {
+    fn look_at(&self, which: impl Fn(&StoredAccount) -> bool) {
         let mut table = self.accounts.lock();
         let mut any = false;
         for watched in table.watched.values_mut().filter(|watched| which(&watched.known.borrow())) {
@@ -168,18 +168,18 @@ impl Standing {
     }
 }
 
-impl Known {
+impl StoredAccount {
     fn of(record: &AccountRecord) -> Self {
         let slots =
             if record.lets_in() { record.slots.iter().map(|slot| slot.id()).collect() } else { Vec::new() };
-        Known { id: record.id, version: record.version, slots, epoch: record.epoch() }
+        StoredAccount { id: record.id, version: record.version, slots, epoch: record.epoch() }
     }
 
     /// Takes over a newer record; whether it was newer.
     fn learn(&mut self, record: &AccountRecord) -> bool {
         let newer = record.version > self.version;
         if newer {
-            *self = Known::of(record);
+            *self = StoredAccount::of(record);
         }
         newer
     }

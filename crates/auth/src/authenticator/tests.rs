@@ -10,7 +10,7 @@ use sealpost_vault::server_key::ServerKeys;
 use super::*;
 use crate::throttle::Priority;
 
-struct World {
+struct Fixture {
     store: Store,
     directory: Directory,
     auth: Arc<Authenticator>,
@@ -40,7 +40,7 @@ impl Clock for TestClock {
     }
 }
 
-impl World {
+impl Fixture {
     async fn new(settings: Login) -> Self {
         Self::over(Store::memory(), settings)
     }
@@ -55,7 +55,7 @@ impl World {
             .unwrap();
         let budget = Budget::new(256 * 1024 * 1024);
         let auth = Authenticator::new(directory.clone(), &settings, budget.clone(), clock.clone(), &*random);
-        World { store, directory, auth: Arc::new(auth.unwrap()), clock, budget }
+        Fixture { store, directory, auth: Arc::new(auth.unwrap()), clock, budget }
     }
 
     async fn account(&self, name: &str, password: &str) -> (AccountName, RootKey) {
@@ -84,7 +84,7 @@ fn patient() -> Login {
 
 #[tokio::test]
 async fn names_in_any_case_and_secrets_to_the_letter() {
-    let world = World::new(patient()).await;
+    let world = Fixture::new(patient()).await;
     let (name, root) = world.account("me@mail.example", "pässword").await;
     for spelling in ["me@mail.example", "ME@Mail.Example", "me", "\"me\"@mail.example"] {
         let entered = world.login(spelling, "pässword").await.unwrap();
@@ -108,7 +108,7 @@ async fn names_in_any_case_and_secrets_to_the_letter() {
 
 #[tokio::test]
 async fn tokens_log_in_recovery_codes_do_not() {
-    let world = World::new(patient()).await;
+    let world = Fixture::new(patient()).await;
     let (name, root) = world.account("me@x", "pw").await;
     let (info, app_password) = world.directory.add_app_password(&name, &root, "phone").await.unwrap();
     let code = world.directory.set_recovery(&name, &root).await.unwrap();
@@ -126,7 +126,7 @@ async fn tokens_log_in_recovery_codes_do_not() {
 
 #[tokio::test]
 async fn a_login_is_remembered_until_it_expires_or_the_record_changes() {
-    let world = World::new(patient()).await;
+    let world = Fixture::new(patient()).await;
     let (name, root) = world.account("me@x", "old").await;
     assert!(world.login("me@x", "old").await.is_ok());
     assert_eq!(world.auth.remembered(), 1);
@@ -158,13 +158,13 @@ async fn a_login_is_remembered_until_it_expires_or_the_record_changes() {
 
 #[tokio::test]
 async fn so_many_logins_are_remembered_and_no_more() {
-    let world = World::new(Login { cache_entries: 2, ..patient() }).await;
+    let world = Fixture::new(Login { cache_entries: 2, ..patient() }).await;
     for name in ["a@x", "b@x", "c@x"] {
         world.account(name, "pw").await;
         assert!(world.login(name, "pw").await.is_ok());
     }
     assert_eq!(world.auth.remembered(), 2);
-    let none = World::new(Login { cache_ttl: Duration::ZERO, ..patient() }).await;
+    let none = Fixture::new(Login { cache_ttl: Duration::ZERO, ..patient() }).await;
     none.account("a@x", "pw").await;
     assert!(none.login("a@x", "pw").await.is_ok());
     assert_eq!(none.auth.remembered(), 0);
@@ -172,7 +172,7 @@ async fn so_many_logins_are_remembered_and_no_more() {
 
 #[tokio::test]
 async fn a_name_that_is_no_account_costs_a_check_too() {
-    let world = World::new(patient()).await;
+    let world = Fixture::new(patient()).await;
     let turns = take_all_turns(&world).await;
     for (name, secret) in [("nobody@x", "pw"), ("nobody@x", ""), ("@", "pw")] {
         let attempt = tokio::time::timeout(Duration::from_millis(20), world.login(name, secret)).await;
@@ -185,7 +185,7 @@ async fn a_name_that_is_no_account_costs_a_check_too() {
 
 #[tokio::test]
 async fn clients_that_come_at_once_pay_for_the_first() {
-    let world = World::new(Login { checks_at_once: 1, ..patient() }).await;
+    let world = Fixture::new(Login { checks_at_once: 1, ..patient() }).await;
     world.account("me@x", "pw").await;
     let logins = (0..20).map(|_| world.login("me@x", "pw"));
     let all = futures::future::join_all(logins).await;
@@ -195,7 +195,8 @@ async fn clients_that_come_at_once_pay_for_the_first() {
 /// As a client opens them: the same name and secret, right or wrong.
 #[tokio::test]
 async fn connections_with_one_secret_cost_one_check_and_count_once() {
-    let world = World::new(Login { checks_at_once: 1, cache_ttl: Duration::ZERO, ..Login::default() }).await;
+    let world =
+        Fixture::new(Login { checks_at_once: 1, cache_ttl: Duration::ZERO, ..Login::default() }).await;
     world.account("me@x", "pw").await;
     let at_once = async |secret: &str| {
         let logins: Vec<_> = (0..50)
@@ -222,7 +223,7 @@ async fn connections_with_one_secret_cost_one_check_and_count_once() {
 #[tokio::test]
 async fn guesses_that_come_at_once_are_not_all_checked() {
     let max_delay = Duration::from_millis(500);
-    let world = World::new(Login { max_delay, ..Login::default() }).await;
+    let world = Fixture::new(Login { max_delay, ..Login::default() }).await;
     world.account("me@x", "pw").await;
     let guesses = (0..390).map(|n| {
         let auth = world.auth.clone();
@@ -248,7 +249,7 @@ async fn guesses_that_come_at_once_are_not_all_checked() {
 #[tokio::test]
 async fn whoever_was_there_before_is_checked_first() {
     let world =
-        World::new(Login { checks_at_once: 1, checks_waiting: 2, cache_ttl: Duration::ZERO, ..patient() })
+        Fixture::new(Login { checks_at_once: 1, checks_waiting: 2, cache_ttl: Duration::ZERO, ..patient() })
             .await;
     world.account("me@x", "pw").await;
     let from = |host: u8| Some(IpAddr::from([198, 51, 100, host]));
@@ -275,7 +276,7 @@ async fn whoever_was_there_before_is_checked_first() {
 
 #[tokio::test]
 async fn more_than_may_wait_are_told_to_come_back() {
-    let world = World::new(Login { checks_at_once: 1, checks_waiting: 2, ..patient() }).await;
+    let world = Fixture::new(Login { checks_at_once: 1, checks_waiting: 2, ..patient() }).await;
     let turns = world.auth.checks.turn(first()).await.unwrap();
     let waiting: Vec<_> = (0..2)
         .map(|n| {
@@ -297,7 +298,7 @@ async fn more_than_may_wait_are_told_to_come_back() {
 
 #[tokio::test(start_paused = true)]
 async fn who_keeps_failing_waits_and_who_proves_himself_cheaply_does_not() {
-    let world = World::new(Login::default()).await;
+    let world = Fixture::new(Login::default()).await;
     let (name, root) = world.account("me@x", "pw").await;
     let (_, app_password) = world.directory.add_app_password(&name, &root, "phone").await.unwrap();
     assert!(world.login("me@x", "pw").await.is_ok(), "remembered from here on");
@@ -320,7 +321,7 @@ fn first() -> Priority {
 }
 
 /// So that nobody else can get a password check.
-async fn take_all_turns(world: &World) -> Vec<checks::Turn> {
+async fn take_all_turns(world: &Fixture) -> Vec<checks::CheckPermit> {
     let mut turns = Vec::new();
     while let Ok(turn) =
         tokio::time::timeout(Duration::from_millis(20), world.auth.checks.turn(first())).await
@@ -332,16 +333,24 @@ async fn take_all_turns(world: &World) -> Vec<checks::Turn> {
 
 #[tokio::test]
 async fn bearers_show_tokens_and_nothing_else() {
-    let world = World::new(patient()).await;
+    let world = Fixture::new(patient()).await;
     let (name, root) = world.account("me@x", "pw").await;
     let (info, app_password) = world.directory.add_app_password(&name, &root, "phone").await.unwrap();
-    let bearer = async |name: &str, app_password: &str| world.auth.bearer(None, name, app_password.as_bytes()).await;
+    let bearer =
+        async |name: &str, app_password: &str| world.auth.bearer(None, name, app_password.as_bytes()).await;
     let entered = bearer("ME@X", &app_password).await.unwrap();
     assert!(entered.root.same(&root) && entered.slot == info.id);
-    for (name, app_password) in
-        [("me@x", "pw"), ("me@x", ""), ("you@x", &*app_password), ("", &*app_password), ("me@x", &app_password[..60])]
-    {
-        assert!(matches!(bearer(name, app_password).await, Err(Denied::Credentials)), "{name:?} {app_password:?}");
+    for (name, app_password) in [
+        ("me@x", "pw"),
+        ("me@x", ""),
+        ("you@x", &*app_password),
+        ("", &*app_password),
+        ("me@x", &app_password[..60]),
+    ] {
+        assert!(
+            matches!(bearer(name, app_password).await, Err(Denied::Credentials)),
+            "{name:?} {app_password:?}"
+        );
     }
     let alone = async |app_password: &str| world.auth.bearer_alone(None, app_password.as_bytes()).await;
     assert!(alone(&app_password).await.unwrap().root.same(&root), "it says whose it is");
@@ -353,7 +362,7 @@ async fn bearers_show_tokens_and_nothing_else() {
 
 #[tokio::test(start_paused = true)]
 async fn bearers_who_keep_failing_wait_too() {
-    let world = World::new(Login::default()).await;
+    let world = Fixture::new(Login::default()).await;
     let attempt = async || world.auth.bearer(Some([192, 0, 2, 1].into()), "me@x", b"sp_wrong").await;
     for _ in 0..4 {
         assert!(attempt().await.is_err());
@@ -365,7 +374,7 @@ async fn bearers_who_keep_failing_wait_too() {
 
 #[tokio::test(start_paused = true)]
 async fn a_session_may_go_on_as_long_as_what_it_logged_in_with() {
-    let world = World::new(patient()).await;
+    let world = Fixture::new(patient()).await;
     let (name, root) = world.account("me@x", "pw").await;
     let standing = async |secret: &str| {
         let entered = world.login("me@x", secret).await.unwrap();
@@ -398,7 +407,7 @@ async fn a_session_may_go_on_as_long_as_what_it_logged_in_with() {
 
 #[tokio::test(start_paused = true)]
 async fn a_suspended_account_lets_nobody_in_and_its_sessions_end() {
-    let world = World::new(patient()).await;
+    let world = Fixture::new(patient()).await;
     let (name, root) = world.account("me@x", "pw").await;
     let (_, app_password) = world.directory.add_app_password(&name, &root, "phone").await.unwrap();
     let session = world.auth.standing(&world.login("me@x", "pw").await.unwrap());
@@ -421,7 +430,7 @@ async fn a_suspended_account_lets_nobody_in_and_its_sessions_end() {
 
 #[tokio::test]
 async fn without_a_configured_domain_names_are_written_out() {
-    let mut world = World::new(patient()).await;
+    let mut world = Fixture::new(patient()).await;
     world.account("jane@host.mail.example", "pw").await;
     world.account("jane@mail.example", "pw").await;
     let entered = world.login("jane", "pw").await.unwrap();
@@ -442,7 +451,7 @@ async fn without_a_configured_domain_names_are_written_out() {
 /// While somebody tells of changes, records are read when he does, and seldom besides; and at once when he is gone.
 #[tokio::test(start_paused = true)]
 async fn what_is_told_is_looked_into_at_once_and_the_rest_seldom() {
-    let world = World::new(patient()).await;
+    let world = Fixture::new(patient()).await;
     let (name, _) = world.account("me@x", "pw").await;
     let id = world.directory.get(&name).await.unwrap().id;
     let standings = world.auth.standings();
@@ -472,7 +481,7 @@ async fn what_is_told_is_looked_into_at_once_and_the_rest_seldom() {
 #[tokio::test]
 async fn nothing_is_read_while_nothing_changes() {
     let dir = tempfile::tempdir().unwrap();
-    let world = World::over(Store::local(dir.path()).await.unwrap(), patient());
+    let world = Fixture::over(Store::local(dir.path()).await.unwrap(), patient());
     let (name, root) = world.account("me@x", "pw").await;
     let before = world.directory.seen().unwrap();
     let entered = world.login("me@x", "pw").await.unwrap();

@@ -4,15 +4,15 @@ use sealpost_base::{FakeClock, Timestamp};
 
 use super::*;
 
-struct World {
+struct Fixture {
     throttle: Throttle,
     clock: Arc<FakeClock>,
 }
 
-impl World {
+impl Fixture {
     fn new(settings: Login) -> Self {
         let clock = Arc::new(FakeClock::new(Timestamp(0)));
-        World { throttle: Throttle::new(settings, clock.clone()), clock }
+        Fixture { throttle: Throttle::new(settings, clock.clone()), clock }
     }
 
     fn arrive(&self, from: &str, name: &str) -> Result<Attempt, Crowded> {
@@ -59,7 +59,7 @@ fn secs(secs: u64) -> Duration {
 
 #[test]
 fn delays_double_up_to_the_longest_and_are_forgotten_in_time() {
-    let world = World::new(Login::default());
+    let world = Fixture::new(Login::default());
     let mut delays = Vec::new();
     for n in 0..10 {
         world.fail("192.0.2.1", &format!("{n}"));
@@ -77,7 +77,7 @@ fn delays_double_up_to_the_longest_and_are_forgotten_in_time() {
 
 #[test]
 fn a_burst_of_guesses_is_no_quicker_than_one_after_the_other() {
-    let world = World::new(Login::default());
+    let world = Fixture::new(Login::default());
     let mut attempts: Vec<_> =
         (0..390).map(|n| world.arrive("192.0.2.1", &format!("{n}")).unwrap()).collect();
     let began = |attempts: &mut Vec<Attempt>| -> Vec<Attempt> {
@@ -105,7 +105,7 @@ fn a_burst_of_guesses_is_no_quicker_than_one_after_the_other() {
 
 #[test]
 fn right_passwords_of_many_at_one_address_wait_for_each_other_alone() {
-    let world = World::new(Login::default());
+    let world = Fixture::new(Login::default());
     let mut waiting: Vec<_> = (0..100).map(|n| world.arrive("192.0.2.1", &format!("{n}")).unwrap()).collect();
     let mut rounds = 0;
     while !waiting.is_empty() {
@@ -127,7 +127,7 @@ fn networks_around_an_address_slow_its_neighbours_down_later() {
         ((0..256).map(|n| format!("2001:db8:0:{n:x}::1")).collect(), 4),
         ((0..256).map(|n| format!("2001:db8:0:{n:x}00::1")).collect(), 16),
     ] {
-        let world = World::new(Login::default());
+        let world = Fixture::new(Login::default());
         let free = neighbours.iter().enumerate().take_while(|(n, address)| {
             let is_free = world.wait(address, "x").is_zero();
             // An account of its own each, that nothing is counted against.
@@ -147,7 +147,7 @@ fn networks_around_an_address_slow_its_neighbours_down_later() {
 
 #[test]
 fn attempts_of_one_address_form_a_line_those_at_one_account_do_not() {
-    let world = World::new(Login { delayed_per_address: 3, ..Login::default() });
+    let world = Fixture::new(Login { delayed_per_address: 3, ..Login::default() });
     for _ in 0..20 {
         world.fail("192.0.2.1", "me");
     }
@@ -174,7 +174,7 @@ fn attempts_of_one_address_form_a_line_those_at_one_account_do_not() {
 
 #[test]
 fn attempts_keep_their_distance_however_long_the_last_was_ago() {
-    let world = World::new(Login::default());
+    let world = Fixture::new(Login::default());
     for n in 0..20 {
         world.fail("192.0.2.1", &format!("{n}"));
     }
@@ -185,7 +185,7 @@ fn attempts_keep_their_distance_however_long_the_last_was_ago() {
 
 #[test]
 fn what_is_given_up_counts_if_its_answer_may_be_known() {
-    let world = World::new(Login { free_failures: 0, ..Login::default() });
+    let world = Fixture::new(Login { free_failures: 0, ..Login::default() });
     drop(world.begin("192.0.2.1", "a"));
     assert_eq!(world.wait("192.0.2.1", "b"), ms(0), "it was never checked");
     let mut checked = world.begin("192.0.2.1", "c");
@@ -197,7 +197,7 @@ fn what_is_given_up_counts_if_its_answer_may_be_known() {
 #[test]
 fn the_tables_do_not_grow_and_all_that_wait_are_counted() {
     let world =
-        World::new(Login { failure_table_size: 4, max_delayed: 2, free_failures: 0, ..Login::default() });
+        Fixture::new(Login { failure_table_size: 4, max_delayed: 2, free_failures: 0, ..Login::default() });
     let address = |n: usize| format!("192.0.{n}.1");
     for n in 0..100 {
         world.fail(&address(n), &format!("{n}"));
@@ -218,7 +218,7 @@ fn the_tables_do_not_grow_and_all_that_wait_are_counted() {
 
 #[test]
 fn addresses_that_have_failed_come_after_those_that_have_not() {
-    let world = World::new(Login::default());
+    let world = Fixture::new(Login::default());
     let clean = world.begin("192.0.2.1", "a").priority();
     world.fail("198.51.100.1", "b");
     let failed = world.begin("198.51.100.1", "c").priority();
@@ -241,7 +241,7 @@ fn addresses_that_have_failed_come_after_those_that_have_not() {
 /// What the lock of the tables does not do must not be missed.
 #[tokio::test(start_paused = true)]
 async fn whoever_waits_for_others_goes_on_when_they_succeed() {
-    let world = World::new(Login { first_delay: secs(3600), max_delay: secs(3600), ..Login::default() });
+    let world = Fixture::new(Login { first_delay: secs(3600), max_delay: secs(3600), ..Login::default() });
     let others: Vec<_> = (0..4).map(|n| world.begin("192.0.2.1", &format!("{n}"))).collect();
     let mut waits = world.arrive("192.0.2.1", "me").unwrap();
     let waiting = tokio::spawn(async move { waits.begin().await });

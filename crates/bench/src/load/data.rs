@@ -209,7 +209,8 @@ mod tests {
 
     #[test]
     fn messages_that_come_again_differ_in_their_id_alone() {
-        let kept = SetMessage::new(b"A: 1\r\nMessage-Id: <x@y>\r\nB: 2\r\n\r\nMessage-ID: <body>\r\n".to_vec());
+        let kept =
+            SetMessage::new(b"A: 1\r\nMessage-Id: <x@y>\r\nB: 2\r\n\r\nMessage-ID: <body>\r\n".to_vec());
         assert_eq!(
             &*kept.with_id(1, 16),
             b"A: 1\r\nMessage-Id: <10.1@again.example>\r\nB: 2\r\n\r\nMessage-ID: <body>\r\n"

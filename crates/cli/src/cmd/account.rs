@@ -27,10 +27,10 @@ use serde::Serialize;
 use self::done::Done;
 use self::name_args::NameArgs;
 use super::alias;
+use crate::data_dir::DataDir;
 use crate::exit::{FAILED, Usage};
 use crate::global::Global;
 use crate::output::warn;
-use crate::data_dir::DataDir;
 use crate::secret::PasswordArgs;
 
 /// Arguments of `sealpost account`.
@@ -198,7 +198,9 @@ async fn add(args: AddArgs, global: &Global) -> Result<ExitCode> {
     let role = if args.admin { Role::Admin } else { Role::User };
     let new = NewAccount { password, quota: args.quota, role };
     let (record, _) = data_dir.directory.create(&name, new).await?;
-    global.output().done(&AccountRow::from(&record), |shown| format!("created the account {}", shown.account))?;
+    global
+        .output()
+        .done(&AccountRow::from(&record), |shown| format!("created the account {}", shown.account))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -9,10 +9,10 @@ use sealpost_directory::{Address, Alias, AliasChange, AliasName};
 use sealpost_mailformat::date::rfc3339;
 use serde::Serialize;
 
+use crate::data_dir::DataDir;
 use crate::exit::FAILED;
 use crate::global::Global;
 use crate::output::warn;
-use crate::data_dir::DataDir;
 
 /// Arguments of `sealpost alias`.
 #[derive(clap::Args)]
@@ -202,7 +202,10 @@ async fn remove(alias: &str, targets: &[String], global: &Global) -> Result<Exit
     let data_dir = DataDir::open(global).await?;
     let name = data_dir.alias_name(alias)?;
     if !targets.is_empty() {
-        return show(global, data_dir.directory.take_from_alias(&name, &addresses(&data_dir, targets)?).await?);
+        return show(
+            global,
+            data_dir.directory.take_from_alias(&name, &addresses(&data_dir, targets)?).await?,
+        );
     }
     data_dir.directory.remove_alias(&name).await?;
     #[derive(Serialize)]

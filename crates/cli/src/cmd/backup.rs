@@ -29,10 +29,10 @@ use sealpost_vault::{ListedObject, Store};
 use serde::Serialize;
 
 use crate::config::Config;
+use crate::data_dir::DataDir;
 use crate::exit::{FAILED, Usage};
 use crate::global::Global;
 use crate::output::warn;
-use crate::data_dir::DataDir;
 use crate::store::{Purpose, is_store};
 
 /// Arguments of `sealpost backup`.
@@ -133,7 +133,8 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     // What no listing shows is not copied, and nothing else would tell.
     let damage = from.inspect(Extent::Newest, DATABASE_START_TIME).await?.damage;
     let summary = Summary { from: args.from.clone(), to: args.to.clone(), damage, ..Summary::default() };
-    let mut copy = StoreBackup { verify: args.verify, summary, bar: progress(global), ..StoreBackup::new(from, to) };
+    let mut copy =
+        StoreBackup { verify: args.verify, summary, bar: progress(global), ..StoreBackup::new(from, to) };
     let done = if args.account.is_empty() {
         copy.everything().await
     } else {
@@ -465,7 +466,8 @@ impl StoreBackup {
                 }
             }
             let Some(object) = next else { return Ok(()) };
-            let before = |o: &sealpost_base::Result<ListedObject>| o.as_ref().is_ok_and(|o| o.path < object.path);
+            let before =
+                |o: &sealpost_base::Result<ListedObject>| o.as_ref().is_ok_and(|o| o.path < object.path);
             let mut there = std::pin::Pin::new(&mut there);
             while there.as_mut().next_if(before).await.is_some() {}
             let same = |o: &sealpost_base::Result<ListedObject>| {

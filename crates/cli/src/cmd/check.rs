@@ -33,9 +33,9 @@ use sealpost_vault::{AccountKeys, PublicKey, RootKey};
 use self::log::Examined;
 use self::report::{Finding, Location as At, Report, Trouble};
 use super::account::unlock::{self, Accept};
+use crate::data_dir::DataDir;
 use crate::exit::FAILED;
 use crate::global::Global;
-use crate::data_dir::DataDir;
 use crate::secret::{self, PasswordArgs};
 
 /// Arguments of `sealpost check`.
@@ -171,7 +171,8 @@ struct Log {
 /// Checks a log and its messages; its state, if there is a key.
 async fn log_of(data_dir: &DataDir, log: Log, report: &mut Report) -> Result<Option<AccountState>> {
     let keys = log.root.as_ref().map(|root| AccountKeys::derive(root, log.id));
-    let journal = Journal::new(data_dir.store.clone(), log.id, &LogKey::of(&data_dir.key), data_dir.random.clone());
+    let journal =
+        Journal::new(data_dir.store.clone(), log.id, &LogKey::of(&data_dir.key), data_dir.random.clone());
     let examined = log::examine(data_dir, &journal, keys.as_ref()).await;
     let Some(Examined { findings, counts, state }) = report.note(At::Account, examined) else {
         return Ok(None);

@@ -21,10 +21,10 @@ use sealpost_mailformat::maildir::folder;
 use serde::Serialize;
 
 use super::account::unlock::{Accept, unlock};
+use crate::data_dir::DataDir;
 use crate::exit::{FAILED, named};
 use crate::global::Global;
 use crate::output::{self, warn};
-use crate::data_dir::DataDir;
 use crate::secret::PasswordArgs;
 
 /// Rows taken from the account's state at a time.

@@ -5,14 +5,14 @@
 //! is no state of the import that could be lost or disagree with it.
 //!
 //! A thread reads the archives (`reader.rs`), messages are stored several at a time and placed in the order of the
-//! archive, many to one log entry (`pipeline.rs`, `data_dir.rs`). Memory does not depend on the size of a message or of an
+//! archive, many to one log entry (`pipeline.rs`, `placing.rs`). Memory does not depend on the size of a message or of an
 //! archive; of the messages that a mailbox has, a few bytes each are held.
 
 mod flags;
 mod known;
 mod labels;
 mod pipeline;
-mod data_dir;
+mod placing;
 mod reader;
 mod received;
 mod target;
@@ -30,17 +30,17 @@ use sealpost_account::share::Link;
 use sealpost_account::{Account, Accounts, usage};
 use sealpost_base::{AccountId, Error, Kind};
 use sealpost_files::owner;
-use sealpost_mailformat::discover::{Discovery, Found, STDIN, Skipped, discover};
+use sealpost_mailformat::discover::{Discovery, FoundArchive, STDIN, Skipped, discover};
 use sealpost_mailformat::mbox::{Options, Variant};
 use serde::Serialize;
 
 use self::labels::LabelsAs;
 use super::account::unlock::{Accept, unlock};
 use crate::aliases;
+use crate::data_dir::DataDir;
 use crate::exit::{FAILED, Usage, named};
 use crate::global::Global;
 use crate::output::warn;
-use crate::data_dir::DataDir;
 use crate::secret::PasswordArgs;
 
 /// Failures that are kept for the summary; all are counted, and said on standard error as they happen.
@@ -115,25 +115,25 @@ struct Summary {
 /// Why something is not imported.
 #[derive(Serialize)]
 struct Reason {
-    data_dir: String,
+    place: String,
     reason: String,
 }
 
 impl Summary {
     /// Says and counts what could not be imported. What fails may say itself where it is.
-    fn fail(&mut self, bar: &ProgressBar, data_dir: String, reason: String) {
-        let file = data_dir.split_once(", byte ").map_or(&*data_dir, |(file, _)| file);
+    fn fail(&mut self, bar: &ProgressBar, place: String, reason: String) {
+        let file = place.split_once(", byte ").map_or(&*place, |(file, _)| file);
         let reason =
             reason.strip_prefix(file).map_or(&*reason, |rest| rest.strip_prefix(": ").unwrap_or(&reason));
         match reason.strip_prefix(file) {
             // It is about a file in a folder.
             Some(rest) if rest.starts_with('/') => bar.suspend(|| warn(format_args!("sealpost: {reason}"))),
-            _ => bar.suspend(|| warn(format_args!("sealpost: {data_dir}: {reason}"))),
+            _ => bar.suspend(|| warn(format_args!("sealpost: {place}: {reason}"))),
         }
         self.failed += 1;
         if self.failures.len() < FAILURES_KEPT {
             let reason = reason.to_owned();
-            self.failures.push(Reason { data_dir, reason });
+            self.failures.push(Reason { place, reason });
         }
     }
 
@@ -157,8 +157,8 @@ impl Summary {
         if !self.skipped.is_empty() {
             text.push_str("\nnot imported:");
         }
-        for Reason { data_dir, reason } in self.skipped.iter().take(SKIPPED_SHOWN) {
-            text.push_str(&format!("\n  {data_dir}: {reason}"));
+        for Reason { place, reason } in self.skipped.iter().take(SKIPPED_SHOWN) {
+            text.push_str(&format!("\n  {place}: {reason}"));
         }
         if self.skipped.len() > SKIPPED_SHOWN {
             text.push_str(&format!("\n  and {} more (--json names all)", self.skipped.len() - SKIPPED_SHOWN));
@@ -216,7 +216,7 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
 }
 
 /// The archives at the paths of the command line. What is no mail is said.
-fn find(args: &Args, summary: &mut Summary) -> Result<Vec<Found>> {
+fn find(args: &Args, summary: &mut Summary) -> Result<Vec<FoundArchive>> {
     let (mut all, bar) = (Vec::new(), ProgressBar::hidden());
     for path in &args.from {
         let Discovery { found, skipped, failed } = discover(path).map_err(|e| match e.kind() {
@@ -226,7 +226,7 @@ fn find(args: &Args, summary: &mut Summary) -> Result<Vec<Found>> {
         if found.is_empty() && failed.is_empty() {
             summary.fail(&bar, path.display().to_string(), "no mail is in this directory".to_owned());
         }
-        let reason = |Skipped { path, reason }| Reason { data_dir: path.display().to_string(), reason };
+        let reason = |Skipped { path, reason }| Reason { place: path.display().to_string(), reason };
         summary.skipped.extend(skipped.into_iter().map(reason));
         for Skipped { path, reason } in failed {
             summary.fail(&bar, path.display().to_string(), reason);

@@ -17,10 +17,10 @@ use serde::Serialize;
 use super::archive::origin;
 use crate::config::Config;
 use crate::config::memory::{self, MemoryOption};
+use crate::data_dir::DataDir;
 use crate::exit::{Usage, named};
 use crate::global::Global;
 use crate::log;
-use crate::data_dir::DataDir;
 use crate::running::{self, ServiceManager, Signals};
 
 /// Arguments of `sealpost serve`.
@@ -103,7 +103,8 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
 /// # Errors
 /// As [`Server::start`]; what is wrong with the settings, or what they name, as `Usage`.
 pub async fn start(data_dir: &DataDir) -> Result<Server> {
-    let (mut settings, store, key) = (data_dir.settings.clone(), data_dir.store.clone(), data_dir.key.clone());
+    let (mut settings, store, key) =
+        (data_dir.settings.clone(), data_dir.store.clone(), data_dir.key.clone());
     settings.listen.admin = Some(data_dir.dir.clone());
     settings.bus.node = Some(data_dir.dir.clone());
     settings.data = Some(data_dir.dir.clone());

@@ -12,8 +12,8 @@ use sealpost_vault::entry::LogKey;
 use sealpost_vault::server_key::{Role, ServerKeys};
 use serde::Serialize;
 
+use crate::data_dir::{DataDir, KEY_FILE};
 use crate::global::Global;
-use crate::data_dir::{KEY_FILE, DataDir};
 
 /// Arguments of `sealpost server`.
 #[derive(clap::Args)]

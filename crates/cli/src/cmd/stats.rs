@@ -10,9 +10,9 @@ use sealpost_base::AccountId;
 use serde::Serialize;
 
 use super::account::unlock::{Accept, unlock};
+use crate::data_dir::DataDir;
 use crate::global::Global;
 use crate::output::warn;
-use crate::data_dir::DataDir;
 use crate::secret::PasswordArgs;
 
 /// Arguments of `sealpost stats`.

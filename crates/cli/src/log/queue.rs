@@ -75,7 +75,8 @@ impl Queue {
 
     /// Waits until all lines are written or lost, or until `patience` is over.
     pub fn flush(&self, patience: Duration) {
-        let waits = |state: &mut QueueState| state.writing || !state.lines.is_empty() || !state.notes.is_empty();
+        let waits =
+            |state: &mut QueueState| state.writing || !state.lines.is_empty() || !state.notes.is_empty();
         let _ = self.0.changed.wait_timeout_while(self.lock(), patience, waits);
     }
 

@@ -14,14 +14,14 @@ use sealpost_vault::entry::LogKey;
 use sealpost_vault::server_key::ServerKeys;
 
 /// A store that is open.
-pub struct Open {
+pub struct OpenStore {
     pub directory: Directory,
     pub accounts: Accounts,
     pub clock: Arc<FakeClock>,
     pub random: Arc<SeededRandom>,
 }
 
-pub async fn open(data: &Path, at: Timestamp) -> Open {
+pub async fn open(data: &Path, at: Timestamp) -> OpenStore {
     let random = Arc::new(SeededRandom::new(7));
     let keys = ServerKeys::load_or_create(&data.join("server.key"), &*random).unwrap();
     let clock = Arc::new(FakeClock::new(at));
@@ -29,7 +29,7 @@ pub async fn open(data: &Path, at: Timestamp) -> Open {
     let shared: Arc<dyn Random> = random.clone();
     let directory = Directory::new(store.clone(), keys.clone(), clock.clone(), shared.clone());
     let accounts = Accounts::new(store, LogKey::of(&keys), clock.clone(), shared, Budget::new(64 << 20));
-    Open { directory, accounts, clock, random }
+    OpenStore { directory, accounts, clock, random }
 }
 
 /// When stores are made, and soon after that: nothing that was expunged is purged yet.
@@ -38,7 +38,7 @@ const LOOKED_AT: Timestamp = Timestamp(1_780_001_000_000);
 
 /// What is in the store in `data`; `secret` opens the account of jane.
 pub async fn of(data: &Path, secret: &str) -> String {
-    let Open { directory, accounts, .. } = open(data, LOOKED_AT).await;
+    let OpenStore { directory, accounts, .. } = open(data, LOOKED_AT).await;
     let name = AccountName::parse("jane@example.org").unwrap();
     let (record, root) = directory.unlock(&name, Secret::new(secret.as_bytes()).unwrap()).await.unwrap();
     let mut out = String::new();

@@ -13,7 +13,7 @@ use sealpost_base::{AccountId, Timestamp, Uid, UidSet};
 use sealpost_directory::{AccountName, Address, AliasName, NewAccount, Secret};
 use sealpost_vault::{AccountKeys, RootKey};
 
-use super::contents::{MADE, Open, open};
+use super::contents::{MADE, OpenStore, open};
 
 /// Makes it in `data`; what opens it besides the password.
 pub async fn store(data: &Path, password: &str) -> Vec<String> {
@@ -53,7 +53,7 @@ fn tidy(data: &Path) {
     }
 }
 
-fn open_now(open: &Open) -> Timestamp {
+fn open_now(open: &OpenStore) -> Timestamp {
     use sealpost_base::Clock;
     open.clock.advance(Duration::from_secs(61));
     open.clock.now()
@@ -66,7 +66,7 @@ fn mail(subject: &str, head: &str, body: &str) -> Vec<u8> {
     .into_bytes()
 }
 
-async fn deliver(open: &Open, account: &Account, subject: &str, delivery: Delivery) {
+async fn deliver(open: &OpenStore, account: &Account, subject: &str, delivery: Delivery) {
     let mut ingest = open.accounts.ingest(account.id()).await.unwrap();
     ingest.write(&mail(subject, "", &format!("Body of {subject}."))).await.unwrap();
     let stored = ingest.finish_to_deliver().await.unwrap();
@@ -74,7 +74,7 @@ async fn deliver(open: &Open, account: &Account, subject: &str, delivery: Delive
     account.catch_up().await.unwrap();
 }
 
-async fn append(open: &Open, account: &Account, mailbox: &str, message: &[u8], flags: Flags) {
+async fn append(open: &OpenStore, account: &Account, mailbox: &str, message: &[u8], flags: Flags) {
     let mut ingest = account.ingest().await.unwrap();
     ingest.write(message).await.unwrap();
     let stored = ingest.finish().await.unwrap();
@@ -93,7 +93,7 @@ fn one(uid: u32) -> UidSet {
 }
 
 /// Mailboxes, messages, flags, a thread, what is expunged, metadata.
-async fn fill(open: &Open, account: &Account) {
+async fn fill(open: &OpenStore, account: &Account) {
     for name in ["Work/2026", "Lists"] {
         account
             .commit(|state| Ok((ops::create_mailbox(state, name, SpecialUses::default())?, ())))
@@ -159,7 +159,7 @@ fn base64_noise() -> String {
 }
 
 /// A mailbox that is shared.
-async fn share(open: &Open, account: &Account, with: AccountId) {
+async fn share(open: &OpenStore, account: &Account, with: AccountId) {
     let link =
         Link { share: AccountId::random(&*open.random), root: RootKey::generate(&*open.random), owner: None };
     let public = AccountKeys::derive(&link.root, link.share).public();

@@ -13,7 +13,7 @@ use sealpost_vault::slot::Slot;
 use sealpost_vault::{RootKey, Sealed, Store};
 
 use crate::accounts::slots_of;
-use crate::{AccountName, Directory, NewAccount, Secret, AppPassword};
+use crate::{AccountName, AppPassword, Directory, NewAccount, Secret};
 
 /// More calls than any change takes.
 const CALLS: u64 = 200;

@@ -18,7 +18,7 @@ use sealpost_mailbox::resolve::ResolvedMailbox;
 use sealpost_mime::header::HeaderFilter;
 
 use super::receive::Received;
-use crate::fetch::section::{self, Place as Octets};
+use crate::fetch::section::{self, SectionBytes};
 use crate::reply::{Failure, Reply};
 use crate::responses::Responses;
 use crate::user::User;
@@ -47,18 +47,18 @@ pub(super) async fn catenate(
         end => end,
     })?;
     let octets = if url.section == Default::default() {
-        Octets::At(Span { range: 0..message.size(), ..Span::default() })
+        SectionBytes::At(Span { range: 0..message.size(), ..Span::default() })
     } else {
-        section::place(&url.section, &*account.structure(&message).await?)
+        section::locate(&url.section, &*account.structure(&message).await?)
     };
     match octets {
-        Octets::Nowhere => Err(bad("the message has no such part")),
-        Octets::At(span) => {
+        SectionBytes::Nowhere => Err(bad("the message has no such part")),
+        SectionBytes::At(span) => {
             let span = Span { range: section::cut(span.range, url.partial), ..span };
             received.expect(user, responses, span.range.end - span.range.start).await?;
             copy_octets(&account, &message, span, received).await
         }
-        Octets::Fields(span, filter) => {
+        SectionBytes::Fields(span, filter) => {
             copy_fields(user, responses, (&account, &message), span, filter, url.partial, received).await
         }
     }
@@ -66,9 +66,9 @@ pub(super) async fn catenate(
 
 /// The message that a URL of this session names.
 async fn message_at(user: &User, url: &ImapUrl) -> Result<(Arc<Account>, Message), Failure> {
-    let place = user.place(&url.mailbox).await?.require(Rights::READ)?;
-    place.account.catch_up().await?;
-    message_in(place, url)
+    let resolved = user.resolve(&url.mailbox).await?.require(Rights::READ)?;
+    resolved.account.catch_up().await?;
+    message_in(resolved, url)
 }
 
 async fn copy_octets(
@@ -118,10 +118,13 @@ async fn copy_fields(
 }
 
 /// The message there that a URL names.
-pub(crate) fn message_in(place: ResolvedMailbox, url: &ImapUrl) -> Result<(Arc<Account>, Message), Failure> {
+pub(crate) fn message_in(
+    resolved: ResolvedMailbox,
+    url: &ImapUrl,
+) -> Result<(Arc<Account>, Message), Failure> {
     let gone = || Error::new(Kind::NotFound, "no such message");
-    let state = place.account.state();
-    let mailbox = place.mailbox_in(&state)?;
+    let state = resolved.account.state();
+    let mailbox = resolved.mailbox_in(&state)?;
     // RFC 5092 §5: under another UIDVALIDITY, as if the mailbox did not exist.
     if url.uid_validity.is_some_and(|validity| validity != mailbox.uid_validity().0) {
         return Err(gone().into());
@@ -129,7 +132,7 @@ pub(crate) fn message_in(place: ResolvedMailbox, url: &ImapUrl) -> Result<(Arc<A
     let row = Uid::new(url.uid.get()).and_then(|uid| mailbox.row(uid));
     let message = row.and_then(|row| state.message(row.message));
     drop(state);
-    Ok((place.account, message.ok_or_else(gone)?))
+    Ok((resolved.account, message.ok_or_else(gone)?))
 }
 
 /// The range in pieces that end where chunks end.

@@ -40,11 +40,11 @@ pub(super) struct Received {
 pub(crate) async fn receive(
     user: &User,
     responses: &mut Responses,
-    place: &ResolvedMailbox,
+    resolved: &ResolvedMailbox,
     freed: u64,
 ) -> Result<(Unplaced, Vec<Permit>), Failure> {
     let most = user.shared.ctx.settings.message_size;
-    let append = Append::begin(&user.shared.appends, place.clone(), freed, most);
+    let append = Append::begin(&user.shared.appends, resolved.clone(), freed, most);
     let mut received = Received { append, parts: 0, catenate: false, binary: false, unbinary: None };
     loop {
         match responses.connection.next_of_message().await? {

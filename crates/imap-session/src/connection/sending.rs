@@ -132,7 +132,7 @@ impl Connection {
             }
             if Instant::now() >= look {
                 (looked, looks, taken_long) = (Instant::now(), looks + 1, taken_long + taken);
-                if taken < ROOM_SLICE_BYTES && self.accounts.are_pressed() {
+                if taken < ROOM_SLICE_BYTES && self.accounts.is_pressure_severe() {
                     return Err(End::Timeout);
                 }
                 taken = 0;

@@ -11,12 +11,12 @@ use sealpost_mime::decode::Encoding;
 use sealpost_mime::{Layer, Structure};
 
 use super::octets::Reads;
-use super::section::{Place, place};
+use super::section::{SectionBytes, locate};
 
 /// What BINARY.SIZE comes to.
 pub(super) enum Size {
     /// So many octets; 0 for a part that is not there.
-    Octets(u64),
+    Bytes(u64),
     /// Nobody knows.
     UnknownEncoding,
 }
@@ -43,21 +43,19 @@ pub(super) fn encoding(section: &Section, structure: &Structure) -> Option<Encod
 impl Reads {
     /// The size of the decoded section.
     pub(super) async fn binary_size(&self, section: &Section, structure: &Structure) -> Result<Size> {
-        let span = match place(section, structure) {
-            Place::Nowhere => return Ok(Size::Octets(0)),
-            Place::At(span) => span,
-            Place::Fields(header, filter) => {
-                return Ok(Size::Octets(self.count_fields(header, filter).await?));
+        let span = match locate(section, structure) {
+            SectionBytes::Nowhere => return Ok(Size::Bytes(0)),
+            SectionBytes::At(span) => span,
+            SectionBytes::Fields(header, filter) => {
+                return Ok(Size::Bytes(self.count_fields(header, filter).await?));
             }
         };
         match encoding(section, structure) {
             None => Ok(Size::UnknownEncoding),
-            Some(Encoding::Identity | Encoding::Opaque) => {
-                Ok(Size::Octets(span.range.end - span.range.start))
-            }
+            Some(Encoding::Identity | Encoding::Opaque) => Ok(Size::Bytes(span.range.end - span.range.start)),
             Some(encoding) => {
                 let layers = inside(span, encoding);
-                Ok(Size::Octets(self.account.decoded(&self.message, &layers).await?.size()))
+                Ok(Size::Bytes(self.account.decoded(&self.message, &layers).await?.size()))
             }
         }
     }

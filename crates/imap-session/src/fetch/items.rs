@@ -8,7 +8,7 @@ use crate::dialect::Dialect;
 
 /// One item of every response.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Item {
+pub(super) enum FetchField {
     /// `UID`
     Uid,
     /// `FLAGS`
@@ -35,14 +35,14 @@ pub(super) enum Item {
     /// `PREVIEW`
     Preview,
     /// Octets of the message.
-    Octets(Octets),
+    Body(BodySection),
     /// `BINARY.SIZE`
     BinarySize(Section),
 }
 
 /// Octets of the message, under the name they were asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Octets {
+pub(crate) struct BodySection {
     /// `RFC822` and its kin; `None`: `BODY[section]`, or `BINARY[section]`.
     name: Option<&'static str>,
     /// Without the part's transfer encoding.
@@ -51,10 +51,10 @@ pub(crate) struct Octets {
     pub(super) partial: Option<Partial>,
 }
 
-impl Octets {
+impl BodySection {
     /// A section under the name that FETCH gives it.
     pub(crate) fn of(section: Section, partial: Option<Partial>) -> Self {
-        Octets { name: None, binary: false, section, partial }
+        BodySection { name: None, binary: false, section, partial }
     }
 
     /// The item's name and a space.
@@ -75,7 +75,7 @@ impl Octets {
 
 /// A FETCH, ready to be carried out.
 pub(super) struct Plan {
-    items: Vec<Item>,
+    items: Vec<FetchField>,
     sets_seen: bool,
     structure: bool,
     octets: bool,
@@ -87,31 +87,31 @@ impl Plan {
     /// not at its beginning (RFC 9586 §3.3), and one with CHANGEDSINCE the mod-sequence (RFC 7162 §3.1.4.1).
     pub(super) fn new(asked: Vec<FetchItem>, uid: bool, since: bool, dialect: Dialect) -> Self {
         let sets_seen = asked.iter().any(FetchItem::sets_seen);
-        let mut items: Vec<Item> = Vec::with_capacity(asked.len() + 1);
+        let mut items: Vec<FetchField> = Vec::with_capacity(asked.len() + 1);
         if uid && !dialect.uid_only() {
-            items.push(Item::Uid);
+            items.push(FetchField::Uid);
         }
-        for item in asked.into_iter().map(Item::from) {
+        for item in asked.into_iter().map(FetchField::from) {
             // The others may be long, and sending them twice is what was asked for.
-            let small = !matches!(item, Item::Octets(_));
+            let small = !matches!(item, FetchField::Body(_));
             if !(small && items.contains(&item)) {
                 items.push(item);
             }
         }
-        if since && !items.contains(&Item::ModSeq) {
-            items.push(Item::ModSeq);
+        if since && !items.contains(&FetchField::ModSeq) {
+            items.push(FetchField::ModSeq);
         }
-        let octets = items.iter().any(|item| matches!(item, Item::Octets(_) | Item::BinarySize(_)));
+        let octets = items.iter().any(|item| matches!(item, FetchField::Body(_) | FetchField::BinarySize(_)));
         let structure = items.iter().any(|item| match item {
-            Item::Envelope | Item::Structure { .. } | Item::Preview => true,
-            Item::BinarySize(_) => true,
-            Item::Octets(octets) => octets.binary || !octets.is_whole(),
+            FetchField::Envelope | FetchField::Structure { .. } | FetchField::Preview => true,
+            FetchField::BinarySize(_) => true,
+            FetchField::Body(octets) => octets.binary || !octets.is_whole(),
             _ => false,
         });
         Plan { items, sets_seen, structure, octets, dialect }
     }
 
-    pub(super) fn items(&self) -> &[Item] {
+    pub(super) fn items(&self) -> &[FetchField] {
         &self.items
     }
 
@@ -122,11 +122,11 @@ impl Plan {
 
     /// Whether flags were asked for.
     pub(super) fn wants_flags(&self) -> bool {
-        self.wants(&Item::Flags)
+        self.wants(&FetchField::Flags)
     }
 
     /// Whether that item is in every response.
-    pub(super) fn wants(&self, item: &Item) -> bool {
+    pub(super) fn wants(&self, item: &FetchField) -> bool {
         self.items.contains(item)
     }
 
@@ -141,14 +141,14 @@ impl Plan {
     }
 
     /// What is in the response of a message that became `\Seen`, whether or not it was asked for.
-    pub(super) fn implied(&self) -> &'static [Item] {
+    pub(super) fn implied(&self) -> &'static [FetchField] {
         if !self.dialect.modseq() {
-            &[Item::Flags]
+            &[FetchField::Flags]
         } else if self.dialect.qresync() && !self.dialect.uid_only() {
             // RFC 7162 §3.2.4: with QRESYNC the UID too.
-            &[Item::Uid, Item::Flags, Item::ModSeq]
+            &[FetchField::Uid, FetchField::Flags, FetchField::ModSeq]
         } else {
-            &[Item::Flags, Item::ModSeq]
+            &[FetchField::Flags, FetchField::ModSeq]
         }
     }
 
@@ -164,7 +164,7 @@ impl Plan {
 
     /// Whether the first thing that is read of a message is all of it.
     pub(super) fn begins_with_all(&self) -> bool {
-        let all = |octets: &Octets| octets.is_whole() && !octets.binary && octets.partial.is_none();
+        let all = |octets: &BodySection| octets.is_whole() && !octets.binary && octets.partial.is_none();
         !self.structure && self.first_octets().is_some_and(all)
     }
 
@@ -174,18 +174,18 @@ impl Plan {
     }
 
     /// The octets that are sent first.
-    pub(super) fn first_octets(&self) -> Option<&Octets> {
+    pub(super) fn first_octets(&self) -> Option<&BodySection> {
         self.items.iter().find_map(|item| match item {
-            Item::Octets(octets) => Some(octets),
+            FetchField::Body(octets) => Some(octets),
             _ => None,
         })
     }
 }
 
-impl From<FetchItem> for Item {
+impl From<FetchItem> for FetchField {
     fn from(item: FetchItem) -> Self {
         let old = |name, text| {
-            Item::Octets(Octets {
+            FetchField::Body(BodySection {
                 name: Some(name),
                 binary: false,
                 section: Section { path: Vec::new(), text },
@@ -193,26 +193,26 @@ impl From<FetchItem> for Item {
             })
         };
         match item {
-            FetchItem::Uid => Item::Uid,
-            FetchItem::Flags => Item::Flags,
-            FetchItem::InternalDate => Item::InternalDate,
-            FetchItem::Rfc822Size => Item::Size,
-            FetchItem::ModSeq => Item::ModSeq,
-            FetchItem::Envelope => Item::Envelope,
-            FetchItem::Body => Item::Structure { extended: false },
-            FetchItem::BodyStructure => Item::Structure { extended: true },
-            FetchItem::EmailId => Item::EmailId,
-            FetchItem::ThreadId => Item::ThreadId,
-            FetchItem::SaveDate => Item::SaveDate,
+            FetchItem::Uid => FetchField::Uid,
+            FetchItem::Flags => FetchField::Flags,
+            FetchItem::InternalDate => FetchField::InternalDate,
+            FetchItem::Rfc822Size => FetchField::Size,
+            FetchItem::ModSeq => FetchField::ModSeq,
+            FetchItem::Envelope => FetchField::Envelope,
+            FetchItem::Body => FetchField::Structure { extended: false },
+            FetchItem::BodyStructure => FetchField::Structure { extended: true },
+            FetchItem::EmailId => FetchField::EmailId,
+            FetchItem::ThreadId => FetchField::ThreadId,
+            FetchItem::SaveDate => FetchField::SaveDate,
             // Made when the message arrived, so LAZY makes no difference (RFC 8970 §4.1).
-            FetchItem::Preview { .. } => Item::Preview,
+            FetchItem::Preview { .. } => FetchField::Preview,
             FetchItem::BodySection { section, partial, .. } => {
-                Item::Octets(Octets { name: None, binary: false, section, partial })
+                FetchField::Body(BodySection { name: None, binary: false, section, partial })
             }
             FetchItem::Binary { section, partial, .. } => {
-                Item::Octets(Octets { name: None, binary: true, section, partial })
+                FetchField::Body(BodySection { name: None, binary: true, section, partial })
             }
-            FetchItem::BinarySize(section) => Item::BinarySize(section),
+            FetchItem::BinarySize(section) => FetchField::BinarySize(section),
             FetchItem::Rfc822 => old("RFC822", SectionText::Everything),
             FetchItem::Rfc822Header => old("RFC822.HEADER", SectionText::Header),
             FetchItem::Rfc822Text => old("RFC822.TEXT", SectionText::Text),

@@ -20,8 +20,8 @@ use sealpost_vault::message::MessageReader;
 
 use super::binary;
 use super::char8;
-use super::items::Octets;
-use super::section::{Place, cut, place};
+use super::items::BodySection;
+use super::section::{SectionBytes, cut, locate};
 use crate::connection::{Connection, End};
 
 /// Header fields of headers up to this size are kept while they are counted; of larger ones they are read twice.
@@ -43,11 +43,11 @@ pub(crate) enum Opened {
     /// Nobody knows: how the part is encoded is not known (RFC 3516 §4.3).
     UnknownEncoding,
     /// These octets.
-    Octets(OpenedOctets),
+    Bytes(OpenedBytes),
 }
 
 /// Octets of which the first are there.
-pub(crate) struct OpenedOctets {
+pub(crate) struct OpenedBytes {
     count: u64,
     /// There may be a NUL among them, and they were asked for so that they may be sent as a literal8.
     nul: bool,
@@ -74,37 +74,37 @@ impl Reads {
     /// Finds the octets and reads the first of them.
     pub(crate) async fn open(
         &self,
-        wanted: &Octets,
+        wanted: &BodySection,
         structure: Option<&Result<Arc<Structure>>>,
     ) -> Result<Opened> {
-        let place = match structure {
+        let locate = match structure {
             // Whoever has the whole message needs no structure.
             _ if is_whole(&wanted.section) && !wanted.binary => {
-                Place::At(Span { range: 0..self.reader.layout().raw_bytes, ..Span::default() })
+                SectionBytes::At(Span { range: 0..self.reader.layout().raw_bytes, ..Span::default() })
             }
-            other => place(&wanted.section, binary::readable(other)?),
+            other => locate(&wanted.section, binary::readable(other)?),
         };
-        match place {
-            Place::Nowhere => Ok(Opened::Nil),
-            Place::At(span) if wanted.binary => self.open_binary(wanted, span, structure).await,
-            Place::At(span) if span.layers.is_empty() => {
-                self.open_range(cut(span.range, wanted.partial)).await.map(Opened::Octets)
+        match locate {
+            SectionBytes::Nowhere => Ok(Opened::Nil),
+            SectionBytes::At(span) if wanted.binary => self.open_binary(wanted, span, structure).await,
+            SectionBytes::At(span) if span.layers.is_empty() => {
+                self.open_range(cut(span.range, wanted.partial)).await.map(Opened::Bytes)
             }
-            Place::At(span) => {
+            SectionBytes::At(span) => {
                 let range = cut(span.range, wanted.partial);
                 let count = range.end - range.start;
                 let octets = self.account.octets(&self.message, Span { range, ..span }).await?;
-                Ok(Opened::Octets(OpenedOctets { count, nul: false, source: Source::Decoded(octets) }))
+                Ok(Opened::Bytes(OpenedBytes { count, nul: false, source: Source::Decoded(octets) }))
             }
-            Place::Fields(header, filter) => {
-                self.open_fields(header, filter, wanted.partial).await.map(Opened::Octets)
+            SectionBytes::Fields(header, filter) => {
+                self.open_fields(header, filter, wanted.partial).await.map(Opened::Bytes)
             }
         }
     }
 
     async fn open_binary(
         &self,
-        wanted: &Octets,
+        wanted: &BodySection,
         span: Span,
         structure: Option<&Result<Arc<Structure>>>,
     ) -> Result<Opened> {
@@ -116,10 +116,10 @@ impl Reads {
         let window = cut(0..decoded.size(), wanted.partial);
         let count = window.end - window.start;
         let source = Source::Decoded(decoded.stream(&self.reader, window));
-        Ok(Opened::Octets(OpenedOctets { count, nul: decoded.has_nul(), source }))
+        Ok(Opened::Bytes(OpenedBytes { count, nul: decoded.has_nul(), source }))
     }
 
-    async fn open_range(&self, range: Range<u64>) -> Result<OpenedOctets> {
+    async fn open_range(&self, range: Range<u64>) -> Result<OpenedBytes> {
         let mut rest = self.reader.batches(range.clone());
         let count = range.end - range.start;
         let first = match rest.next().await {
@@ -135,7 +135,7 @@ impl Reads {
             None => return Err(Error::corrupt("a message is shorter than its structure says")),
         };
         let source = Source::Range { reader: self.reader.clone(), range, first, rest };
-        Ok(OpenedOctets { count, nul: false, source })
+        Ok(OpenedBytes { count, nul: false, source })
     }
 
     /// How many octets the filter lets through.
@@ -155,7 +155,7 @@ impl Reads {
         header: Span,
         filter: HeaderFilter,
         partial: Option<Partial>,
-    ) -> Result<OpenedOctets> {
+    ) -> Result<OpenedBytes> {
         let keep = header.range.end - header.range.start <= KEPT_HEADER_BYTES;
         let (mut kept, mut count) = (Vec::new(), 0);
         let mut pass = filter.clone();
@@ -175,11 +175,11 @@ impl Reads {
         if keep {
             kept.truncate(window.end as usize);
             kept.drain(..window.start as usize);
-            return Ok(OpenedOctets { count, nul: false, source: Source::Kept(kept) });
+            return Ok(OpenedBytes { count, nul: false, source: Source::Kept(kept) });
         }
         let header = self.account.octets(&self.message, header).await?;
         let source = Source::Filtered { header, filter, window };
-        Ok(OpenedOctets { count, nul: false, source })
+        Ok(OpenedBytes { count, nul: false, source })
     }
 }
 
@@ -189,11 +189,11 @@ impl Opened {
         let count = reader.layout().raw_bytes;
         let (reader, rest) = (reader.clone(), futures::stream::empty().boxed());
         let source = Source::Range { reader, range: 0..count, first: pieces, rest };
-        Opened::Octets(OpenedOctets { count, nul: false, source })
+        Opened::Bytes(OpenedBytes { count, nul: false, source })
     }
 }
 
-impl OpenedOctets {
+impl OpenedBytes {
     /// Sends the literal, in which NUL is another octet unless the client `takes_nul` (`char8.rs`). Damage found on the way
     /// is filled up and returned; anything else that goes wrong ends the session, because what was announced cannot be kept.
     pub(crate) async fn send(

@@ -9,7 +9,7 @@ use sealpost_mime::{Part, Structure};
 
 /// Where the octets of a section are.
 #[derive(Debug, Clone)]
-pub(crate) enum Place {
+pub(crate) enum SectionBytes {
     /// The message has no such part.
     Nowhere,
     /// These octets of the message.
@@ -19,9 +19,9 @@ pub(crate) enum Place {
 }
 
 /// Where the section is in a message with that structure.
-pub(crate) fn place(section: &Section, structure: &Structure) -> Place {
+pub(crate) fn locate(section: &Section, structure: &Structure) -> SectionBytes {
     let path: Vec<u32> = section.path.iter().map(|n| n.get()).collect();
-    let Some((part, mut layers)) = structure.part_within(&path) else { return Place::Nowhere };
+    let Some((part, mut layers)) = structure.part_within(&path) else { return SectionBytes::Nowhere };
     let whole = path.is_empty();
     // HEADER and TEXT of a part are those of the message it holds; of other parts there are none.
     let message: Option<&Part> = if whole { Some(part) } else { part.message().map(|(_, inner)| inner) };
@@ -36,12 +36,14 @@ pub(crate) fn place(section: &Section, structure: &Structure) -> Place {
         SectionText::Text => message.map(|message| message.body.clone()),
         _ => message.map(|message| message.header.clone()),
     };
-    let Some(range) = range else { return Place::Nowhere };
+    let Some(range) = range else { return SectionBytes::Nowhere };
     let span = Span { layers, range };
     match &section.text {
-        SectionText::HeaderFields(names) => Place::Fields(span, HeaderFilter::only(texts(names))),
-        SectionText::HeaderFieldsNot(names) => Place::Fields(span, HeaderFilter::without(texts(names))),
-        _ => Place::At(span),
+        SectionText::HeaderFields(names) => SectionBytes::Fields(span, HeaderFilter::only(texts(names))),
+        SectionText::HeaderFieldsNot(names) => {
+            SectionBytes::Fields(span, HeaderFilter::without(texts(names)))
+        }
+        _ => SectionBytes::At(span),
     }
 }
 

@@ -63,7 +63,7 @@ struct Pending {
 }
 
 /// A name to return.
-pub(super) struct Listed {
+pub(super) struct ListedName {
     pub(super) name: String,
     pub(super) attributes: Vec<MailboxAttribute>,
     /// It is a mailbox.
@@ -76,12 +76,12 @@ pub(super) struct Listed {
 
 /// Names to return, and whether there may be more.
 pub(super) struct Batch {
-    pub(super) names: Vec<Listed>,
+    pub(super) names: Vec<ListedName>,
     pub(super) more: bool,
 }
 
 /// What one batch may still take.
-struct Room {
+struct BatchBudget {
     steps: usize,
     bytes: usize,
 }
@@ -132,7 +132,7 @@ impl Lister {
     /// The next names.
     pub(super) fn batch(&mut self, state: &AccountState) -> Batch {
         let mut names = Vec::new();
-        let mut room = Room { steps: BATCH_STEPS, bytes: BATCH_BYTES };
+        let mut room = BatchBudget { steps: BATCH_STEPS, bytes: BATCH_BYTES };
         while self.settle(state, &mut names, &mut room) {
             if room.is_used_up() {
                 return Batch { names, more: true };
@@ -156,7 +156,7 @@ impl Lister {
         Batch { names, more: true }
     }
 
-    fn matches(&mut self, name: &str, room: &mut Room) -> Matched {
+    fn matches(&mut self, name: &str, room: &mut BatchBudget) -> Matched {
         room.work(NAME_STEPS + name.len() * self.matcher.cost());
         self.matcher.matches(name)
     }
@@ -177,7 +177,13 @@ impl Lister {
     }
 
     /// Returns a name that matches and is selected, at once or when it is known what is below it.
-    fn select(&mut self, state: &AccountState, name: &str, names: &mut Vec<Listed>, room: &mut Room) {
+    fn select(
+        &mut self,
+        state: &AccountState,
+        name: &str,
+        names: &mut Vec<ListedName>,
+        room: &mut BatchBudget,
+    ) {
         if self.mode == Mode::Recursive {
             return self.pending.push_back(Pending::new(name, true));
         }
@@ -190,8 +196,8 @@ impl Lister {
         state: &AccountState,
         name: &str,
         matched: Matched,
-        names: &mut Vec<Listed>,
-        room: &mut Room,
+        names: &mut Vec<ListedName>,
+        room: &mut BatchBudget,
     ) {
         for (level, (at, _)) in name.match_indices(HIERARCHY_DELIMITER).enumerate() {
             let superior = &name[..at];
@@ -215,7 +221,7 @@ impl Lister {
     }
 
     /// Returns the names that wait, as far as there is room; whether none waits any longer.
-    fn settle(&mut self, state: &AccountState, names: &mut Vec<Listed>, room: &mut Room) -> bool {
+    fn settle(&mut self, state: &AccountState, names: &mut Vec<ListedName>, room: &mut BatchBudget) -> bool {
         while let Some(mut pending) = self.pending.pop_front() {
             match self.look_below(state, &mut pending, room) {
                 None => {
@@ -233,7 +239,12 @@ impl Lister {
 
     /// Whether a name below this one satisfies the selection criteria; and, if this one does not, does not match either
     /// (RFC 5258 §3.3, §3.5). `None`: there was no room to find out.
-    fn look_below(&mut self, state: &AccountState, pending: &mut Pending, room: &mut Room) -> Option<bool> {
+    fn look_below(
+        &mut self,
+        state: &AccountState,
+        pending: &mut Pending,
+        room: &mut BatchBudget,
+    ) -> Option<bool> {
         loop {
             if room.is_used_up() {
                 return None;
@@ -248,7 +259,7 @@ impl Lister {
         }
     }
 
-    fn listed(&self, state: &AccountState, name: &str, selected: bool, child_info: bool) -> Listed {
+    fn listed(&self, state: &AccountState, name: &str, selected: bool, child_info: bool) -> ListedName {
         let mailbox = self.mailbox(state, name);
         let lsub = matches!(self.mode, Mode::Lsub { .. });
         let mut attributes = Vec::new();
@@ -269,7 +280,7 @@ impl Lister {
             });
             attributes.extend(mailbox.iter().flat_map(|m| m.special_uses().iter()).map(attribute));
         }
-        Listed { name: name.to_owned(), attributes, exists: mailbox.is_some(), selected, child_info }
+        ListedName { name: name.to_owned(), attributes, exists: mailbox.is_some(), selected, child_info }
     }
 }
 
@@ -280,12 +291,12 @@ impl Pending {
     }
 }
 
-impl Room {
+impl BatchBudget {
     fn work(&mut self, steps: usize) {
         self.steps = self.steps.saturating_sub(steps);
     }
 
-    fn take(&mut self, listed: Listed) -> Listed {
+    fn take(&mut self, listed: ListedName) -> ListedName {
         self.bytes = self.bytes.saturating_sub(listed.name.len() + NAME_STEPS);
         listed
     }
@@ -364,7 +375,7 @@ mod tests {
         }
     }
 
-    fn run(state: &AccountState, list: &List) -> (Vec<Listed>, usize) {
+    fn run(state: &AccountState, list: &List) -> (Vec<ListedName>, usize) {
         let mut lister = Lister::new(list, true).unwrap();
         let (mut all, mut batches) = (Vec::new(), 0);
         loop {

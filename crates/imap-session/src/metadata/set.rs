@@ -6,7 +6,7 @@ use sealpost_account::{AccountState, SpecialUse, SpecialUses, ops};
 use sealpost_base::limits;
 use sealpost_directory::Usage;
 use sealpost_imap::types::{Atom, Code, Entry, MailboxAttribute, MetadataCode, SetMetadata};
-use sealpost_mailbox::quota::QuotaHeadroom;
+use sealpost_mailbox::quota_headroom::QuotaHeadroom;
 
 use super::{Shelf, Source, source};
 use crate::filters;
@@ -56,8 +56,8 @@ pub(crate) async fn set_metadata(
         check(&state, user.own_headroom(), &decide(&state, source.private.holder, &private, uses)?)?;
     }
     // What all see counts for whose mailbox it is.
-    let headroom = match &source.place {
-        Some(place) => user.headroom_at(place).await?,
+    let headroom = match &source.resolved {
+        Some(resolved) => user.headroom_at(resolved).await?,
         None => user.own_headroom(),
     };
     change(user, subscriptions, own, &source.shared, headroom, &shared, None).await?;

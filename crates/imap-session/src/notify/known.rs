@@ -12,7 +12,7 @@ use super::groups::{Groups, Wanted};
 
 /// The mailboxes of one account as the client knows them.
 #[derive(Debug, Default)]
-pub(super) struct Known(KnownMailboxes);
+pub(super) struct NotifyBaseline(KnownMailboxes);
 
 /// Something to be told.
 #[derive(Debug, PartialEq, Eq)]
@@ -65,10 +65,10 @@ impl Observed for Groups {
     }
 }
 
-impl Known {
+impl NotifyBaseline {
     /// The mailboxes as they are, all known.
     pub(super) fn new(state: &AccountState, groups: &Groups) -> Result<Self, Overflow> {
-        Ok(Known(KnownMailboxes::new(state, groups)?))
+        Ok(NotifyBaseline(KnownMailboxes::new(state, groups)?))
     }
 
     /// The state that was looked at last.
@@ -87,7 +87,7 @@ impl Known {
         others.map(|(_, known)| (known.name.clone(), groups.wanted(&known.name, known.subscribed))).collect()
     }
 
-    /// What has to be told of metadata. To be asked before [`Known::update`].
+    /// What has to be told of metadata. To be asked before [`NotifyBaseline::update`].
     pub(super) fn metadata(&self, state: &AccountState, groups: &Groups) -> Result<Vec<Event>, Overflow> {
         if state.position() == self.position() {
             return Ok(Vec::new());

@@ -21,10 +21,10 @@ const TURN: (Duration, Duration) = (Duration::from_millis(40), Duration::from_mi
 
 /// When this process last appended to a chain, and how long it takes to come to that.
 #[derive(Default)]
-pub(super) struct LeaderBackoff(Mutex<State>);
+pub(super) struct LeaderBackoff(Mutex<BackoffState>);
 
 #[derive(Default, Clone, Copy)]
-struct State {
+struct BackoffState {
     appended: Option<Instant>,
     begin: Duration,
 }
@@ -53,7 +53,7 @@ impl LeaderBackoff {
         Some(turn + Duration::from_micros(random.next_u64() % (turn.as_micros() as u64 / 2 + 1)))
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, BackoffState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

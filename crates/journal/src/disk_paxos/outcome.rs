@@ -3,7 +3,7 @@
 use sealpost_base::{Kind, Result};
 use sealpost_vault::Hash;
 
-use super::{Again, DiskPaxos, ChainScan, Leadership, Marks, PATIENT_ROUNDS, ROUNDS, unknown};
+use super::{Again, ChainScan, DiskPaxos, Leadership, Marks, PATIENT_ROUNDS, ROUNDS, unknown};
 use crate::ballot::EntryName;
 use crate::{Append, Tail};
 

@@ -13,17 +13,17 @@ use crate::{Content, Journal, Read, Replay, Seal, Step};
 
 const ACCOUNT: AccountId = AccountId([7; 16]);
 
-struct World {
+struct Fixture {
     objects: Arc<InMemory>,
     keys: AccountKeys,
     random: Arc<SeededRandom>,
 }
 
-impl World {
+impl Fixture {
     fn new() -> Self {
         let random = Arc::new(SeededRandom::new(1));
         let keys = AccountKeys::derive(&RootKey::generate(&*random), ACCOUNT);
-        World { objects: Arc::new(InMemory::new()), keys, random }
+        Fixture { objects: Arc::new(InMemory::new()), keys, random }
     }
 
     fn store(&self, append_mode: AppendMode) -> Store {
@@ -75,7 +75,11 @@ impl World {
 
     async fn begun(&self) -> Vec<String> {
         let folder = format!("acct/{ACCOUNT}/manifest");
-        self.store(AppendMode::Siblings).list(&folder, None).map(|object| object.unwrap().path).collect().await
+        self.store(AppendMode::Siblings)
+            .list(&folder, None)
+            .map(|object| object.unwrap().path)
+            .collect()
+            .await
     }
 
     /// A writer that begins a ballot and is never seen again.
@@ -87,7 +91,7 @@ impl World {
 
 #[tokio::test]
 async fn of_two_that_want_a_position_one_gets_it_and_the_other_finds_out() {
-    let w = World::new();
+    let w = Fixture::new();
     let (one, two) = (w.writer(AppendMode::Siblings), w.writer(AppendMode::Siblings));
     let first = w.done(&one, &Tail::EMPTY, "a").await;
     assert_eq!(w.append(&two, &Tail::EMPTY, "b").await, Append::Lost);
@@ -100,7 +104,7 @@ async fn of_two_that_want_a_position_one_gets_it_and_the_other_finds_out() {
 
 #[tokio::test]
 async fn a_writer_that_stays_the_only_one_writes_and_lists_once() {
-    let w = World::new();
+    let w = Fixture::new();
     let one = w.writer(AppendMode::Siblings);
     let mut tail = w.done(&one, &Tail::EMPTY, "a").await;
     for _ in 0..3 {
@@ -113,7 +117,7 @@ async fn a_writer_that_stays_the_only_one_writes_and_lists_once() {
 
 #[tokio::test(start_paused = true)]
 async fn a_writer_that_died_in_its_ballot_keeps_nobody_waiting_for_ever() {
-    let w = World::new();
+    let w = Fixture::new();
     let one = w.writer(AppendMode::Siblings);
     let tail = w.done(&one, &Tail::EMPTY, "a").await;
     w.begin_and_die().await;
@@ -130,7 +134,7 @@ async fn a_writer_that_died_in_its_ballot_keeps_nobody_waiting_for_ever() {
 #[tokio::test(start_paused = true)]
 async fn what_was_written_too_late_counts_if_the_next_followed_it_and_only_then() {
     for seen in [true, false] {
-        let w = World::new();
+        let w = Fixture::new();
         let (one, two) = (w.writer(AppendMode::Siblings), w.writer(AppendMode::Siblings));
         let first = w.done(&one, &Tail::EMPTY, "a").await;
         // What `one` would write next, had it not stood still.
@@ -158,7 +162,7 @@ async fn what_was_written_too_late_counts_if_the_next_followed_it_and_only_then(
 
 #[tokio::test(start_paused = true)]
 async fn names_of_old_ballots_do_not_pile_up() {
-    let w = World::new();
+    let w = Fixture::new();
     let (one, two) = (w.writer(AppendMode::Siblings), w.writer(AppendMode::Siblings));
     let mut tail = Tail::EMPTY;
     for n in 0..3 * limits::BALLOTS {
@@ -174,11 +178,13 @@ async fn names_of_old_ballots_do_not_pile_up() {
 
 #[tokio::test]
 async fn a_log_goes_on_where_it_is_moved_to_and_back() {
-    let w = World::new();
+    let w = Fixture::new();
     let mut tail = Tail::EMPTY;
     let mut expected = Vec::new();
     for (n, append_mode) in
-        [AppendMode::Conditional, AppendMode::Siblings, AppendMode::Conditional, AppendMode::Siblings].iter().enumerate()
+        [AppendMode::Conditional, AppendMode::Siblings, AppendMode::Conditional, AppendMode::Siblings]
+            .iter()
+            .enumerate()
     {
         for k in 0..2 {
             let journal = w.writer(*append_mode);

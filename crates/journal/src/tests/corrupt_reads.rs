@@ -12,12 +12,12 @@ use sealpost_testkit::faulty::{Faulty, Plan};
 use sealpost_vault::entry::LogKey;
 use sealpost_vault::{AccountKeys, AppendMode, Backend, RootKey, Store};
 
-use crate::{Append, Content, Journal, EntryName, Read, Replay, Seal, Step, Tail};
+use crate::{Append, Content, EntryName, Journal, Read, Replay, Seal, Step, Tail};
 
 const ACCOUNT: AccountId = AccountId([7; 16]);
 const TEXTS: [&str; 3] = ["one", "two", "three"];
 
-struct World {
+struct Fixture {
     objects: Arc<InMemory>,
     faulty: Faulty,
     append_mode: AppendMode,
@@ -25,13 +25,13 @@ struct World {
     random: Arc<SeededRandom>,
 }
 
-impl World {
+impl Fixture {
     fn new(append_mode: AppendMode) -> Self {
         let random = Arc::new(SeededRandom::new(1));
         let keys = AccountKeys::derive(&RootKey::generate(&*random), ACCOUNT);
         let objects = Arc::new(InMemory::new());
         let faulty = Faulty::new(objects.clone(), Plan::default(), 1);
-        World { objects, faulty, append_mode, keys, random }
+        Fixture { objects, faulty, append_mode, keys, random }
     }
 
     /// A node that knows nothing of the others.
@@ -81,10 +81,11 @@ impl World {
 
 #[tokio::test]
 async fn whoever_writes_the_end_once_more_leaves_it_as_it_is() {
-    let w = World::new(AppendMode::Siblings);
+    let w = Fixture::new(AppendMode::Siblings);
     let node = w.node();
     let end = w.fill(&node).await;
-    let path = node.path(&EntryName { position: end.position, ballot: end.ballot.unwrap(), ..last(&node).await });
+    let path =
+        node.path(&EntryName { position: end.position, ballot: end.ballot.unwrap(), ..last(&node).await });
     let before = w.object(&path).await;
     // Readers, a delivery by another node, which begins a ballot of its own, and a reader of that.
     for part in [&path[..], "/log/"] {
@@ -110,7 +111,7 @@ async fn last(journal: &Journal) -> EntryName {
 async fn an_entry_that_does_not_open_is_read_once_more() {
     for append_mode in [AppendMode::Conditional, AppendMode::Siblings] {
         for text in 1..=TEXTS.len() {
-            let w = World::new(append_mode);
+            let w = Fixture::new(append_mode);
             w.fill(&w.node()).await;
             w.faulty.mislead(&format!("/log/{text:016x}"));
             assert_eq!(w.read(&w.node()).await, TEXTS, "{append_mode:?} {text}");
@@ -122,7 +123,7 @@ async fn an_entry_that_does_not_open_is_read_once_more() {
 /// A listing of a directory that grows meanwhile may have an entry, and not the one before it.
 #[tokio::test]
 async fn an_entry_that_a_listing_left_out_is_not_missing() {
-    let w = World::new(AppendMode::Conditional);
+    let w = Fixture::new(AppendMode::Conditional);
     let node = w.node();
     w.fill(&node).await;
     let mut places = node.places_after(&Tail::EMPTY).await.unwrap().unwrap();
@@ -141,7 +142,7 @@ async fn an_entry_that_a_listing_left_out_is_not_missing() {
 #[tokio::test]
 async fn the_hash_of_the_end_is_that_of_what_is_there() {
     for append_mode in [AppendMode::Conditional, AppendMode::Siblings] {
-        let w = World::new(append_mode);
+        let w = Fixture::new(append_mode);
         let end = w.fill(&w.node()).await;
         let other = w.node();
         w.faulty.mislead("/log/");
@@ -155,7 +156,7 @@ async fn the_hash_of_the_end_is_that_of_what_is_there() {
 
 #[tokio::test]
 async fn checkpoints_are_read_once_more_and_put_again_as_they_are() {
-    let w = World::new(AppendMode::Siblings);
+    let w = Fixture::new(AppendMode::Siblings);
     let node = w.node();
     let mut tail = Tail::EMPTY;
     for text in TEXTS {

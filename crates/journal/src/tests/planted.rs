@@ -7,7 +7,7 @@ use super::*;
 
 const BOTH: [AppendMode; 2] = [AppendMode::Conditional, AppendMode::Siblings];
 
-impl World {
+impl Fixture {
     fn manifest(&self, name: &str) -> String {
         format!("acct/{ACCOUNT}/manifest/{name}")
     }
@@ -18,9 +18,9 @@ impl World {
     }
 
     /// The same store for a process with these keys.
-    fn keyed(&self, keys: &ServerKeys, seed: u64) -> World {
+    fn keyed(&self, keys: &ServerKeys, seed: u64) -> Fixture {
         let random = Arc::new(SeededRandom::new(seed));
-        World {
+        Fixture {
             objects: self.objects.clone(),
             journal: Journal::new(self.store.clone(), ACCOUNT, &LogKey::of(keys), random),
             store: self.store.clone(),
@@ -30,7 +30,7 @@ impl World {
 }
 
 /// Noise as it may be: anything, what earlier versions wrote, and a sound manifest in another place.
-async fn noises(w: &World) -> Vec<Vec<u8>> {
+async fn noises(w: &Fixture) -> Vec<Vec<u8>> {
     let mut noises = vec![Vec::new(), b"noise".to_vec(), b"SPM\x01".to_vec(), vec![7; 300]];
     if let Some(position) = w.journal.checkpoints().await.unwrap().first() {
         noises.push(w.store.read(&w.journal.manifest_path(*position)).await.unwrap().to_vec());
@@ -194,7 +194,7 @@ fn rotation(old: ServerKeys, seed: u64) -> Rotation {
 }
 
 /// A log that was begun under an old key, and goes on under a new one.
-async fn rotated(append_mode: AppendMode) -> (World, Rotation) {
+async fn rotated(append_mode: AppendMode) -> (Fixture, Rotation) {
     let base = world_of(append_mode);
     let keys = rotation(ServerKeys::generate(&SeededRandom::new(9)), 10);
     let w = base.keyed(&keys.old, 11);

@@ -27,7 +27,7 @@ pub struct MessagesChange {
     pub validity: bool,
     /// Messages came or went.
     pub counts: bool,
-    /// The number of messages that are not `\Seen` is another one.
+    /// The number of messages that are not `\StoreMoment` is another one.
     pub unseen: bool,
     /// Any message came, went or changed.
     pub any: bool,

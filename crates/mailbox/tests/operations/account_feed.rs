@@ -18,7 +18,7 @@ use sealpost_mailbox::ops;
 use crate::fixture::{Fixture, uids};
 
 /// What a client sees of something: in which logs, mailboxes and UIDs it is, with which flags.
-type Seen = BTreeSet<(AccountId, u32, u32, Vec<u8>)>;
+type SeenCopies = BTreeSet<(AccountId, u32, u32, Vec<u8>)>;
 
 async fn shared() -> Fixture {
     let w = Fixture::new().await;
@@ -31,8 +31,8 @@ async fn shared() -> Fixture {
 fn visible<T: Ord>(
     logs: &[(AccountId, &AccountState)],
     id: impl Fn(&AccountState, sealpost_account::MessageNumber) -> T,
-) -> BTreeMap<T, Seen> {
-    let mut all: BTreeMap<T, Seen> = BTreeMap::new();
+) -> BTreeMap<T, SeenCopies> {
+    let mut all: BTreeMap<T, SeenCopies> = BTreeMap::new();
     for (log, state) in logs {
         for mailbox in state.mailboxes() {
             for row in mailbox.all_rows() {
@@ -48,7 +48,7 @@ fn visible<T: Ord>(
     all
 }
 
-fn emails(logs: &[(AccountId, &AccountState)]) -> BTreeMap<ObjectId, Seen> {
+fn emails(logs: &[(AccountId, &AccountState)]) -> BTreeMap<ObjectId, SeenCopies> {
     visible(logs, |state, number| state.message(number).unwrap().first_object())
 }
 
@@ -168,7 +168,7 @@ async fn model(seed: u64) {
     let begin = at_once(&logs, |logs| (emails(logs), threads(logs), positions(logs))).await.unwrap();
     let answers = [1000, 1, 3, 20];
     let new = |_| Client { known: all(&begin.0), upto: begin.2.clone() };
-    let mut email_clients: Vec<Client<ObjectId, Seen>> = answers.iter().map(new).collect();
+    let mut email_clients: Vec<Client<ObjectId, SeenCopies>> = answers.iter().map(new).collect();
     let new = |_| Client { known: all(&begin.1), upto: begin.2.clone() };
     let mut thread_clients: Vec<Client<ThreadId, BTreeSet<ObjectId>>> = answers.iter().map(new).collect();
     for step in 0..120u64 {

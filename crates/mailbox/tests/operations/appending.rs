@@ -4,7 +4,7 @@ use sealpost_account::{Flags, SpecialUses, SystemFlags};
 use sealpost_base::{Kind, Timestamp, Uid, limits};
 use sealpost_directory::{Quotas, Resource, Usage};
 use sealpost_mailbox::append::{self, Append};
-use sealpost_mailbox::quota::OverQuota;
+use sealpost_mailbox::quota_headroom::OverQuota;
 use sealpost_mailbox::{Refusal, ops};
 
 use crate::fixture::{Fixture, MESSAGE, MESSAGE_SIZE, Member, kind};

@@ -5,7 +5,7 @@ use sealpost_base::{Kind as ErrorKind, Position};
 use sealpost_directory::{Quotas, Resource};
 use sealpost_mailbox::copy::{Copied, Kind, within_log};
 use sealpost_mailbox::cross_account_copy::CrossAccountCopy;
-use sealpost_mailbox::quota::OverQuota;
+use sealpost_mailbox::quota_headroom::OverQuota;
 use sealpost_mailbox::{Refusal, ops};
 use sealpost_vault::message;
 

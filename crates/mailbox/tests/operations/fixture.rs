@@ -9,7 +9,7 @@ use sealpost_base::{
 };
 use sealpost_directory::{AccountName, AccountRecord, Directory, NewAccount, Quotas, Secret};
 use sealpost_mailbox::append::{self, Append, AppendMemory};
-use sealpost_mailbox::quota::{QuotaHeadroom, UserQuota};
+use sealpost_mailbox::quota_headroom::{QuotaHeadroom, UserQuota};
 use sealpost_mailbox::rights::{Granted, Grantee, RightsChange};
 use sealpost_mailbox::share::Sharing;
 use sealpost_mailbox::usage_tracker::UsageTracker;

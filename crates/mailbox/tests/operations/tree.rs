@@ -3,7 +3,7 @@
 use sealpost_account::{SpecialUse, SpecialUses};
 use sealpost_base::{Kind, Position};
 use sealpost_directory::{Quotas, Resource};
-use sealpost_mailbox::quota::OverQuota;
+use sealpost_mailbox::quota_headroom::OverQuota;
 use sealpost_mailbox::rights::Granted;
 use sealpost_mailbox::{Access, Refusal, ops};
 

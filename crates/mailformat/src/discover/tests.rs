@@ -11,7 +11,7 @@ fn gzip(plain: &[u8]) -> Vec<u8> {
 }
 
 /// The messages of what was found, or why it cannot be read.
-fn messages(found: &Found) -> Vec<Result<Vec<u8>>> {
+fn messages(found: &FoundArchive) -> Vec<Result<Vec<u8>>> {
     let spool = tempfile::tempdir().unwrap();
     let mut source = found.open(Options::default(), spool.path()).unwrap();
     let mut messages = Vec::new();
@@ -62,7 +62,7 @@ fn a_tree_of_everything() {
     }
     std::os::unix::fs::symlink(path, path.join("loop")).unwrap();
     let discovery = discover(path).unwrap();
-    let found = |found: &Found| (found.mailbox.clone(), found.format);
+    let found = |found: &FoundArchive| (found.mailbox.clone(), found.format);
     let expected = [
         ("Mail", Format::Maildir),
         ("Mail/Work/2026", Format::Maildir),

@@ -3,7 +3,7 @@
 use std::io::{Read, Seek};
 
 use super::Variant;
-use super::separator::{Before, FromLine, NEXT_LINE_BYTES, SEPARATOR_BYTES, separator};
+use super::separator::{FromLine, NEXT_LINE_BYTES, PreviousLine, SEPARATOR_BYTES, separator};
 use super::window::Window;
 
 /// Bytes peeked at the start of a line: enough to see a separator and what follows it.
@@ -60,7 +60,7 @@ impl Body {
                 break;
             }
             if !self.in_line && self.remaining.is_none() {
-                let before = if self.held.is_some() { Before::Empty } else { Before::Text };
+                let before = if self.held.is_some() { PreviousLine::Empty } else { PreviousLine::Text };
                 if let Some((from, length)) = separator(ahead, before) {
                     window.consume(length);
                     self.next = Some((from, begins));
@@ -132,7 +132,7 @@ impl Body {
                 continue;
             }
             self.ended = true;
-            if let Some((from, length)) = separator(ahead, Before::Empty) {
+            if let Some((from, length)) = separator(ahead, PreviousLine::Empty) {
                 window.consume(length);
                 self.next = Some((from, begins));
             }

@@ -38,7 +38,7 @@ const DELETED: &str = "\\Deleted";
 
 /// What the header says about the file's own matters.
 #[derive(Default)]
-pub(super) struct Head {
+pub(super) struct MboxFields {
     /// `None` if the file does not say.
     pub flags: Option<Vec<String>>,
     pub labels: Option<Labels>,
@@ -63,7 +63,7 @@ struct Field {
     range: Range<usize>,
 }
 
-impl Head {
+impl MboxFields {
     /// Reads the fields in `head`, whole lines; if it is not `complete`, its last field may go on and is left alone.
     /// `first`: it is the first message of the file.
     pub fn read(head: &[u8], complete: bool, first: bool, notes: Notes) -> Self {
@@ -72,7 +72,7 @@ impl Head {
             fields.pop();
         }
         let at_top = leading(&fields, |name| STATUS.contains(&name));
-        let mut result = Head { is_ours: is_of_sealpost(head, at_top), ..Head::default() };
+        let mut result = MboxFields { is_ours: is_of_sealpost(head, at_top), ..MboxFields::default() };
         result.read_length(head, &fields);
         if notes == Notes::None {
             return result;

@@ -9,10 +9,10 @@ use sealpost_files::io_error;
 
 use super::Variant;
 use super::body::{AHEAD_BYTES, Body, blank_line};
-use super::head::{self, Head, Notes};
+use super::head::{self, MboxFields, Notes};
 use super::line_end::LineEnd;
 use super::own_fields::OwnFields;
-use super::separator::{Before, separator};
+use super::separator::{PreviousLine, separator};
 use super::window::Window;
 use crate::eml::left_out;
 use crate::lines::{LineEnds, ToCrlf};
@@ -142,7 +142,7 @@ impl<R: Read + Seek> MboxReader<R> {
         if ahead.is_empty() {
             return Ok(());
         }
-        let Some((from, length)) = separator(ahead, Before::Start) else {
+        let Some((from, length)) = separator(ahead, PreviousLine::Start) else {
             return Err(Error::invalid(format!(
                 "{name} is not an mbox: it does not begin with a \"From \" line"
             )));
@@ -216,7 +216,7 @@ impl<R: Read + Seek> MboxReader<R> {
             rest = &rest[blank.len()..];
         }
         let at_end = rest.is_empty() && seen.len() < AHEAD_BYTES;
-        Ok(at_end || separator(rest, Before::Empty).is_some())
+        Ok(at_end || separator(rest, PreviousLine::Empty).is_some())
     }
 }
 
@@ -238,7 +238,7 @@ impl<R: Read + Seek> Source for MboxReader<R> {
             LineEnds::Lf => Some(ToCrlf::default()),
             LineEnds::Exact => None,
         };
-        let head = Head::read(&self.raw, ended, first, self.notes);
+        let head = MboxFields::read(&self.raw, ended, first, self.notes);
         let length = head.content_length.filter(|_| ended && self.lengths);
         let length = match length {
             Some(length) if self.length_holds(length).map_err(|e| self.give_up(e))? => Some(length),

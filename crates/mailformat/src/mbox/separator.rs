@@ -34,7 +34,7 @@ impl FromLine {
 
 /// Where the line before a possible separator leaves us.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Before {
+pub(super) enum PreviousLine {
     /// Nothing: the file begins here.
     Start,
     /// An empty line, or a body whose length is known.
@@ -49,7 +49,7 @@ pub(super) enum Before {
 /// RFC 4155 calls every such line a separator. But files in the wild hold unquoted `From ` lines in messages, and
 /// separators without an empty line before them, without a date, or with one that nothing reads. So a message has to
 /// begin behind it, and what says little must be followed by more: the less it looks like one, the more.
-pub(super) fn separator(ahead: &[u8], before: Before) -> Option<(FromLine, usize)> {
+pub(super) fn separator(ahead: &[u8], before: PreviousLine) -> Option<(FromLine, usize)> {
     if !ahead.starts_with(b"From ") {
         return None;
     }
@@ -64,13 +64,13 @@ pub(super) fn separator(ahead: &[u8], before: Before) -> Option<(FromLine, usize
     let next = &ahead[length..];
     let field = field_name(&next[..next.len().min(NEXT_LINE_BYTES)]);
     let genuine = match before {
-        Before::Start if from.date.is_some() => true,
-        Before::Empty if from.date.is_some() => field.is_some() || begins_otherwise(next),
-        Before::Start | Before::Empty if has_sender(line) => field.is_some(),
-        Before::Start | Before::Empty => {
+        PreviousLine::Start if from.date.is_some() => true,
+        PreviousLine::Empty if from.date.is_some() => field.is_some() || begins_otherwise(next),
+        PreviousLine::Start | PreviousLine::Empty if has_sender(line) => field.is_some(),
+        PreviousLine::Start | PreviousLine::Empty => {
             field.is_some_and(|name| is_mail_field(name) || name.starts_with(b"X-"))
         }
-        Before::Text => from.date.is_some() && field.is_some(),
+        PreviousLine::Text => from.date.is_some() && field.is_some(),
     };
     genuine.then_some((from, length))
 }
@@ -98,32 +98,32 @@ mod tests {
         let (address, prose) = ("From a@b.c half past nine\n", "From the start, it rained\n");
         let (field, other, text) = ("Subject: x\n", "Color: red\n", "and rained.\n");
         for (line, next, before, expected) in [
-            (dated, field, Before::Text, true),
-            (dated, text, Before::Text, false),
-            (dated, "\n", Before::Text, false),
-            (dated, other, Before::Empty, true),
-            (dated, "\nx\n", Before::Empty, true),
-            (dated, "\r\nx\n", Before::Empty, true),
-            (dated, ">From x\n", Before::Empty, true),
-            (dated, "", Before::Empty, true),
-            (dated, text, Before::Empty, false),
-            (dated, "http://b.c/\n", Before::Empty, false),
-            (dated, text, Before::Start, true),
-            (address, other, Before::Empty, true),
-            (address, "\n", Before::Empty, false),
-            (address, field, Before::Text, false),
-            ("From - \n", other, Before::Empty, true),
-            ("From \r\n", other, Before::Empty, true),
-            ("From MAILER-DAEMON\n", other, Before::Empty, true),
-            (prose, field, Before::Empty, true),
-            (prose, "X-Note: y\n", Before::Empty, true),
-            (prose, other, Before::Empty, false),
-            (prose, text, Before::Empty, false),
-            (prose, field, Before::Text, false),
-            (prose, field, Before::Start, true),
-            (prose, other, Before::Start, false),
-            (prose, text, Before::Start, false),
-            ("From: a@b.c\n", field, Before::Empty, false),
+            (dated, field, PreviousLine::Text, true),
+            (dated, text, PreviousLine::Text, false),
+            (dated, "\n", PreviousLine::Text, false),
+            (dated, other, PreviousLine::Empty, true),
+            (dated, "\nx\n", PreviousLine::Empty, true),
+            (dated, "\r\nx\n", PreviousLine::Empty, true),
+            (dated, ">From x\n", PreviousLine::Empty, true),
+            (dated, "", PreviousLine::Empty, true),
+            (dated, text, PreviousLine::Empty, false),
+            (dated, "http://b.c/\n", PreviousLine::Empty, false),
+            (dated, text, PreviousLine::Start, true),
+            (address, other, PreviousLine::Empty, true),
+            (address, "\n", PreviousLine::Empty, false),
+            (address, field, PreviousLine::Text, false),
+            ("From - \n", other, PreviousLine::Empty, true),
+            ("From \r\n", other, PreviousLine::Empty, true),
+            ("From MAILER-DAEMON\n", other, PreviousLine::Empty, true),
+            (prose, field, PreviousLine::Empty, true),
+            (prose, "X-Note: y\n", PreviousLine::Empty, true),
+            (prose, other, PreviousLine::Empty, false),
+            (prose, text, PreviousLine::Empty, false),
+            (prose, field, PreviousLine::Text, false),
+            (prose, field, PreviousLine::Start, true),
+            (prose, other, PreviousLine::Start, false),
+            (prose, text, PreviousLine::Start, false),
+            ("From: a@b.c\n", field, PreviousLine::Empty, false),
         ] {
             let ahead = format!("{line}{next}");
             let found = separator(ahead.as_bytes(), before);
@@ -131,7 +131,7 @@ mod tests {
             assert!(found.is_none_or(|(_, length)| length == line.len()), "{ahead:?}");
         }
         let endless = [&b"From "[..], &[b'x'; 5000], b"\nA: b\n"].concat();
-        assert!(separator(&endless, Before::Start).is_none());
+        assert!(separator(&endless, PreviousLine::Start).is_none());
     }
 
     #[test]

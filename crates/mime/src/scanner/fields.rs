@@ -11,19 +11,19 @@ const VALUE_OVERHEAD: usize = 128;
 
 /// Room for parsed values, all parts of a message together (`limits::STRUCTURE_BYTES`).
 #[derive(Debug)]
-pub(super) struct Room {
+pub(super) struct ValueBudget {
     left: usize,
     /// A limit was reached.
     pub(super) limited: bool,
 }
 
-impl Default for Room {
+impl Default for ValueBudget {
     fn default() -> Self {
-        Room { left: limits::STRUCTURE_BYTES, limited: false }
+        ValueBudget { left: limits::STRUCTURE_BYTES, limited: false }
     }
 }
 
-impl Room {
+impl ValueBudget {
     /// Takes the room that `bytes` need, or says that there is none: the value is then dropped.
     fn take(&mut self, bytes: usize) -> bool {
         match self.left.checked_sub(bytes + VALUE_OVERHEAD) {
@@ -86,10 +86,10 @@ pub(super) struct Content {
 
 impl Content {
     /// Takes one field, whose name starts with `content-`.
-    pub(super) fn field(&mut self, name: &[u8], raw: &[u8], room: &mut Room) {
+    pub(super) fn field(&mut self, name: &[u8], raw: &[u8], room: &mut ValueBudget) {
         let is = |wanted: &str| name.eq_ignore_ascii_case(wanted.as_bytes());
         let text = || Some(header::unfold(raw)).filter(|value| !value.is_empty());
-        let first = |slot: &mut Option<String>, value: Option<String>, room: &mut Room| {
+        let first = |slot: &mut Option<String>, value: Option<String>, room: &mut ValueBudget| {
             if slot.is_none() {
                 *slot = value.and_then(|value| room.keep(value));
             }
@@ -125,7 +125,7 @@ impl Content {
         }
     }
 
-    fn media_type(&self, raw: &[u8], room: &mut Room) -> Option<(String, String, Vec<Parameter>)> {
+    fn media_type(&self, raw: &[u8], room: &mut ValueBudget) -> Option<(String, String, Vec<Parameter>)> {
         let (media_type, subtype, params) = params::content_type(&header::unfold(raw))?;
         room.take(media_type.len() + subtype.len()).then_some(())?;
         Some((media_type, subtype, room.keep_params(params)))
@@ -134,7 +134,7 @@ impl Content {
 
 /// Takes one field of a message header into its envelope. Of a field that is repeated the first counts; addresses of
 /// repeated address fields are put together, so that none is hidden.
-pub(super) fn envelope(envelope: &mut Envelope, name: &[u8], raw: &[u8], room: &mut Room) {
+pub(super) fn envelope(envelope: &mut Envelope, name: &[u8], raw: &[u8], room: &mut ValueBudget) {
     let is = |wanted: &str| name.eq_ignore_ascii_case(wanted.as_bytes());
     let texts: [(&str, &mut Option<String>); 5] = [
         ("date", &mut envelope.date),

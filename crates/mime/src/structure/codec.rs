@@ -19,12 +19,12 @@ struct Stored {
     #[n(0)]
     version: u8,
     #[n(1)]
-    head: Head,
+    head: PartHeader,
 }
 
 #[derive(Encode, Decode)]
 #[cbor(map)]
-struct Head {
+struct PartHeader {
     #[n(0)]
     size: u64,
     #[n(1)]
@@ -109,7 +109,7 @@ impl Structure {
     pub fn encode(&self) -> Vec<u8> {
         let mut parts = Vec::new();
         flatten(&self.root, &mut parts);
-        let head = Head {
+        let head = PartHeader {
             size: self.size,
             lines: self.lines,
             envelope: self.envelope.clone(),

@@ -7,7 +7,7 @@ use sealpost_bench::words;
 
 /// Where a message is: account, mailbox, message id. A worker never puts a message into a mailbox twice.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Placed {
+pub struct MessageLocation {
     /// Which account.
     pub account: usize,
     /// Which mailbox.
@@ -26,7 +26,7 @@ pub struct Placed {
 }
 
 /// All placements of one worker's messages.
-pub type Placements = BTreeMap<Placed, Placed>;
+pub type Placements = BTreeMap<MessageLocation, Placed>;
 
 /// One command on messages of one account, whole or not at all.
 #[derive(Debug, Clone)]
@@ -34,7 +34,7 @@ pub enum Op {
     /// A delivery or an APPEND.
     Add {
         /// Where the new message goes.
-        place: Placed,
+        place: MessageLocation,
         /// The flags it gets.
         flags: BTreeSet<String>,
     },
@@ -78,8 +78,11 @@ pub enum Op {
 impl Op {
     /// Does to `placements` what the command does to the account. `uids` are those the reply named for new places.
     pub fn apply(&self, placements: &mut Placements, uids: &BTreeMap<String, u32>) {
-        let place =
-            |account: usize, mailbox: &'static str, id: &String| Placed { account, mailbox, id: id.clone() };
+        let place = |account: usize, mailbox: &'static str, id: &String| MessageLocation {
+            account,
+            mailbox,
+            id: id.clone(),
+        };
         match self {
             Op::Add { place, flags } => {
                 let uid = uids.get(&place.id).copied();
@@ -144,8 +147,8 @@ pub fn content(id: &str) -> Vec<u8> {
 mod tests {
     use super::*;
 
-    fn place(mailbox: &'static str) -> Placed {
-        Placed { account: 0, mailbox, id: "m".into() }
+    fn place(mailbox: &'static str) -> MessageLocation {
+        MessageLocation { account: 0, mailbox, id: "m".into() }
     }
 
     #[test]

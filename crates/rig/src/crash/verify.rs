@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use super::model::{Placed, Placed, Placements, content};
+use super::model::{MessageLocation, Placed, Placements, content};
 use super::worker::Worker;
 use super::{ACCOUNTS, MAILBOXES};
 use crate::imap::{Imap, Reply, login, set};
@@ -100,7 +100,7 @@ impl History {
                 "UID {} is new, but UIDNEXT was {given_out} already",
                 row.uid
             );
-            let place = Placed { account: key.0, mailbox: key.1, id: row.id };
+            let place = MessageLocation { account: key.0, mailbox: key.1, id: row.id };
             let placed = Placed { uid: Some(row.uid), flags: row.flags };
             if let Some(twice) = seen.insert(place.clone(), placed) {
                 bail!("{} is there twice: UIDs {:?} and {}", place.id, twice.uid, row.uid);

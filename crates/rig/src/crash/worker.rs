@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::{Context, Result, bail};
 use sealpost_base::SeededRandom;
 
-use super::model::{Op, Placed, Placed, Placements, content};
+use super::model::{MessageLocation, Op, Placed, Placements, content};
 use super::{ACCOUNTS, MAILBOXES};
 use crate::imap::{Imap, Reply, set, uids};
 use crate::lmtp::{Lmtp, dotted};
@@ -33,7 +33,7 @@ pub struct Worker {
     placements: Placements,
     in_flight: Vec<Op>,
     acknowledged: [u64; 6],
-    learned: Vec<(Placed, u32)>,
+    learned: Vec<(MessageLocation, u32)>,
 }
 
 /// A worker's two connections.
@@ -86,7 +86,7 @@ impl Worker {
     }
 
     /// UIDs that replies have named since the last call.
-    pub fn take_learned(&mut self) -> Vec<(Placed, u32)> {
+    pub fn take_learned(&mut self) -> Vec<(MessageLocation, u32)> {
         std::mem::take(&mut self.learned)
     }
 
@@ -143,7 +143,7 @@ impl Worker {
         let recipients: Vec<&str> = accounts.iter().map(|account| ACCOUNTS[*account]).collect();
         session.lmtp.envelope(&recipients).await?;
         for account in accounts {
-            let place = Placed { account: *account, mailbox: "INBOX", id: id.clone() };
+            let place = MessageLocation { account: *account, mailbox: "INBOX", id: id.clone() };
             self.in_flight.push(Op::Add { place, flags: BTreeSet::new() });
         }
         session.lmtp.send(&dotted(&content(&id))).await?;
@@ -164,7 +164,7 @@ impl Worker {
         let flags: BTreeSet<String> =
             FLAGS.iter().filter(|_| self.random.below(4) == 0).map(|flag| (*flag).to_owned()).collect();
         let text = flags.iter().cloned().collect::<Vec<_>>().join(" ");
-        let place = Placed { account: self.account, mailbox, id: id.clone() };
+        let place = MessageLocation { account: self.account, mailbox, id: id.clone() };
         self.in_flight.push(Op::Add { place, flags });
         let reply = session.imap.append(mailbox, &text, &content(&id)).await?;
         let named = reply.code("APPENDUID");
@@ -179,7 +179,11 @@ impl Worker {
         let (from, to) = (self.any_mailbox(), self.any_mailbox());
         let mut chosen = self.choose(from, 8);
         chosen.retain(|(id, _)| {
-            !self.placements.contains_key(&Placed { account: self.account, mailbox: to, id: id.clone() })
+            !self.placements.contains_key(&MessageLocation {
+                account: self.account,
+                mailbox: to,
+                id: id.clone(),
+            })
         });
         if from == to || chosen.is_empty() {
             return Ok(());
@@ -331,7 +335,8 @@ impl Session {
 }
 
 fn differences(expected: &Placements, seen: &Placements) -> Vec<String> {
-    let at = |place: &Placed| format!("{} of {} in {}", place.id, ACCOUNTS[place.account], place.mailbox);
+    let at =
+        |place: &MessageLocation| format!("{} of {} in {}", place.id, ACCOUNTS[place.account], place.mailbox);
     let mut found = Vec::new();
     for (place, placed) in expected {
         match seen.get(place) {

@@ -3,11 +3,11 @@
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 
-use super::Item;
+use super::ThreadItem;
 use super::forest::Forest;
 
 /// Threads the messages, whose order is that of the mailbox.
-pub(crate) fn thread(items: &mut [Item]) -> Forest {
+pub(crate) fn thread(items: &mut [ThreadItem]) -> Forest {
     // Threads are in the order of their first messages, and within them everything is by date: with all
     // messages by date, the first one of a subject begins its thread.
     items.sort_unstable_by_key(|item| (item.sent, item.at));

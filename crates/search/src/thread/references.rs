@@ -13,7 +13,7 @@ use hashbrown::hash_table::Entry;
 use sealpost_base::limits;
 
 use super::forest::{Forest, NONE};
-use super::{Item, Short};
+use super::{ShortHash, ThreadItem};
 
 /// Bytes that a dummy takes.
 const DUMMY_BYTES: usize = 36;
@@ -25,7 +25,7 @@ pub(crate) struct Links {
     /// The nodes that stand for an identifier, found by it.
     pub(crate) ids: HashTable<u32>,
     /// The identifier of each node; `None` for a message that has none, or one that an earlier message has.
-    pub(crate) id: Vec<Option<Short>>,
+    pub(crate) id: Vec<Option<ShortHash>>,
     /// The parent of each node, and how many children it has.
     pub(crate) parent: Vec<u32>,
     pub(crate) children: Vec<u32>,
@@ -56,7 +56,7 @@ impl Links {
     }
 
     /// Step 1: adds the next message in the order of the mailbox, with its identifier and its references.
-    pub(crate) fn add(&mut self, id: Option<Short>, references: &[Short]) {
+    pub(crate) fn add(&mut self, id: Option<ShortHash>, references: &[ShortHash]) {
         self.steps_left += STEPS_PER_MESSAGE;
         let node = self.claim(id);
         // A message that refers to itself says nothing by it. Of very many references, the last ones are the
@@ -79,7 +79,7 @@ impl Links {
     }
 
     /// The node of a message: that of its identifier, unless an earlier one has the same.
-    fn claim(&mut self, id: Option<Short>) -> u32 {
+    fn claim(&mut self, id: Option<ShortHash>) -> u32 {
         let known = id.and_then(|id| self.find(id));
         let node = match known {
             Some(node) if self.message[node as usize] == NONE => node,
@@ -92,7 +92,7 @@ impl Links {
     }
 
     /// The node of an identifier that is referred to; a dummy if no message has it so far.
-    pub(crate) fn reference(&mut self, id: Short) -> Option<u32> {
+    pub(crate) fn reference(&mut self, id: ShortHash) -> Option<u32> {
         if let Some(node) = self.find(id) {
             return Some(node);
         }
@@ -100,19 +100,19 @@ impl Links {
         Some(self.node(Some(id)))
     }
 
-    fn find(&self, id: Short) -> Option<u32> {
+    fn find(&self, id: ShortHash) -> Option<u32> {
         self.ids.find(id.get(), |node| self.id[*node as usize] == Some(id)).copied()
     }
 
     /// A new node, which stands for that identifier.
-    fn node(&mut self, id: Option<Short>) -> u32 {
+    fn node(&mut self, id: Option<ShortHash>) -> u32 {
         let node = self.parent.len() as u32;
         self.id.push(id);
         self.parent.push(NONE);
         self.children.push(0);
         self.message.push(NONE);
         if let Some(id) = id {
-            let hash = |node: &u32| self.id[*node as usize].map_or(0, Short::get);
+            let hash = |node: &u32| self.id[*node as usize].map_or(0, ShortHash::get);
             self.ids.insert_unique(id.get(), node, hash);
         }
         node
@@ -150,7 +150,7 @@ impl Links {
     }
 
     /// Steps 2 to 6, with what is known of each message, in the order in which they were added.
-    pub(crate) fn thread(self, items: &[Item]) -> Forest {
+    pub(crate) fn thread(self, items: &[ThreadItem]) -> Forest {
         let Links { ids, id, parent, children, message, .. } = self;
         drop((ids, id, children));
         let above = parents(parent, &message);
@@ -184,7 +184,7 @@ fn parents(mut parent: Vec<u32>, message: &[u32]) -> Vec<u32> {
 /// Threads at the top while they are gathered by subject. Nodes are messages, by index, and dummies after
 /// them.
 struct Gathering<'a> {
-    items: &'a [Item],
+    items: &'a [ThreadItem],
     /// All messages by date (RFC 5256 §2.2).
     by_date: Vec<u32>,
     /// The parent of each message.
@@ -194,7 +194,7 @@ struct Gathering<'a> {
 }
 
 impl<'a> Gathering<'a> {
-    fn new(items: &'a [Item], message: &[u32], above: &[u32]) -> Self {
+    fn new(items: &'a [ThreadItem], message: &[u32], above: &[u32]) -> Self {
         let mut by_date: Vec<u32> = (0..items.len() as u32).collect();
         by_date.sort_unstable_by_key(|at| (items[*at as usize].sent, *at));
         let mut gathering =
@@ -259,7 +259,7 @@ impl<'a> Gathering<'a> {
     }
 
     /// The message whose subject is that of a thread.
-    fn spoken(&self, root: u32) -> &'a Item {
+    fn spoken(&self, root: u32) -> &'a ThreadItem {
         &self.items[self.speaker(root) as usize]
     }
 

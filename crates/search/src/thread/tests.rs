@@ -19,8 +19,8 @@ fn mail(id: &'static str, references: &str, subject: &str, sent: i64) -> Mail {
     Mail { id: (!id.is_empty()).then_some(id), references, subject: subject.to_owned(), sent }
 }
 
-fn items(mails: &[Mail]) -> Vec<Item> {
-    let item = |(at, mail): (usize, &Mail)| Item::new(at, mail.sent, &mail.subject);
+fn items(mails: &[Mail]) -> Vec<ThreadItem> {
+    let item = |(at, mail): (usize, &Mail)| ThreadItem::new(at, mail.sent, &mail.subject);
     mails.iter().enumerate().map(item).collect()
 }
 
@@ -43,8 +43,8 @@ fn written(forest: &Forest) -> String {
 fn references_within(mails: &[Mail], bytes: usize) -> String {
     let mut links = Links::new(mails.len(), bytes);
     for mail in mails {
-        let references: Vec<_> = mail.references.iter().map(|id| Short::of(id.as_bytes())).collect();
-        links.add(mail.id.map(|id| Short::of(id.as_bytes())), &references);
+        let references: Vec<_> = mail.references.iter().map(|id| ShortHash::of(id.as_bytes())).collect();
+        links.add(mail.id.map(|id| ShortHash::of(id.as_bytes())), &references);
     }
     written(&links.thread(&items(mails)))
 }
@@ -218,19 +218,22 @@ fn what_a_message_takes_is_counted_right() {
     let held = |links: &Links| {
         let numbers = links.parent.capacity() + links.children.capacity() + links.message.capacity();
         links.ids.allocation_size()
-            + links.id.capacity() * size_of::<Option<Short>>()
+            + links.id.capacity() * size_of::<Option<ShortHash>>()
             + numbers * size_of::<u32>()
     };
     // Just above where the table doubles, which is where it takes most of each message.
     for (messages, bytes) in [(115_000usize, 0), (100_000, 0), (60_000, 2 << 20), (10, 64 << 10)] {
         let mut links = Links::new(messages, bytes);
         for i in 0..messages {
-            links.add(Some(Short::of(&i.to_be_bytes())), &[Short::of(&[i as u8, 1, 2, (i >> 8) as u8])]);
+            links.add(
+                Some(ShortHash::of(&i.to_be_bytes())),
+                &[ShortHash::of(&[i as u8, 1, 2, (i >> 8) as u8])],
+            );
         }
         while links.dummies_left > 0 {
-            links.reference(Short::of(&links.dummies_left.to_le_bytes()));
+            links.reference(ShortHash::of(&links.dummies_left.to_le_bytes()));
         }
-        let held = held(&links) + messages * size_of::<Item>();
+        let held = held(&links) + messages * size_of::<ThreadItem>();
         assert!(held <= messages * MESSAGE_BYTES + bytes, "{messages} messages: {held}");
     }
 }
@@ -324,7 +327,7 @@ proptest! {
         let heads = references(&mails);
         let mut seen: HashMap<u64, usize> = HashMap::new();
         for head in heads_of(&heads) {
-            if let Some(hash) = Item::new(0, 0, &mails[head - 1].subject).subject {
+            if let Some(hash) = ThreadItem::new(0, 0, &mails[head - 1].subject).subject {
                 *seen.entry(hash.get()).or_default() += 1;
             }
         }

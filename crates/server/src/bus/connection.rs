@@ -15,7 +15,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use zeroize::Zeroizing;
 
-use super::protocol::{Decoder, Head, Line, Presence, connect, publish, say};
+use super::protocol::{Decoder, Line, LineHead, Presence, connect, publish, say};
 use crate::tls::load_pair;
 use sealpost_session::settings::Bus;
 
@@ -71,7 +71,7 @@ impl Connection {
         let Address { tls, host } = address;
         let tls = *tls;
         let mut connection = Connection { stream, decoder: Decoder::default(), unanswered: 0 };
-        let Head::Info { tls: required } = connection.head().await? else {
+        let LineHead::Info { tls: required } = connection.head().await? else {
             return Err(Error::corrupt("the peer is not a NATS server"));
         };
         if required && !tls {
@@ -90,13 +90,15 @@ impl Connection {
         connection.send(format!("SUB {} 1\r\nPING\r\n", bus.subject).as_bytes()).await?;
         loop {
             match connection.head().await? {
-                Head::Line(Line::Pong) => return Ok(connection),
-                Head::Line(Line::Error(why)) => return Err(Error::denied(format!("the bus says: {why}"))),
-                Head::Line(Line::Ping) => connection.pong().await?,
-                Head::Message(_) => {
+                LineHead::Line(Line::Pong) => return Ok(connection),
+                LineHead::Line(Line::Error(why)) => {
+                    return Err(Error::denied(format!("the bus says: {why}")));
+                }
+                LineHead::Line(Line::Ping) => connection.pong().await?,
+                LineHead::Message(_) => {
                     connection.next().await?;
                 }
-                Head::Line(_) | Head::Info { .. } => {}
+                LineHead::Line(_) | LineHead::Info { .. } => {}
             }
         }
     }
@@ -115,7 +117,7 @@ impl Connection {
     }
 
     /// The next line.
-    async fn head(&mut self) -> Result<Head> {
+    async fn head(&mut self) -> Result<LineHead> {
         loop {
             if let Some(head) = self.decoder.head()? {
                 return Ok(head);

@@ -36,7 +36,7 @@ pub(super) enum Line {
 
 /// What a line says before its payload is read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Head {
+pub(super) enum LineHead {
     /// A line that is complete.
     Line(Line),
     /// A message of so many bytes follows.
@@ -85,9 +85,9 @@ impl Decoder {
             }
             match self.head()? {
                 None => return Ok(None),
-                Some(Head::Line(line)) => return Ok(Some(line)),
-                Some(Head::Info { .. }) => return Ok(Some(Line::Other)),
-                Some(Head::Message(_)) => {}
+                Some(LineHead::Line(line)) => return Ok(Some(line)),
+                Some(LineHead::Info { .. }) => return Ok(Some(Line::Other)),
+                Some(LineHead::Message(_)) => {}
             }
         }
     }
@@ -96,7 +96,7 @@ impl Decoder {
     ///
     /// # Errors
     /// As [`Decoder::next`].
-    pub fn head(&mut self) -> Result<Option<Head>> {
+    pub fn head(&mut self) -> Result<Option<LineHead>> {
         loop {
             if self.skip > 0 {
                 let now = usize::try_from(self.skip).unwrap_or(usize::MAX).min(self.input.len());
@@ -116,7 +116,7 @@ impl Decoder {
             let mut line = self.take(end + 1);
             line.truncate(end);
             let head = parse(&line)?;
-            if let Head::Message(bytes) = head {
+            if let LineHead::Message(bytes) = head {
                 match usize::try_from(bytes) {
                     Ok(bytes) if bytes <= BUS_MESSAGE_BYTES => self.message = Some(bytes),
                     // None of ours.
@@ -146,7 +146,7 @@ impl Decoder {
 ///
 /// # Errors
 /// `Corrupt` if it is none of the protocol.
-pub(super) fn parse(line: &[u8]) -> Result<Head> {
+pub(super) fn parse(line: &[u8]) -> Result<LineHead> {
     let bad = || Error::corrupt("the peer is not a NATS server");
     let line = std::str::from_utf8(line).map_err(|_| bad())?.trim_end();
     let (word, rest) = line.split_once([' ', '\t']).unwrap_or((line, ""));
@@ -156,16 +156,18 @@ pub(super) fn parse(line: &[u8]) -> Result<Head> {
             if !(3..=4).contains(&fields.clone().count()) {
                 return Err(bad());
             }
-            Head::Message(fields.last().and_then(|bytes| bytes.parse().ok()).ok_or_else(bad)?)
+            LineHead::Message(fields.last().and_then(|bytes| bytes.parse().ok()).ok_or_else(bad)?)
         }
         "INFO" => {
             let info: serde_json::Value = serde_json::from_str(rest.trim()).map_err(|_| bad())?;
-            Head::Info { tls: info.get("tls_required").and_then(serde_json::Value::as_bool).unwrap_or(false) }
+            LineHead::Info {
+                tls: info.get("tls_required").and_then(serde_json::Value::as_bool).unwrap_or(false),
+            }
         }
-        "PING" => Head::Line(Line::Ping),
-        "PONG" => Head::Line(Line::Pong),
-        "-ERR" => Head::Line(Line::Error(rest.trim().trim_matches('\'').to_owned())),
-        "+OK" => Head::Line(Line::Other),
+        "PING" => LineHead::Line(Line::Ping),
+        "PONG" => LineHead::Line(Line::Pong),
+        "-ERR" => LineHead::Line(Line::Error(rest.trim().trim_matches('\'').to_owned())),
+        "+OK" => LineHead::Line(Line::Other),
         _ => return Err(bad()),
     })
 }
@@ -237,14 +239,17 @@ mod tests {
     #[test]
     fn lines_are_what_the_protocol_says() {
         for (line, head) in [
-            ("MSG a.b 1 48", Head::Message(48)),
-            ("msg a.b\t1 reply.to  7", Head::Message(7)),
-            ("PING", Head::Line(Line::Ping)),
-            ("PONG", Head::Line(Line::Pong)),
-            ("+OK", Head::Line(Line::Other)),
-            ("-ERR 'Authorization Violation'", Head::Line(Line::Error("Authorization Violation".to_owned()))),
-            ("INFO {\"server_id\":\"x\",\"tls_required\":true}", Head::Info { tls: true }),
-            ("INFO {\"max_payload\":1048576} ", Head::Info { tls: false }),
+            ("MSG a.b 1 48", LineHead::Message(48)),
+            ("msg a.b\t1 reply.to  7", LineHead::Message(7)),
+            ("PING", LineHead::Line(Line::Ping)),
+            ("PONG", LineHead::Line(Line::Pong)),
+            ("+OK", LineHead::Line(Line::Other)),
+            (
+                "-ERR 'Authorization Violation'",
+                LineHead::Line(Line::Error("Authorization Violation".to_owned())),
+            ),
+            ("INFO {\"server_id\":\"x\",\"tls_required\":true}", LineHead::Info { tls: true }),
+            ("INFO {\"max_payload\":1048576} ", LineHead::Info { tls: false }),
         ] {
             assert_eq!(parse(line.as_bytes()).unwrap(), head, "{line}");
         }

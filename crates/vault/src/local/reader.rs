@@ -168,7 +168,12 @@ impl Readers {
     }
 
     /// The object `path`, or `range` of it; with `head`, its row alone.
-    pub async fn get(&self, path: &Path, range: Option<GetRange>, head: bool) -> object_store::Result<ReadObject> {
+    pub async fn get(
+        &self,
+        path: &Path,
+        range: Option<GetRange>,
+        head: bool,
+    ) -> object_store::Result<ReadObject> {
         self.ask(|reply| Request::Get { path: path.to_string(), range, head, reply }).await
     }
 

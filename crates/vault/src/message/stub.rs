@@ -14,7 +14,7 @@ use futures::stream::{self, BoxStream, StreamExt, TryStreamExt};
 use sealpost_base::limits::CHUNK_BYTES;
 use sealpost_base::{Error, Kind, Result};
 
-use super::evicted::{EvictedBodies, DIGEST_BYTES, BodySource, StubHead, Wanted};
+use super::evicted::{BodySource, DIGEST_BYTES, EvictedBodies, StubHead, Wanted};
 use super::footer::{self, THIN_MAGIC};
 use crate::chunk::{self, MAX_SEALED_BYTES};
 use crate::cipher::{ObjectCipher, sha256_of};

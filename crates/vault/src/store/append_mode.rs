@@ -109,7 +109,8 @@ impl Store {
     /// What the store says.
     pub async fn mode_markers(&self) -> Result<Vec<AppendMode>> {
         let listed: Vec<_> = self.list(MODE_MARKERS, None).try_collect().await?;
-        let is_listed = |append_mode: &AppendMode| listed.iter().any(|object| object.path == append_mode.mark());
+        let is_listed =
+            |append_mode: &AppendMode| listed.iter().any(|object| object.path == append_mode.mark());
         Ok(AppendMode::ALL.into_iter().filter(is_listed).collect())
     }
 

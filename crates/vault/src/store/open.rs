@@ -10,7 +10,7 @@ use sealpost_base::limits::CHUNK_BYTES;
 use sealpost_base::{Clock, Error, Random, Result, SystemClock};
 use tokio::sync::watch;
 
-use super::{AppendMode, Backend, Room, Shared, Store};
+use super::{AppendMode, Backend, DiskUse, Shared, Store};
 use crate::cache::Cache;
 use crate::local::LocalStore;
 use crate::probe::{self, Conditions};
@@ -181,6 +181,6 @@ impl Store {
             metrics,
             clock,
         };
-        Store(Arc::new(shared), Room::Ordinary)
+        Store(Arc::new(shared), DiskUse::Ordinary)
     }
 }

@@ -22,7 +22,7 @@ use crate::backup::damaged::put_aside;
 use crate::backup::digest::Digesting;
 use crate::backup::journal::{FlagsRecord, Header, Journal, Message, Record};
 use crate::backup::line_ends::ToOctets;
-use crate::backup::octets::Octets;
+use crate::backup::octets::StoredMessage;
 use crate::backup::{Flags, Resume};
 
 /// The files of a folder.
@@ -258,7 +258,7 @@ pub fn text(mbox: &Path, offset: u64, length: u64) -> Result<Unquoting<std::io::
 /// `Retry` if the files cannot be opened.
 pub fn reads_back(paths: &Paths, old: &Contents, message: &Message) -> Result<bool> {
     let text = Box::new(text(&paths.mbox, message.offset, message.length)?);
-    let mut octets = Octets::new(text, &old.journal, message)?;
+    let mut octets = StoredMessage::new(text, &old.journal, message)?;
     Ok(std::io::copy(&mut octets, &mut std::io::sink()).is_ok())
 }
 

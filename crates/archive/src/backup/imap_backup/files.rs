@@ -14,8 +14,8 @@ use super::from_line;
 use super::json;
 use super::quote::{Quoter, Unquoting};
 use super::rewrite::{renumber, rewrite};
-use crate::backup::direct_writer::Appending;
 use crate::backup::contents::Contents;
+use crate::backup::direct_writer::Appending;
 use crate::backup::folder::Files;
 use crate::backup::journal::Message;
 use crate::backup::{Arrived, Flags, Resume};
@@ -281,7 +281,7 @@ impl Files for MboxFiles {
 
     fn renumber(&mut self, contents: &mut Contents, uids: &BTreeMap<u32, u32>) -> Result<u64> {
         renumber(&self.paths(contents), contents, uids)?;
-        self.published = Some(contents.known.present() + contents.known.gone());
+        self.published = Some(contents.known.present() + contents.known.deleted_upstream());
         Ok(uids.len() as u64)
     }
 
@@ -291,7 +291,7 @@ impl Files for MboxFiles {
     }
 
     fn committed(&mut self, contents: &Contents, _resume: &Resume) -> Result<()> {
-        let messages = contents.known.present() + contents.known.gone();
+        let messages = contents.known.present() + contents.known.deleted_upstream();
         if self.published.is_none() && messages >= 2 * self.published_once + PUBLISH_MESSAGES {
             self.publish(contents)?;
         }

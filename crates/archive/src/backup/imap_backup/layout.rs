@@ -70,7 +70,8 @@ impl Layout for ImapBackup {
 
     fn foreign(&self, root: &Path, place: &str) -> Result<Option<(FolderName, u32)>> {
         let Ok(file) = open_file(&self.paths(root, place).json) else { return Ok(None) };
-        let named = |head: json::JsonHeader| (FolderName::new(name::name(place), Some('/')), head.uid_validity);
+        let named =
+            |head: json::JsonHeader| (FolderName::new(name::name(place), Some('/')), head.uid_validity);
         Ok(json::head(file).map(named))
     }
 

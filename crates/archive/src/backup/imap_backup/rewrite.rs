@@ -18,8 +18,8 @@ use sealpost_files::{io_error, length, longer, open_file, replace, sync_director
 
 use super::adopt::Paths;
 use super::files::write_json;
-use crate::backup::direct_writer::Appending;
 use crate::backup::contents::Contents;
+use crate::backup::direct_writer::Appending;
 use crate::backup::journal::{Again, Commit, FlagsRecord, Header, Message, Record};
 use crate::backup::ranges::Ranges;
 

@@ -16,7 +16,7 @@ use super::names::{Change, Names};
 use crate::backup::contents::Contents;
 use crate::backup::folder::Files;
 use crate::backup::journal::{FlagsRecord, Message, Record};
-use crate::backup::octets::Octets;
+use crate::backup::octets::StoredMessage;
 use crate::backup::{Arrived, Flags, KnownMessages, Resume};
 
 /// Bytes of a message that are gathered before its file is written: smaller ones are complete before they have a file.
@@ -421,7 +421,7 @@ fn is_what_was_kept(path: &Path, uid: u32, contents: &Contents) -> Result<bool> 
         Err(e) if e.kind() == Kind::Corrupt => return Ok(false),
         file => file?,
     };
-    let mut octets = Octets::new(Box::new(file), &contents.journal, &message)?;
+    let mut octets = StoredMessage::new(Box::new(file), &contents.journal, &message)?;
     Ok(io::copy(&mut octets, &mut io::sink()).is_ok())
 }
 

@@ -10,7 +10,7 @@ use sealpost_base::{Error, Result, Uid, UidSet};
 use sealpost_files::io_error;
 
 use super::name;
-use super::seen::{Changed, Looking, Seen};
+use super::seen::{Changed, FileNames, Looking};
 use crate::backup::{Flags, KnownMessages};
 
 /// How often it is looked for what is not found while another program changes names, and the first pause, which doubles: five
@@ -27,7 +27,7 @@ pub struct Names {
     /// What is in each name.
     pub uidvalidity: u32,
     /// Files that are not where they are expected, once one is asked for.
-    seen: Arc<Mutex<Seen>>,
+    seen: Arc<Mutex<FileNames>>,
 }
 
 /// The UIDVALIDITY in the names of messages in the folder `directory`, if some are named as ours.
@@ -135,7 +135,7 @@ impl Names {
         Ok(found.inspect_err(|since| self.seen().is_whole(*since)).ok())
     }
 
-    fn seen(&self) -> MutexGuard<'_, Seen> {
+    fn seen(&self) -> MutexGuard<'_, FileNames> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -6,8 +6,8 @@ use std::path::Path;
 
 use sealpost_base::Kind;
 
-use crate::backup::format_tests::*;
 use crate::backup::convert::transfer;
+use crate::backup::format_tests::*;
 use crate::backup::{Backup, imap_backup, maildir};
 
 /// What is done to a file.

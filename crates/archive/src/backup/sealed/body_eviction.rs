@@ -216,7 +216,12 @@ impl BodyEviction {
     }
 
     /// Looks at what is known, which is found out first.
-    fn with<T>(&self, runtime: &Handle, account: &Account, look: impl FnOnce(&mut EvictionState) -> T) -> Result<T> {
+    fn with<T>(
+        &self,
+        runtime: &Handle,
+        account: &Account,
+        look: impl FnOnce(&mut EvictionState) -> T,
+    ) -> Result<T> {
         let mut known = lock(&self.known);
         if known.is_none() {
             let evicted: HashSet<ObjectId> = runtime.block_on(account.evicted())?.into_iter().collect();

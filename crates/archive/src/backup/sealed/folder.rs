@@ -287,7 +287,7 @@ impl SealedFolder {
         if last {
             (record.highestmodseq, record.uidnext, record.whole) =
                 (resume.highestmodseq, resume.uidnext, resume.whole);
-            record.gone = gone(&self.known);
+            record.gone = deleted_upstream(&self.known);
             record.present = self.known.present();
         }
         let (changed, mut vanished) = if last { self.changes() } else { Default::default() };
@@ -389,7 +389,7 @@ fn received(arrived: &Arrived) -> Timestamp {
     }
 }
 
-fn mark_deleted_upstream(known: &KnownMessages) -> UidSet {
+fn deleted_upstream(known: &KnownMessages) -> UidSet {
     let runs = known.runs().filter(|run| run.gone);
     UidSet::from_ranges(runs.filter_map(|run| Some((Uid::new(run.first)?, Uid::new(run.last)?))))
 }

@@ -6,7 +6,7 @@ use minicbor::{Decode, Encode};
 use sealpost_account::{AccountState, Event};
 use sealpost_base::{MailboxId, Uid, UidSet};
 
-use crate::backup::{FolderName, Identity, BackupFolder, Resume, name_aside};
+use crate::backup::{BackupFolder, FolderName, Identity, Resume, name_aside};
 
 /// Messages of one log entry.
 pub const ENTRY_MESSAGES: usize = 4096;

@@ -14,7 +14,7 @@ use crate::backup::format_tests::*;
 const ID: AccountId = AccountId([3; 16]);
 const INBOX: &str = "INBOX";
 
-struct World {
+struct Fixture {
     runtime: Runtime,
     store: Store,
     random: Arc<SeededRandom>,
@@ -22,13 +22,13 @@ struct World {
     lock: tempfile::TempDir,
 }
 
-impl World {
+impl Fixture {
     fn new() -> Self {
         let random = Arc::new(SeededRandom::new(5));
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let root = RootKey::generate(&*random);
-        World { runtime, store: Store::memory(), random, root, lock: tempfile::tempdir().unwrap() }
+        Fixture { runtime, store: Store::memory(), random, root, lock: tempfile::tempdir().unwrap() }
     }
 
     /// As another process would open it.
@@ -60,7 +60,7 @@ fn in_utc(mails: &Mails) -> Mails {
 
 #[test]
 fn copies_go_on_where_they_ended() {
-    let world = World::new();
+    let world = Fixture::new();
     let mut mails: Mails = [2, 3, 9, 10].map(|uid| (uid, mail_of(&[b'x'; 100].repeat(uid as usize)))).into();
     {
         let backup = world.backup();
@@ -112,7 +112,7 @@ fn copies_go_on_where_they_ended() {
 
 #[test]
 fn what_is_deleted_here_can_come_again_once() {
-    let world = World::new();
+    let world = Fixture::new();
     let account = world.account();
     let backup = open(world.runtime.handle().clone(), account.clone(), world.lock.path()).unwrap();
     let mut folder = backup.open(&folder_name(INBOX), &identity(7)).unwrap();
@@ -137,7 +137,7 @@ fn what_is_deleted_here_can_come_again_once() {
 
 #[test]
 fn a_commit_is_one_entry() {
-    let world = World::new();
+    let world = Fixture::new();
     let account = world.account();
     let backup = open(world.runtime.handle().clone(), account.clone(), world.lock.path()).unwrap();
     let mut folder = backup.open(&folder_name("a.b"), &identity(7)).unwrap();
@@ -153,13 +153,13 @@ fn a_commit_is_one_entry() {
 
 #[test]
 fn swapped_names_are_recognized() {
-    let world = World::new();
+    let world = Fixture::new();
     crate::backup::format_tests::swapped_names_are_recognized(|| world.backup());
 }
 
 #[test]
 fn another_uidvalidity_puts_aside_and_a_mailboxid_renames() {
-    let world = World::new();
+    let world = Fixture::new();
     let account = world.account();
     let backup = open(world.runtime.handle().clone(), account.clone(), world.lock.path()).unwrap();
     let server = |uidvalidity, id: &str| Identity { uidvalidity, mailboxid: Some(id.into()) };
@@ -184,7 +184,7 @@ fn another_uidvalidity_puts_aside_and_a_mailboxid_renames() {
 
 #[test]
 fn names_never_share_mailboxes() {
-    let world = World::new();
+    let world = Fixture::new();
     let backup = world.backup();
     let names =
         [("a/b", '/'), ("a.b", '.'), ("a/b", '.'), ("/", '/'), ("..", '/'), ("x\0y", '/'), ("inbox", '/')];
@@ -204,19 +204,19 @@ fn names_never_share_mailboxes() {
 
 #[test]
 fn dates_are_kept_whatever_they_are() {
-    let world = World::new();
+    let world = Fixture::new();
     dates_are_kept(|| world.backup());
 }
 
 #[test]
 fn what_is_no_good_is_replaced() {
-    let world = World::new();
+    let world = Fixture::new();
     messages_are_replaced(|| world.backup());
 }
 
 #[test]
 fn whose_mail_it_is_stays_known() {
-    let world = World::new();
+    let world = Fixture::new();
     let source = crate::backup::Source { host: "imap.example.org".into(), user: "jane".into() };
     assert_eq!(world.backup().source().unwrap(), None);
     world.backup().set_source(&source).unwrap();
@@ -226,12 +226,12 @@ fn whose_mail_it_is_stays_known() {
 
 #[test]
 fn superseded_folders_are_read() {
-    let world = World::new();
+    let world = Fixture::new();
     crate::backup::format_tests::superseded_folders_are_read(|| world.backup());
 }
 
 #[test]
 fn messages_get_other_uids() {
-    let world = World::new();
+    let world = Fixture::new();
     crate::backup::format_tests::messages_get_other_uids(|| world.backup());
 }

@@ -35,7 +35,9 @@ fn texts_of(backup: &dyn Backup, name: &str) -> Vec<(u32, String)> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn copies_in_files_follow_the_server() {
-    for (format, open) in [("mbox", imap_backup::open as OpenBackup), ("maildir", maildir::open as OpenBackup)] {
+    for (format, open) in
+        [("mbox", imap_backup::open as OpenBackup), ("maildir", maildir::open as OpenBackup)]
+    {
         let directory = tempfile::tempdir().unwrap();
         let root = directory.path();
         let script =
@@ -78,7 +80,9 @@ fn files_with(root: &Path, text: &str) -> Vec<String> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_away_and_is_put_back_is_there_again() {
-    for (format, open) in [("mbox", imap_backup::open as OpenBackup), ("maildir", maildir::open as OpenBackup)] {
+    for (format, open) in
+        [("mbox", imap_backup::open as OpenBackup), ("maildir", maildir::open as OpenBackup)]
+    {
         let directory = tempfile::tempdir().unwrap();
         let (root, away) = (directory.path().join("copy"), directory.path().join("away"));
         let data = root.join(if format == "mbox" { "INBOX.mbox" } else { "cur" });
@@ -99,7 +103,10 @@ async fn what_was_away_and_is_put_back_is_there_again() {
                 |uid| folder.read(uid).is_ok_and(|mut octets| octets.read_to_end(&mut Vec::new()).is_ok());
             assert!((1..=4).all(|uid| !reads(uid)), "{format}");
             drop(folder);
-            assert!(backup.unreported().iter().any(|told| told.contains("restore the missing files")), "{format}");
+            assert!(
+                backup.unreported().iter().any(|told| told.contains("restore the missing files")),
+                "{format}"
+            );
             drop(backup);
             restore(&away, &data);
             assert_eq!(texts(&*open(&root).unwrap()), all, "{format}");
@@ -135,7 +142,9 @@ fn restore(away: &Path, to: &Path) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn mailboxes_that_a_server_gives_one_id_are_kept_apart() {
-    for (format, open) in [("mbox", imap_backup::open as OpenBackup), ("maildir", maildir::open as OpenBackup)] {
+    for (format, open) in
+        [("mbox", imap_backup::open as OpenBackup), ("maildir", maildir::open as OpenBackup)]
+    {
         let directory = tempfile::tempdir().unwrap();
         let alike = |first: u32| {
             let octets = |n| Some(format!("Subject: {first} {n}\r\n\r\n").into_bytes());

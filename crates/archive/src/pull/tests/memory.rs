@@ -8,7 +8,8 @@ use std::sync::{Arc, Mutex};
 use sealpost_base::{Error, Result, Uid, UidSet};
 
 use crate::backup::{
-    Arrived, Backup, Flags, Folder, FolderName, Identity, BackupFolder, KnownMessages, Resume, Stored, possible,
+    Arrived, Backup, BackupFolder, Flags, Folder, FolderName, Identity, KnownMessages, Resume, Stored,
+    possible,
 };
 
 /// A message that is kept.
@@ -52,7 +53,7 @@ impl Memory {
     }
 }
 
-struct Open {
+struct OpenFolder {
     backup: Memory,
     name: String,
     now: Contents,
@@ -110,7 +111,14 @@ impl Backup for Memory {
             known.set_gone(*uid, message.gone);
         }
         let now = contents.clone();
-        Ok(Box::new(Open { backup: self.clone(), name, now, known, octets: None, replace: UidSet::new() }))
+        Ok(Box::new(OpenFolder {
+            backup: self.clone(),
+            name,
+            now,
+            known,
+            octets: None,
+            replace: UidSet::new(),
+        }))
     }
 
     fn look(&self, folder: &FolderName) -> Result<Box<dyn Folder>> {
@@ -120,7 +128,7 @@ impl Backup for Memory {
     }
 }
 
-impl Folder for Open {
+impl Folder for OpenFolder {
     fn known(&self) -> &KnownMessages {
         &self.known
     }

@@ -10,8 +10,8 @@ use sealpost_base::Kind;
 use super::super::{Options, pull};
 use super::pulled::{options, tools};
 use super::server::{Box_, Script};
-use crate::client::Server;
 use crate::backup::{Backup, imap_backup, maildir};
+use crate::client::Server;
 
 type OpenBackup = fn(&Path) -> sealpost_base::Result<Box<dyn Backup>>;
 

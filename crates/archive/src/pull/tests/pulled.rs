@@ -36,7 +36,11 @@ pub(crate) fn tools() -> (watch::Sender<bool>, Tools) {
 }
 
 /// Pulls into a backup of any kind.
-pub(crate) async fn pulled_into(script: &Script, backup: Arc<dyn Backup>, options: Options) -> Result<Report> {
+pub(crate) async fn pulled_into(
+    script: &Script,
+    backup: Arc<dyn Backup>,
+    options: Options,
+) -> Result<Report> {
     let (_stop, tools) = tools();
     pull(&script.server(), backup, &options, &tools).await
 }

@@ -10,7 +10,7 @@ use tokio::task::spawn_blocking;
 use super::super::{FolderReport, Observer, Options, Reason, Report, Tools, pull};
 use super::copies::{BackupPlace, FORMATS, Format};
 use super::pulled::{options, tools};
-use super::server::{Box_, Fault, Script, World};
+use super::server::{Box_, Fault, Script, ServerState};
 use super::whole::QRESYNC;
 use crate::backup::format_tests::{folder_name, give, identity, mail, resume};
 use crate::backup::{Flags, KnownMessages};
@@ -122,7 +122,7 @@ impl Both {
             let uids: Vec<u32> = folder.messages().unwrap().map(|stored| stored.unwrap().uid).collect();
             let mut octets: Vec<_> = uids.into_iter().map(read).collect();
             octets.sort();
-            (octets, folder.known().gone())
+            (octets, folder.known().deleted_upstream())
         })
         .await
         .unwrap()
@@ -250,8 +250,11 @@ async fn copies_that_have_everything_twice_heal_where_the_record_says_so() {
             for (uid, n) in
                 [(1, 1), (2, 2), (3, 3), (4, 4), (5, 5), (6, 5), (11, 1), (12, 2), (13, 3), (14, 4), (15, 5)]
             {
-                let mail =
-                    crate::backup::format_tests::Mail { date: Some(date), flags: flags(uid), ..mail(&text(n)) };
+                let mail = crate::backup::format_tests::Mail {
+                    date: Some(date),
+                    flags: flags(uid),
+                    ..mail(&text(n))
+                };
                 give(&mut *folder, uid, &mail, 9999).unwrap();
             }
             (1..=6).for_each(|uid| folder.mark_deleted_upstream(uid).unwrap());
@@ -319,7 +322,7 @@ async fn a_folder_that_is_made_anew_gets_what_was_put_aside() {
 async fn a_folder_with_another_name_is_the_one_that_was_put_there() {
     for format in FORMATS {
         let script = Script::start(mailbox(), QRESYNC, &[]).await;
-        let boxes = |world: &mut World| {
+        let boxes = |world: &mut ServerState| {
             for name in ["book.club", "a.b", "a_b"] {
                 world.boxes.insert(name.into(), mailbox());
             }

@@ -113,7 +113,7 @@ pub(crate) enum Fault {
 
 /// The server's state, and what it was asked.
 #[derive(Debug, Default)]
-pub(crate) struct World {
+pub(crate) struct ServerState {
     pub(crate) boxes: BTreeMap<String, Box_>,
     pub(crate) faults: Vec<Fault>,
     pub(crate) capabilities: String,
@@ -124,7 +124,7 @@ pub(crate) struct World {
     pub(crate) connections: usize,
 }
 
-impl World {
+impl ServerState {
     fn claims(&self) -> Option<u32> {
         self.faults.iter().find_map(|fault| if let Fault::Claims(n) = fault { Some(*n) } else { None })
     }
@@ -141,7 +141,7 @@ impl World {
 
 /// A script that runs.
 pub(crate) struct Script {
-    pub(crate) world: Arc<Mutex<World>>,
+    pub(crate) world: Arc<Mutex<ServerState>>,
     pub(crate) port: u16,
 }
 
@@ -190,11 +190,11 @@ impl Script {
     pub(crate) async fn start(inbox: Box_, capabilities: &str, faults: &[Fault]) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
-        let world = World {
+        let world = ServerState {
             boxes: [("INBOX".to_owned(), inbox)].into(),
             faults: faults.to_vec(),
             capabilities: capabilities.to_owned(),
-            ..World::default()
+            ..ServerState::default()
         };
         let world = Arc::new(Mutex::new(world));
         let serving = world.clone();
@@ -231,7 +231,7 @@ impl Script {
         }
     }
 
-    pub(crate) fn change(&self, change: impl FnOnce(&mut World)) {
+    pub(crate) fn change(&self, change: impl FnOnce(&mut ServerState)) {
         change(&mut self.world.lock().unwrap());
     }
 

@@ -18,18 +18,18 @@ use crate::verify::verify;
 
 const CONDSTORE: &str = "ENABLE CONDSTORE QRESYNC ESEARCH LIST-STATUS";
 
-struct World {
+struct Fixture {
     place: BackupPlace,
     script: Script,
 }
 
-impl World {
+impl Fixture {
     /// A server of 50 messages, and a backup.
     async fn new(format: Format, capabilities: &str) -> Self {
         let mut inbox = Box_::with(50);
         inbox.set_flags(7, "\\Flagged work");
         let script = Script::start(inbox, capabilities, &[]).await;
-        let world = World { place: BackupPlace::new(format), script };
+        let world = Fixture { place: BackupPlace::new(format), script };
         let report = pulled_into(&world.script, world.open().await, options()).await.unwrap();
         assert!(report.is_complete(), "{report:?}");
         world
@@ -106,7 +106,7 @@ fn replace(path: &Path, uid: u32) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_the_server_has_is_mended_and_nothing_else_is_touched() {
     for (format, capabilities) in FORMATS.iter().flat_map(|format| [(*format, ""), (*format, CONDSTORE)]) {
-        let world = World::new(format, capabilities).await;
+        let world = Fixture::new(format, capabilities).await;
         let before = world.message(7).await.0;
         world.damage(7).await;
         world.damage(9).await;
@@ -136,14 +136,14 @@ async fn what_the_server_has_is_mended_and_nothing_else_is_touched() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_could_not_be_fetched_stays_until_it_can() {
     for format in FORMATS {
-        let world = World::new(format, CONDSTORE).await;
+        let world = Fixture::new(format, CONDSTORE).await;
         world.damage(7).await;
         world.script.inbox(|inbox| inbox.messages.get_mut(&20).unwrap().1[0] ^= 1);
         let found = world.verified().await;
         world.script.change(|world| world.faults = vec![Fault::CutAt(20)]);
         let (_stop, tools) = tools();
         let (server, backup) = (world.script.server(), world.open().await);
-        let report = repair(&server, backup, &World::verifying(), 1, &tools, found).await.unwrap();
+        let report = repair(&server, backup, &Fixture::verifying(), 1, &tools, found).await.unwrap();
         let report = &report.folders[0];
         assert!(!report.is_good() && report.repaired.to_string() == "7", "{format:?} {report:?}");
         assert_eq!(world.message(20).await.1.unwrap(), text(20));
@@ -156,7 +156,7 @@ async fn what_could_not_be_fetched_stays_until_it_can() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_damaged_in_a_folder_that_the_server_has_no_more_is_told() {
     for format in FORMATS {
-        let world = World::new(format, CONDSTORE).await;
+        let world = Fixture::new(format, CONDSTORE).await;
         world.script.change(|world| {
             world.boxes.clear();
             world.boxes.insert("Other".into(), Box_::with(3));
@@ -172,7 +172,7 @@ async fn what_is_damaged_in_a_folder_that_the_server_has_no_more_is_told() {
         let (found, (_stop, tools)) = (world.verified().await, tools());
         let backup = world.open().await;
         let report =
-            repair(&world.script.server(), backup, &World::verifying(), 1, &tools, found).await.unwrap();
+            repair(&world.script.server(), backup, &Fixture::verifying(), 1, &tools, found).await.unwrap();
         let [other, gone] = &report.folders[..] else { panic!("{report:?}") };
         assert_eq!(
             (&*other.name, other.repaired.to_string(), other.is_good()),
@@ -186,7 +186,7 @@ async fn what_is_damaged_in_a_folder_that_the_server_has_no_more_is_told() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_could_not_be_compared_is_not_called_good() {
     for format in FORMATS {
-        let world = World::new(format, CONDSTORE).await;
+        let world = Fixture::new(format, CONDSTORE).await;
         world.damage(7).await;
         world.script.change(|world| world.faults = vec![Fault::CutAt(20)]);
         let report = world.repaired().await;
@@ -199,12 +199,12 @@ async fn what_could_not_be_compared_is_not_called_good() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_stops_it_finds_the_rest_next_time() {
-    let world = World::new(Format::Maildir, CONDSTORE).await;
+    let world = Fixture::new(Format::Maildir, CONDSTORE).await;
     world.damage(7).await;
     let (found, (stop, tools)) = (world.verified().await, tools());
     stop.send_replace(true);
     let (server, backup) = (world.script.server(), world.open().await);
-    let stopped = repair(&server, backup, &World::verifying(), 1, &tools, found).await;
+    let stopped = repair(&server, backup, &Fixture::verifying(), 1, &tools, found).await;
     assert_eq!(stopped.unwrap_err().kind(), Kind::Retry);
     assert!(world.message(7).await.1.is_err());
     assert!(world.repaired().await.is_good());

@@ -21,7 +21,7 @@ use crate::load::scenario::{Expect, Step};
 use crate::load::target::Endpoint;
 use crate::load::text::{is_quotable, quoted};
 use crate::load::wire::Wire;
-use state::{Outstanding, MailboxState};
+use state::{MailboxState, Outstanding};
 
 pub use state::Capabilities;
 

@@ -12,9 +12,9 @@ use serde::Serialize;
 
 use super::name_args::NameArgs;
 use super::unlock::{Accept, unlock};
+use crate::data_dir::DataDir;
 use crate::exit::Usage;
 use crate::global::Global;
-use crate::data_dir::DataDir;
 use crate::secret::PasswordArgs;
 
 /// Arguments of `sealpost account app-password`.

@@ -8,8 +8,8 @@ use anyhow::Result;
 use super::done::Done;
 use super::name_args::NameArgs;
 use super::unlock::{Accept, unlock};
-use crate::global::Global;
 use crate::data_dir::DataDir;
+use crate::global::Global;
 use crate::secret::{self, PasswordArgs};
 
 /// Arguments of `sealpost account passwd`.

@@ -6,9 +6,9 @@ use anyhow::Result;
 use serde::Serialize;
 
 use super::name_args::NameArgs;
+use crate::data_dir::DataDir;
 use crate::exit::Usage;
 use crate::global::Global;
-use crate::data_dir::DataDir;
 
 /// Arguments of `sealpost account purge`.
 #[derive(clap::Args)]

@@ -9,9 +9,9 @@ use serde::Serialize;
 
 use super::name_args::NameArgs;
 use crate::cmd::stats::bytes;
+use crate::data_dir::DataDir;
 use crate::exit::Usage as WrongUsage;
 use crate::global::Global;
-use crate::data_dir::DataDir;
 
 /// Arguments of `sealpost account quota`.
 #[derive(clap::Args)]
@@ -78,7 +78,8 @@ struct Line {
 pub(super) async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     let changes = [args.storage, args.messages, args.mailboxes, args.annotations];
     let is_change = changes.iter().any(Option::is_some);
-    let data_dir = if is_change { DataDir::open(global).await? } else { DataDir::open_to_read(global).await? };
+    let data_dir =
+        if is_change { DataDir::open(global).await? } else { DataDir::open_to_read(global).await? };
     let name = data_dir.account_name(&args.account.name)?;
     let record = if is_change {
         let change = |quotas: &mut Quotas| {

@@ -7,8 +7,8 @@ use serde::Serialize;
 
 use super::NameArgs;
 use super::unlock::{Accept, unlock};
-use crate::global::Global;
 use crate::data_dir::DataDir;
+use crate::global::Global;
 use crate::secret::PasswordArgs;
 
 /// Arguments of `sealpost account rekey`.

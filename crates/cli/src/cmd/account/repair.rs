@@ -12,8 +12,8 @@ use sealpost_vault::entry::LogKey;
 use serde::Serialize;
 
 use super::name_args::NameArgs;
-use crate::global::Global;
 use crate::data_dir::DataDir;
+use crate::global::Global;
 
 /// Arguments of `sealpost account repair`.
 #[derive(clap::Args)]
@@ -68,7 +68,8 @@ pub(super) async fn run(args: Args, global: &Global) -> Result<ExitCode> {
 }
 
 async fn repair(data_dir: &DataDir, id: AccountId, without_checkpoints: bool) -> Result<Option<RepairedLog>> {
-    let journal = Journal::new(data_dir.store.clone(), id, &LogKey::of(&data_dir.key), data_dir.random.clone());
+    let journal =
+        Journal::new(data_dir.store.clone(), id, &LogKey::of(&data_dir.key), data_dir.random.clone());
     let done = journal.repair(without_checkpoints).await?;
     Ok(done.map(|done| RepairedLog {
         log: id.to_string(),

@@ -8,7 +8,9 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use indicatif::HumanCount;
-use sealpost_archive::client::{Capabilities, Connection, ListedMailbox, Listing, ShownCertificate, is_untrusted};
+use sealpost_archive::client::{
+    Capabilities, Connection, ListedMailbox, Listing, ShownCertificate, is_untrusted,
+};
 use sealpost_archive::pull;
 use sealpost_base::{Error, Kind};
 use sealpost_imap::types::MailboxAttribute;

@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use indicatif::{HumanBytes, HumanCount};
-use sealpost_archive::backup::ownership::claim_like;
 use sealpost_archive::backup::convert::{Transferred, planned, transfer};
-use sealpost_archive::backup::{Backup, Folder, FolderName, BackupFolder, KnownMessages, Source as Owner};
+use sealpost_archive::backup::ownership::claim_like;
+use sealpost_archive::backup::{Backup, BackupFolder, Folder, FolderName, KnownMessages, Source as Owner};
 use sealpost_archive::restored::Restored;
 use sealpost_base::Kind;
 use serde::Serialize;

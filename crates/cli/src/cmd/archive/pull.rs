@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use indicatif::{HumanBytes, HumanCount};
+use sealpost_archive::backup::{Backup, BodyCounts};
 use sealpost_archive::client::Server;
-use sealpost_archive::backup::{BodyCounts, Backup};
 use sealpost_archive::pull::{FolderReport, Options, Reason, Report, Tools, pull};
 use sealpost_archive::restored::Restored;
 use sealpost_base::{Error, SystemClock, SystemRandom};

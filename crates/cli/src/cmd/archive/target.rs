@@ -7,7 +7,7 @@ use std::sync::Arc;
 use anyhow::{Result, bail};
 use clap::ValueEnum;
 use futures::TryStreamExt;
-use sealpost_archive::backup::sealed::{BodyOptions, BodyLimit};
+use sealpost_archive::backup::sealed::{BodyLimit, BodyOptions};
 use sealpost_archive::backup::{Backup, EmptyBackup, imap_backup, maildir, sealed};
 use sealpost_archive::refetch::Anywhere;
 use sealpost_base::{Error, Kind, limits};
@@ -19,10 +19,10 @@ use super::found;
 use super::origin;
 use super::server::SourceServer as Origin;
 use crate::config::{Config, form};
+use crate::data_dir::DataDir;
 use crate::exit::{Usage, in_use};
 use crate::global::Global;
 use crate::output::warn;
-use crate::data_dir::DataDir;
 use crate::secret::PasswordArgs;
 use crate::store::StoreConfig;
 
@@ -164,7 +164,11 @@ impl Target<'_> {
     ///
     /// # Errors
     /// As [`Target::open`]; if the format or the store must keep all.
-    pub async fn open_keeping(&self, global: &Global, keep: Option<(u64, &Origin)>) -> Result<Arc<dyn Backup>> {
+    pub async fn open_keeping(
+        &self,
+        global: &Global,
+        keep: Option<(u64, &Origin)>,
+    ) -> Result<Arc<dyn Backup>> {
         found::check(self.format, self.directory, self.make.is_some())?;
         if self.format == Format::Sealpost {
             return self.open_sealed(global, keep).await;

@@ -48,7 +48,8 @@ pub async fn left_out(
     let mut left_out = BTreeSet::new();
     for at in present.iter().filter(|entry| entry.position > first) {
         let Some(renumbering) = &at.renumbering else { continue };
-        let is_stated = |entry: &LoggedEntry| entry.position >= renumbering.from && entry.position < at.position;
+        let is_stated =
+            |entry: &LoggedEntry| entry.position >= renumbering.from && entry.position < at.position;
         let stated: Vec<&LoggedEntry> = present.iter().filter(|entry| is_stated(entry)).collect();
         let absent: Vec<_> = missing.iter().filter(|(entry, _)| is_stated(entry)).collect();
         let absentees: Vec<&LoggedEntry> = absent.iter().map(|(entry, _)| entry).collect();

@@ -16,7 +16,7 @@ use super::*;
 const ID: AccountId = AccountId([7; 16]);
 
 /// A server that gives up at once what was expunged, and where its store is copied to.
-struct World {
+struct Fixture {
     faulty: Faulty,
     from: Store,
     to: Store,
@@ -25,7 +25,7 @@ struct World {
     root: RootKey,
 }
 
-impl World {
+impl Fixture {
     async fn new() -> Self {
         let objects = Arc::new(InMemory::new());
         let (faulty, to) = (Faulty::new(objects.clone(), Plan::default(), 1), Store::memory());
@@ -33,7 +33,7 @@ impl World {
         let root = RootKey::generate(&*random);
         let accounts = accounts(&Store::over(objects), random);
         let account = accounts.open(ID, &root).await.unwrap();
-        World { from: Store::over(Arc::new(faulty.clone())), faulty, to, accounts, account, root }
+        Fixture { from: Store::over(Arc::new(faulty.clone())), faulty, to, accounts, account, root }
     }
 
     async fn append(&self) {
@@ -102,7 +102,7 @@ impl sealpost_base::Clock for Advancing {
 
 #[tokio::test]
 async fn messages_that_are_given_up_meanwhile_are_not_in_the_copy_either() {
-    let w = World::new().await;
+    let w = Fixture::new().await;
     for _ in 0..3 {
         w.append().await;
     }
@@ -119,7 +119,7 @@ async fn messages_that_are_given_up_meanwhile_are_not_in_the_copy_either() {
 
 #[tokio::test]
 async fn no_checkpoint_is_of_what_is_behind_the_end_of_the_log() {
-    let w = World::new().await;
+    let w = Fixture::new().await;
     w.append().await;
     // Before any listing of either.
     for kind in ["/manifest", "/log"] {

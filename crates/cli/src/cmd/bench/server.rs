@@ -12,7 +12,7 @@ use rustls::pki_types::ServerName;
 use sealpost_archive::client;
 use sealpost_bench::load::target::Tls;
 use sealpost_bench::load::tls::{Trust, client_config};
-use sealpost_bench::load::{Endpoint, TargetAddr, Protocol, Target, User, null};
+use sealpost_bench::load::{Endpoint, Protocol, Target, TargetAddr, User, null};
 use sealpost_bench::process::Tree;
 use sealpost_bench::server::{self, PASSWORD, Ready, START_TIMEOUT, Sealpost, Start};
 use tokio::io::{AsyncBufReadExt, BufReader};
@@ -211,7 +211,10 @@ impl Options {
     fn null(&self, users: Vec<User>, messages: u32) -> Result<Running> {
         let at = |protocol| {
             let address = null::listen(protocol, messages)?;
-            anyhow::Ok(Some(Endpoint { addr: TargetAddr::Tcp(address.to_string(), vec![address]), tls: None }))
+            anyhow::Ok(Some(Endpoint {
+                addr: TargetAddr::Tcp(address.to_string(), vec![address]),
+                tls: None,
+            }))
         };
         let target = Target {
             name: self.name.clone().unwrap_or_else(|| "nothing".into()),

@@ -8,7 +8,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 use sealpost_account::event::{Batch, Event};
 use sealpost_account::state::{AccountState, Restore};
 use sealpost_base::{AccountId, Error, Position, Result};
-use sealpost_journal::{Checkpoint, Content, Entry, Journal, EntryName, Read, Replay, Step, Tail};
+use sealpost_journal::{Checkpoint, Content, Entry, EntryName, Journal, Read, Replay, Step, Tail};
 use sealpost_vault::entry::Origin;
 use sealpost_vault::{AccountKeys, Hash, RootKey};
 

@@ -112,7 +112,11 @@ async fn one(store: &Store, account: AccountId, message: &Message) -> sealpost_b
 }
 
 /// As [`one`], of a message with an evicted body: what can be said without it.
-async fn thin(reader: &MessageReader, account: AccountId, message: &Message) -> sealpost_base::Result<BodyState> {
+async fn thin(
+    reader: &MessageReader,
+    account: AccountId,
+    message: &Message,
+) -> sealpost_base::Result<BodyState> {
     let path = || message::thin_path(account, message.object);
     let structure = Structure::decode(&reader.structure().await?).map_err(|e| e.context(path()))?;
     Text::decode(&reader.text().await?).map_err(|e| e.context(path()))?;

@@ -87,8 +87,10 @@ pub async fn withdrawn_copies(data_dir: &DataDir, record: &AccountRecord, report
 async fn authentic(data_dir: &DataDir, directory: &str, name: &str) -> sealpost_base::Result<()> {
     let object = data_dir.store.read(&format!("{directory}/{name}")).await?;
     // A record is bound to its version; the ballot beside it is not part of that.
-    let version = sealpost_journal::DataDir::parse(name)
-        .map_or_else(|| name.to_owned(), |data_dir| sealpost_journal::DataDir::plain(data_dir.position).file_name());
+    let version = sealpost_journal::EntryName::parse(name).map_or_else(
+        || name.to_owned(),
+        |entry| sealpost_journal::EntryName::plain(entry.position).file_name(),
+    );
     open_record(&data_dir.key, &format!("{directory}/{version}"), &object).map(drop)
 }
 

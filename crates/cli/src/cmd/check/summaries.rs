@@ -45,7 +45,9 @@ async fn below(
             }
         };
         let checked = match opened {
-            Some((keys, state)) if of_packs => packs::verify(&data_dir.store, keys, account, state, &path).await,
+            Some((keys, state)) if of_packs => {
+                packs::verify(&data_dir.store, keys, account, state, &path).await
+            }
             Some((keys, state)) => summary::verify(&data_dir.store, keys, account, state, &path).await,
             None => match data_dir.store.read(&path).await {
                 Ok(object) if of_packs => pack::parts(&object).map(drop),

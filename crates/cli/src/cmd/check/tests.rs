@@ -34,14 +34,14 @@ const DEADLINE: Duration = Duration::from_secs(60);
 const NAME: &str = "jane@example.org";
 
 /// A store with an account, and what is needed to look at it again.
-struct World {
+struct Fixture {
     key: ServerKeys,
     random: Arc<SeededRandom>,
     clock: Arc<dyn Clock>,
     root: RootKey,
 }
 
-impl World {
+impl Fixture {
     fn directory(&self, store: &Store) -> Directory {
         Directory::new(store.clone(), self.key.clone(), self.clock.clone(), self.random.clone())
     }
@@ -62,7 +62,7 @@ impl World {
         let key = ServerKeys::generate(&*random);
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let unset = RootKey::generate(&*random);
-        let mut world = World { key, random, clock, root: unset };
+        let mut world = Fixture { key, random, clock, root: unset };
         let directory = world.directory(store);
         let name = directory.account_name(NAME).unwrap();
         let new =
@@ -189,7 +189,7 @@ async fn every_flipped_bit_of_a_local_store_is_harmless_or_named() {
     let whole = dir.path().join("whole");
     std::fs::create_dir(&whole).unwrap();
     let store = Store::local(&whole).await.unwrap();
-    let world = World::fill(&store).await;
+    let world = Fixture::fill(&store).await;
     let mail = world.read(&store).await.unwrap();
     assert_eq!((mail.len(), world.check(&whole, &store).await), (16, Vec::new()));
     // Everything goes into the database, and what is copied has no log beside it.
@@ -240,7 +240,7 @@ async fn every_flipped_bit_of_a_local_store_is_harmless_or_named() {
 async fn every_flipped_bit_of_a_bucket_is_harmless_or_named() {
     let objects = Arc::new(InMemory::new());
     let store = Store::over(objects.clone());
-    let world = World::fill(&store).await;
+    let world = Fixture::fill(&store).await;
     let mail = world.read(&store).await.unwrap();
     let dir = tempfile::tempdir().unwrap();
     assert_eq!((mail.len(), world.check(dir.path(), &store).await), (16, Vec::new()));

@@ -15,7 +15,12 @@ const REMEDY: &str = "after restoring a backup, run `sealpost store confirm-rest
 ///
 /// # Errors
 /// If the store cannot be listed.
-pub async fn check(data_dir: &DataDir, accounts: &[AccountRecord], all: bool, report: &mut Report) -> Result<()> {
+pub async fn check(
+    data_dir: &DataDir,
+    accounts: &[AccountRecord],
+    all: bool,
+    report: &mut Report,
+) -> Result<()> {
     let is_asked = |id| all || accounts.iter().any(|account| account.id == id);
     let is_record_asked =
         |path: &str| all || accounts.iter().any(|account| data_dir.directory.path_of(&account.name) == path);
@@ -42,7 +47,7 @@ pub async fn check(data_dir: &DataDir, accounts: &[AccountRecord], all: bool, re
             continue;
         }
         let last = data_dir.store.names_below(&directory).await?;
-        let version = |name: &String| sealpost_journal::DataDir::parse(name).map(|data_dir| data_dir.position.0);
+        let version = |name: &String| sealpost_journal::EntryName::parse(name).map(|entry| entry.position.0);
         if last.iter().filter_map(version).max().is_none_or(|last| last < seen) {
             let why =
                 format!("this node has seen version {seen} of it, which is not there any more: {REMEDY}");

@@ -21,7 +21,7 @@ use tokio::task::JoinHandle;
 use super::flags::{self, FlagUpdates};
 use super::known::{Digest, Present, finish};
 use super::labels::{Target, targets};
-use super::data_dir::{Placed, Placement, Source, ensure, is_of_message, place_each};
+use super::placing::{Placed, Placement, Source, ensure, is_of_message, place_each};
 use super::reader::ReaderItem;
 use super::{Args, Summary, received};
 use crate::data_dir::DataDir;
@@ -125,11 +125,11 @@ impl<'a> Pipeline<'a> {
                 Some(ReaderItem::Piece(piece)) => reading = self.piece(reading, &piece).await?,
                 Some(ReaderItem::End) => self.end(std::mem::replace(&mut reading, Reading::Lost)).await?,
                 Some(ReaderItem::Broken(reason)) => match std::mem::replace(&mut reading, Reading::Lost) {
-                    Reading::Whole(message, _) => self.fail(message.meta.data_dir, reason),
-                    Reading::Large(large) => self.fail(large.message.meta.data_dir, reason),
+                    Reading::Whole(message, _) => self.fail(message.meta.place, reason),
+                    Reading::Large(large) => self.fail(large.message.meta.place, reason),
                     Reading::Lost => {}
                 },
-                Some(ReaderItem::Failed { data_dir, reason }) => self.fail(data_dir, reason),
+                Some(ReaderItem::Failed { place, reason }) => self.fail(place, reason),
                 Some(ReaderItem::Progress(bytes)) => self.bar.set_position(bytes),
                 Some(ReaderItem::Done) => break,
                 None => {
@@ -153,8 +153,8 @@ impl<'a> Pipeline<'a> {
         }
     }
 
-    fn fail(&mut self, data_dir: String, reason: String) {
-        self.summary.fail(self.bar, data_dir, reason);
+    fn fail(&mut self, place: String, reason: String) {
+        self.summary.fail(self.bar, place, reason);
     }
 
     /// Turns to an archive; that of a folder is a mailbox also if it is empty.
@@ -173,7 +173,7 @@ impl<'a> Pipeline<'a> {
         match self.targets(&mut meta).await {
             Ok(to) => Ok(Reading::Whole(Message { meta, to }, BytesMut::new())),
             Err(e) => {
-                self.fail(meta.data_dir, unless_of_the_mailbox(e)?);
+                self.fail(meta.place, unless_of_the_mailbox(e)?);
                 Ok(Reading::Lost)
             }
         }
@@ -222,7 +222,7 @@ impl<'a> Pipeline<'a> {
 
     async fn grow(&mut self, mut large: Box<Large>, piece: &[u8]) -> Result<Reading> {
         if large.ingest.size() + piece.len() as u64 > limits::MESSAGE_BYTES {
-            self.fail(large.message.meta.data_dir, format!("it is larger than {} bytes", limits::MESSAGE_BYTES));
+            self.fail(large.message.meta.place, format!("it is larger than {} bytes", limits::MESSAGE_BYTES));
             return Ok(Reading::Lost);
         }
         large.hash.update(piece);
@@ -292,7 +292,7 @@ impl<'a> Pipeline<'a> {
         let missing = std::mem::take(&mut message.to).into_iter().zip(&places);
         let missing: Vec<_> = missing.filter(|(_, at)| at.is_none()).map(|(name, _)| name).collect();
         if !missing.is_empty() {
-            let at = std::mem::take(&mut message.meta.data_dir);
+            let at = std::mem::take(&mut message.meta.place);
             self.push_ready(Placement { at, source: Source::Placed(there, size), to: missing }).await?;
         }
         self.update_flags(false).await?;
@@ -314,7 +314,7 @@ impl<'a> Pipeline<'a> {
         store: impl Future<Output = sealpost_base::Result<Stored>> + Send + 'static,
     ) -> Result<()> {
         let Message { meta, to } = message;
-        let (at, flags) = (meta.data_dir, flags::flags(&meta.flags.unwrap_or_default()));
+        let (at, flags) = (meta.place, flags::flags(&meta.flags.unwrap_or_default()));
         let task = tokio::spawn(async move { Outcome { at, to, flags, received, stored: store.await } });
         self.storing.push_back(task);
         while self.storing.len() >= AT_ONCE {

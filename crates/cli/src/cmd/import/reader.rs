@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
-use sealpost_mailformat::discover::{Format, Found};
+use sealpost_mailformat::discover::{Format, FoundArchive};
 use sealpost_mailformat::mbox::Options;
 use sealpost_mailformat::{Meta, Source};
 use tokio::sync::mpsc;
@@ -33,7 +33,7 @@ pub enum ReaderItem {
 
 /// Starts to read; the thread ends when all is read or the receiver is dropped. `spool`: where what cannot be read as it is
 /// is unpacked to.
-pub fn start(archives: Vec<Found>, options: Options, spool: PathBuf) -> mpsc::Receiver<ReaderItem> {
+pub fn start(archives: Vec<FoundArchive>, options: Options, spool: PathBuf) -> mpsc::Receiver<ReaderItem> {
     let (out, items) = mpsc::channel(AHEAD);
     tokio::task::spawn_blocking(move || {
         let mut before = 0;
@@ -50,7 +50,7 @@ pub fn start(archives: Vec<Found>, options: Options, spool: PathBuf) -> mpsc::Re
 
 /// `None` if the receiver is gone.
 fn read(
-    archive: &Found,
+    archive: &FoundArchive,
     options: Options,
     spool: &Path,
     before: u64,

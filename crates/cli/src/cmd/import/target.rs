@@ -4,7 +4,7 @@ use std::path::Path;
 
 use sealpost_account::name;
 use sealpost_base::Result;
-use sealpost_mailformat::discover::{Format, Found};
+use sealpost_mailformat::discover::{Format, FoundArchive};
 
 use super::Args;
 
@@ -12,7 +12,7 @@ use super::Args;
 ///
 /// # Errors
 /// If no mailbox can be called so.
-pub fn mailbox(archive: &Found, path: &Path, args: &Args) -> Result<String> {
+pub fn mailbox(archive: &FoundArchive, path: &Path, args: &Args) -> Result<String> {
     let found = match &args.mailbox {
         Some(mailbox) => mailbox.clone(),
         // A message alone is called by its file's name, which says nothing about a mailbox.

@@ -7,8 +7,8 @@ use sealpost_mailformat::date::rfc3339;
 use sealpost_server::clock_watch;
 use serde::Serialize;
 
-use crate::global::Global;
 use crate::data_dir::DataDir;
+use crate::global::Global;
 
 /// Arguments of `sealpost store confirm-clock`.
 #[derive(clap::Args)]

@@ -7,8 +7,8 @@ use anyhow::Result;
 use sealpost_directory::{Watermarks, watermarks};
 use serde::Serialize;
 
-use crate::global::Global;
 use crate::data_dir::DataDir;
+use crate::global::Global;
 
 /// Arguments of `sealpost store confirm-restore`.
 #[derive(clap::Args)]

@@ -139,7 +139,8 @@ impl ProbeReport {
         };
         let append_mode = probe.conditions.append_mode().name();
         // Siblings are right on any store.
-        let agrees = matches!(marks, [] | [AppendMode::Siblings]) || marks == [probe.conditions.append_mode()];
+        let agrees =
+            matches!(marks, [] | [AppendMode::Siblings]) || marks == [probe.conditions.append_mode()];
         ProbeReport {
             store,
             usable: agrees && probe.lists_what_was_written && probe.reads_ranges && probe.uploads_in_parts,

@@ -91,7 +91,11 @@ pub async fn remembered(data_dir: &DataDir) -> Result<Login> {
 }
 
 /// Opens an account, or makes it.
-async fn make(data_dir: &DataDir, name: &AccountName, secret: &Secret) -> Result<(AccountRecord, RootKey), Error> {
+async fn make(
+    data_dir: &DataDir,
+    name: &AccountName,
+    secret: &Secret,
+) -> Result<(AccountRecord, RootKey), Error> {
     if data_dir.directory.find(name).await?.is_some() {
         return data_dir.directory.unlock(name, secret.clone()).await;
     }

@@ -8,7 +8,7 @@ const WORDS: usize = 16;
 
 /// What the words have said so far.
 #[derive(Debug, Default)]
-pub(super) struct Found {
+pub(super) struct DateWords {
     day: Option<u32>,
     month: Option<u32>,
     year: Option<i64>,
@@ -22,8 +22,8 @@ pub(super) struct Found {
 }
 
 /// Reads all words.
-pub(super) fn read(value: &str) -> Option<Found> {
-    let mut found = Found::default();
+pub(super) fn read(value: &str) -> Option<DateWords> {
+    let mut found = DateWords::default();
     let plain = plain(value);
     let mut words = plain.split(|c: char| c.is_whitespace() || c == ',').filter(|word| !word.is_empty());
     for word in words.by_ref().take(WORDS) {
@@ -33,7 +33,7 @@ pub(super) fn read(value: &str) -> Option<Found> {
     Some(found).filter(|found| found.day.is_some())
 }
 
-impl Found {
+impl DateWords {
     pub(super) fn date(self) -> Option<Date> {
         let (day, month, year) = (self.day?, self.month?, self.year?);
         if !(1..=days_in(month, year)).contains(&day) {

@@ -2,9 +2,9 @@
 
 use super::*;
 
-fn worker_with_one() -> (Worker, Placed) {
+fn worker_with_one() -> (Worker, MessageLocation) {
     let mut worker = Worker::new(3, 0, 1);
-    let place = Placed { account: 0, mailbox: "INBOX", id: "w3-1".into() };
+    let place = MessageLocation { account: 0, mailbox: "INBOX", id: "w3-1".into() };
     worker.placements.insert(place.clone(), Placed { uid: Some(4), flags: BTreeSet::new() });
     (worker, place)
 }
@@ -34,12 +34,12 @@ fn in_flight_means_before_or_after() {
 #[test]
 fn a_move_that_happened_halfway_is_seen() {
     let (mut worker, place) = worker_with_one();
-    let second = Placed { id: "w3-2".into(), ..place.clone() };
+    let second = MessageLocation { id: "w3-2".into(), ..place.clone() };
     worker.placements.insert(second.clone(), Placed { uid: Some(5), flags: BTreeSet::new() });
     let ids = vec!["w3-1".into(), "w3-2".into()];
     worker.in_flight.push(Op::Transfer { account: 0, from: "INBOX", to: "Alpha", ids, remove: true });
     let mut seen = worker.placements.clone();
     let half = seen.remove(&place).unwrap();
-    seen.insert(Placed { mailbox: "Alpha", ..place }, Placed { uid: Some(1), ..half });
+    seen.insert(MessageLocation { mailbox: "Alpha", ..place }, Placed { uid: Some(1), ..half });
     assert!(worker.settle(&seen).is_err());
 }

@@ -16,7 +16,7 @@ const RETRY_POLICY: RetryPolicy =
 const TEXT: &[u8] = b"some words";
 const STRUCTURE: &[u8] = b"what it is made of";
 
-struct World {
+struct Fixture {
     server: FakeS3,
     dir: tempfile::TempDir,
     account: AccountId,
@@ -26,7 +26,7 @@ struct World {
     raw: Vec<u8>,
 }
 
-impl World {
+impl Fixture {
     /// A message of `size` octets in a bucket whose ETags say nothing, and an empty cache.
     async fn new(size: usize) -> Self {
         let server = FakeS3::start(ConditionalPut::Keeps, 100).await;
@@ -41,7 +41,7 @@ impl World {
         let mut writer = MessageWriter::new(&store, account, object, &key, &budget).await.unwrap();
         writer.write(&raw).await.unwrap();
         let layout = writer.finish(TEXT, STRUCTURE).await.unwrap();
-        World { server, dir: tempfile::tempdir().unwrap(), account, object, key, layout, raw }
+        Fixture { server, dir: tempfile::tempdir().unwrap(), account, object, key, layout, raw }
     }
 
     async fn reader(&self) -> MessageReader {
@@ -108,7 +108,7 @@ async fn a_message_is_read_once_more_and_the_cache_has_what_is_right() {
     for size in [1000, 200_000] {
         for fault in [Fault::Flipped, Fault::Halved] {
             for way in ways {
-                let w = World::new(size).await;
+                let w = Fixture::new(size).await;
                 let reader = w.reader().await;
                 w.server.once(fault, is_get);
                 assert!(w.is_right(&reader, way).await, "{size} {fault:?} {way}");

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 
-use super::{Box_, Fault, World};
+use super::{Box_, Fault, ServerState};
 
 /// Where the connection is cut, and where a line does not end.
 pub(super) const CUT: &[u8] = b"\0cut here\0";
@@ -14,7 +14,7 @@ pub(super) const ENDLESS: &[u8] = b"\0endless\0";
 pub(super) const DRIP: &[u8] = b"\0drip\0";
 
 pub(super) struct Session {
-    pub(super) world: Arc<Mutex<World>>,
+    pub(super) world: Arc<Mutex<ServerState>>,
     pub(super) selected: Option<String>,
     /// Messages sent on this connection.
     pub(super) sent: usize,
@@ -31,7 +31,7 @@ impl From<std::io::Error> for End {
 
 impl Session {
     /// Before login.
-    pub(super) fn new(world: Arc<Mutex<World>>) -> Self {
+    pub(super) fn new(world: Arc<Mutex<ServerState>>) -> Self {
         Session { world, selected: None, sent: 0 }
     }
 

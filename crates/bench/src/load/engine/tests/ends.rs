@@ -182,8 +182,8 @@ fn a_rate_that_is_too_much_ends_in_time_and_says_what_was_not_done() {
 #[test]
 fn a_server_that_is_not_there_cannot_be_reached() {
     let text = "name = \"x\"\n[[phase]]\nname = \"p\"\nrate = 100\nrepeat = 50\nconnections = 4\nsteps = [\"NOOP\"]\n";
-    let place = TargetAddr::Unix("/nowhere/at/all".into());
-    let imap = Some(Endpoint { place, tls: None });
+    let addr = TargetAddr::Unix("/nowhere/at/all".into());
+    let imap = Some(Endpoint { addr, tls: None });
     let target = Target { imap, users: vec![user("a")], ..Target::default() };
     let warnings = run_paused(&scenario(text), target.clone()).warnings.join("\n");
     assert!(warnings.contains("the server cannot be reached: No such file"), "{warnings}");

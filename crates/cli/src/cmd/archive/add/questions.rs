@@ -12,7 +12,7 @@ use sealpost_base::{Error, Kind};
 use sealpost_directory::Secret;
 
 use super::super::folders::{FolderArgs, check};
-use super::super::server::{SourceServer, ServerArgs, password};
+use super::super::server::{ServerArgs, SourceServer, password};
 use crate::exit::Usage;
 use crate::output::{text, warn};
 use crate::secret;

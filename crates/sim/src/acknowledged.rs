@@ -45,7 +45,7 @@ pub struct Uided {
 
 /// All of it.
 #[derive(Default)]
-pub struct Told {
+pub struct Acknowledged {
     /// Messages whose delivery was acknowledged.
     pub delivered: Vec<ObjectId>,
     /// Messages whose APPEND was acknowledged.
@@ -64,13 +64,13 @@ pub struct Told {
     pub made: Vec<sealpost_base::AccountId>,
 }
 
-/// [`Told`], shared.
+/// [`Acknowledged`], shared.
 #[derive(Default)]
-pub struct Notes(Mutex<Told>);
+pub struct Notes(Mutex<Acknowledged>);
 
 impl Notes {
     /// For reading and writing.
-    pub fn lock(&self) -> MutexGuard<'_, Told> {
+    pub fn lock(&self) -> MutexGuard<'_, Acknowledged> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

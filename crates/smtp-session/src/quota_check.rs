@@ -9,7 +9,12 @@ use super::transaction::Account;
 use sealpost_session::Context;
 
 /// The reply if a message of so many octets is too much for an account; what cannot be found out does not keep mail out.
-pub(super) async fn lacking(ctx: &Context, account: AccountId, quotas: Quotas, octets: u64) -> Option<Reply> {
+pub(super) async fn over_quota(
+    ctx: &Context,
+    account: AccountId,
+    quotas: Quotas,
+    octets: u64,
+) -> Option<Reply> {
     let message = Usage::of_messages(1, octets);
     match ctx.usage.lacks(account, quotas, message).await {
         Ok(None) => None,
@@ -24,10 +29,10 @@ pub(super) async fn lacking(ctx: &Context, account: AccountId, quotas: Quotas, o
 }
 
 /// For each account the reply if the message, now that its size is known, is too much for it.
-pub(super) async fn lacking_each(ctx: &Context, accounts: &[Account], octets: u64) -> Vec<Option<Reply>> {
+pub(super) async fn over_quota_each(ctx: &Context, accounts: &[Account], octets: u64) -> Vec<Option<Reply>> {
     let mut replies = Vec::with_capacity(accounts.len());
     for account in accounts {
-        replies.push(lacking(ctx, account.id, account.quotas, octets).await);
+        replies.push(over_quota(ctx, account.id, account.quotas, octets).await);
     }
     replies
 }

@@ -15,13 +15,13 @@ impl User {
     ///
     /// # Errors
     /// `NO [NONEXISTENT]` if there is no such mailbox, `NO [CANNOT]` if it is only a level above others.
-    pub(super) async fn place(&self, name: &Mailbox) -> Result<ResolvedMailbox, Failure> {
+    pub(super) async fn resolve(&self, name: &Mailbox) -> Result<ResolvedMailbox, Failure> {
         Ok(self.resolver().resolve(name.as_str()).await?)
     }
 
-    /// As [`User::place`], for a mailbox that messages are put into: creating one that does not exist
+    /// As [`User::resolve`], for a mailbox that messages are put into: creating one that does not exist
     /// helps (RFC 3501 §6.3.11, §6.4.7).
-    pub(super) async fn place_for_messages(&self, name: &Mailbox) -> Result<ResolvedMailbox, Failure> {
+    pub(super) async fn resolve_for_messages(&self, name: &Mailbox) -> Result<ResolvedMailbox, Failure> {
         match self.resolver().resolve(name.as_str()).await {
             Err(error) if is_missing(&error) => Err(Reply::try_create().into()),
             other => Ok(other?),
@@ -30,7 +30,7 @@ impl User {
 
     /// Where that name leads for whoever has that account, with the rights of that user (RFC 4467 §7,
     /// URLFETCH).
-    pub(super) async fn place_of(&self, account: &Arc<Account>, name: &Mailbox) -> Result<ResolvedMailbox> {
+    pub(super) async fn resolve_of(&self, account: &Arc<Account>, name: &Mailbox) -> Result<ResolvedMailbox> {
         resolve::User { accounts: self.accounts(), account }.resolve_known(name.as_str()).await
     }
 
