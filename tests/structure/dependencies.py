@@ -29,26 +29,27 @@ MAY_USE = {
     "journal": "base vault",
     "directory": "base files mime vault journal",
     "account": "base mime vault journal directory",
-    "mailbox": "base mime vault directory account",
-    "search": "base mime vault account mailbox",
+    "index": "base mime vault account",
+    "mailbox": "base mime vault directory account index",
+    "search": "base mime vault account index mailbox",
     "mailformat": "base files mime imap",
     "archive": "base files imap mailformat mime vault account",
     "auth": "base vault directory account",
-    "session": "base files vault directory account mailbox search auth",
-    "imap-session": "base mime imap vault directory account mailbox search auth session",
+    "session": "base files vault directory account index mailbox search auth",
+    "imap-session": "base mime imap vault directory account index mailbox search auth session",
     "smtp-session": "base smtp vault directory account auth session",
     "server": "base files mime vault directory account auth session imap-session smtp-session",
     "bench": "base mailformat",
     "rig": "base bench",
-    "cli": "base files mime imap mailformat vault journal directory account archive bench server",
-    "sim": "base vault journal directory account",
+    "cli": "base files mime imap mailformat vault journal directory account index archive bench server",
+    "sim": "base vault journal directory account index",
     "testkit": "base",
 }
 
 # What tests of a crate may use besides.
-TESTS_MAY_USE = {name: "testkit" for name in ("vault", "journal", "directory", "account", "cli")}
+TESTS_MAY_USE = {name: "testkit" for name in ("vault", "journal", "directory", "account", "index", "cli")}
 # Transcripts and models speak to a whole server.
-TESTS_MAY_USE["server"] = "testkit imap smtp mailbox"
+TESTS_MAY_USE["server"] = "testkit imap smtp index mailbox"
 
 # Formats and languages: no I/O and no runtime.
 PURE = ("base", "mime", "imap", "smtp", "mailauth")

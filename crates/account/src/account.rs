@@ -12,6 +12,7 @@ mod maintain;
 mod tests;
 mod unplaced;
 
+use std::any::Any;
 use std::collections::HashMap;
 use std::ops::Deref;
 use std::pin::pin;
@@ -20,6 +21,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures::TryStreamExt;
 use futures::stream::BoxStream;
 use sealpost_base::{AccountId, Budget, Error, MailboxId, Position, Random, Result, Uid, UidValidity};
 use sealpost_journal::{Append, Replay, Seal, Tail};
@@ -34,17 +36,16 @@ pub use append::{Check, NewMessage, Placed};
 pub use maintain::Maintenance;
 pub use unplaced::Unplaced;
 
-use crate::accounts::{Accounts, LogWatcher, Reservation, Ticket};
+use crate::accounts::{LogWatcher, Reservation, Ticket};
 use crate::bodies::BodyFetcher;
 use crate::cache::Cache;
 use crate::cpu_gate::{self, LONG_ROWS};
 use crate::decoded::{Decoded, Span};
+use crate::env::AccountEnv;
 use crate::event::{Batch, Event, Message};
-use crate::ingest::{Ingest, IngestBatch, Later};
+use crate::ingest::{Ingest, IngestBatch, Later, Resealed, Stored};
 use crate::log_end::LogEnd;
-use crate::packs::Packs;
 use crate::state::{AccountState, Applied, MAP_BYTES, Mailbox};
-use crate::summary::{Entry, Indexes};
 
 /// A decoded structure takes about this many times its encoded size.
 const DECODED_FACTOR: usize = 4;
@@ -52,7 +53,7 @@ const DECODED_FACTOR: usize = 4;
 /// An account in memory.
 pub struct Account {
     this: Weak<Account>,
-    accounts: Accounts,
+    env: AccountEnv,
     id: AccountId,
     root: RootKey,
     keys: AccountKeys,
@@ -80,10 +81,8 @@ pub struct Account {
     /// Up to this position nothing may be removed either: what was to follow the state is damaged, or was for a while.
     damaged_end: AtomicU64,
     maintaining: AtomicBool,
-    /// Which summaries are stored.
-    pub(crate) indexes: Indexes,
-    /// Which packs are stored.
-    pub(crate) packs: Packs,
+    /// What hangs on it.
+    derived: Option<Arc<dyn Any + Send + Sync>>,
     reading: Budget,
     reading_much: Budget,
 }
@@ -164,20 +163,23 @@ impl Account {
         self.this.upgrade()
     }
 
-    pub(crate) fn keys(&self) -> &AccountKeys {
+    /// What its objects are sealed with, for what is derived from them.
+    pub fn keys(&self) -> &AccountKeys {
         &self.keys
     }
 
-    pub(crate) fn store(&self) -> &Store {
-        self.accounts.store()
+    /// Where its objects are.
+    pub fn store(&self) -> &Store {
+        self.env.store()
     }
 
-    pub(crate) fn budget(&self) -> &Budget {
-        self.accounts.budget()
+    /// The memory that all accounts draw on.
+    pub fn budget(&self) -> &Budget {
+        self.env.budget()
     }
 
     pub(crate) fn bodies(&self) -> Option<Arc<dyn BodyFetcher>> {
-        self.accounts.bodies()
+        self.env.bodies()
     }
 
     /// Where memory for reading messages of this account and sending them comes from: half of what there is for all accounts,
@@ -192,17 +194,19 @@ impl Account {
         &self.reading_much
     }
 
-    pub(crate) fn random(&self) -> &dyn Random {
-        self.accounts.random()
+    /// Randomness.
+    pub fn random(&self) -> &dyn Random {
+        self.env.random()
     }
 
     /// Sealed structures that came with deliveries.
-    pub(crate) fn delivered(&self) -> &Cache<Bytes> {
-        self.accounts.delivered()
+    pub fn delivered(&self) -> &Cache<Bytes> {
+        self.env.delivered()
     }
 
-    pub(crate) fn summary_cache(&self) -> &Cache<Entry> {
-        self.accounts.summaries()
+    /// What [`crate::Derived::attach`] gave; nothing if nothing is derived from accounts here.
+    pub fn derived(&self) -> Option<Arc<dyn Any + Send + Sync>> {
+        self.derived.clone()
     }
 
     /// The state as it is now.
@@ -230,10 +234,10 @@ impl Account {
                 let messages = state.message_count();
                 (messages, if state.maps().is_some() { 0 } else { messages * MAP_BYTES })
             };
-            self.accounts.may_grow(self.weight(), growth)?;
+            self.env.may_grow(self.weight(), growth)?;
             self.change_state(messages, AccountState::make_maps).await;
             // They are made: too large or not, they are there until the account goes.
-            let _ = self.accounts.weigh(self.id, &self.charge, self.state().memory());
+            let _ = self.env.weigh(self.id, &self.charge, self.state().memory());
         }
         Err(Error::retry("the account changes faster than its messages are counted"))
     }
@@ -256,7 +260,7 @@ impl Account {
             let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
             change(&mut state)
         };
-        self.accounts.cpu_gate().run(rows, step).await
+        self.env.cpu_gate().run(rows, step).await
     }
 
     /// Whether something stored was damaged when the account was loaded. It works, but nothing is removed from it.
@@ -287,9 +291,9 @@ impl Account {
         *self.leaving.borrow()
     }
 
-    /// As [`Accounts::is_pressure_severe`].
+    /// As [`crate::Accounts::is_pressure_severe`].
     pub fn is_pressure_severe(&self) -> bool {
-        self.accounts.is_pressure_severe()
+        self.env.memory().is_pressure_severe()
     }
 
     pub(crate) fn ask_to_let_go(&self) {
@@ -322,7 +326,7 @@ impl Account {
 
     /// Whether to load it again is a matter of a few milliseconds, however busy the server is.
     pub(crate) fn is_quick(&self) -> bool {
-        self.accounts.is_quick(self.weight())
+        self.env.is_quick(self.weight())
     }
 
     /// What it takes, in bytes.
@@ -378,12 +382,12 @@ impl Account {
                 if events.is_empty() {
                     return Ok((None, value));
                 }
-                self.accounts.may_grow(self.weight(), state.growth(&events))?;
-                let batch = Batch { at: self.accounts.clock().now(), events };
+                self.env.may_grow(self.weight(), state.growth(&events))?;
+                let batch = Batch { at: self.env.clock().now(), events };
                 let plaintext = batch.encode();
                 Ok((Some((batch, plaintext)), value))
             };
-            let (change, value) = self.accounts.cpu_gate().run(rows, decision).await?;
+            let (change, value) = self.env.cpu_gate().run(rows, decision).await?;
             let Some((batch, plaintext)) = change else {
                 return Ok(Committed { value, position: self.state().position(), applied: Vec::new() });
             };
@@ -454,7 +458,7 @@ impl Account {
     /// # Errors
     /// What the store says.
     pub async fn ingest(&self) -> Result<Ingest> {
-        self.accounts.ingest(self.id).await
+        Ingest::new(&self.env, self.id, 0).await
     }
 
     /// As [`Account::ingest`], for whoever holds `beside` bytes of other buffers meanwhile
@@ -463,7 +467,7 @@ impl Account {
     /// # Errors
     /// What the store says.
     pub async fn ingest_beside(&self, beside: usize) -> Result<Ingest> {
-        self.accounts.ingest_beside(self.id, beside).await
+        Ingest::new(&self.env, self.id, beside).await
     }
 
     /// Where messages wait that come one after the other, to become durable together.
@@ -473,12 +477,24 @@ impl Account {
 
     /// Starts to store messages that are there whole, many at little more than the cost of one.
     pub fn ingest_batch(&self) -> IngestBatch {
-        IngestBatch::new(self.accounts.clone(), self.id)
+        IngestBatch::new(self.env.clone(), self.id)
+    }
+
+    /// Stores a message of this log anew for another one. Nothing is scanned again.
+    pub(crate) async fn reseal(&self, message: &Message, to: AccountId) -> Result<Stored> {
+        let reader = self.reader(message);
+        let (text, structure) = (reader.text().await?, reader.structure().await?);
+        let mut writer = Resealed::new(&self.env, to, message).await?;
+        let mut raw = reader.raw(0..message.size());
+        while let Some(piece) = raw.try_next().await? {
+            writer.write(&piece).await?;
+        }
+        writer.finish(&text, &structure).await
     }
 
     /// Reads a stored message. A body that is not kept here is asked for elsewhere when it is read.
     pub fn reader(&self, message: &Message) -> MessageReader {
-        let store = self.accounts.store();
+        let store = self.env.store();
         let reader = MessageReader::new(store, self.id, message.object, &message.key, message.layout);
         let came = self.delivered().get(&message.object);
         self.asking(match came {
@@ -500,7 +516,7 @@ impl Account {
     /// # Errors
     /// As [`Account::structure`].
     pub async fn structure_by(&self, reader: &MessageReader, message: &Message) -> Result<Arc<Structure>> {
-        let cache = self.accounts.structures();
+        let cache = self.env.structures();
         if let Some(structure) = cache.get(&message.object) {
             return Ok(structure);
         }
@@ -516,7 +532,7 @@ impl Account {
     /// # Errors
     /// As [`Account::structure`].
     pub async fn decoded(&self, message: &Message, layers: &[Layer]) -> Result<Arc<Decoded>> {
-        let cache = self.accounts.decoded();
+        let cache = self.env.decoded();
         let mut found: Option<Arc<Decoded>> = None;
         for (at, layer) in layers.iter().enumerate() {
             let key = (message.object, layers[..=at].to_vec());
@@ -617,12 +633,12 @@ impl Account {
         work.since_collection = work.since_collection.saturating_add(events.max(1));
         self.head.notify(tail.position);
         // It is in the log: too large or not, it is there.
-        let _ = self.accounts.weigh(self.id, &self.charge, self.state().memory());
+        let _ = self.env.weigh(self.id, &self.charge, self.state().memory());
     }
 }
 
 impl Drop for Account {
     fn drop(&mut self) {
-        self.accounts.metrics().evictions.increment();
+        self.env.metrics().evictions.increment();
     }
 }

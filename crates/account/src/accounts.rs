@@ -11,18 +11,14 @@ mod poll;
 mod watch;
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
-use bytes::Bytes;
-use futures::TryStreamExt;
 use sealpost_base::{
     AccountId, Budget, Clock, Error, MemoryDivision, Position, Random, Result, Timestamp, limits,
 };
 use sealpost_directory::Watermarks;
 use sealpost_journal::Journal;
-use sealpost_mime::Structure;
 use sealpost_vault::entry::LogKey;
 use sealpost_vault::{PublicKey, RootKey, RootKeyWatch, Store};
 use tokio::sync::broadcast;
@@ -30,28 +26,24 @@ use tokio::time::timeout;
 
 use crate::account::Account;
 use crate::bodies::BodyFetcher;
-use crate::cache::Cache;
 use crate::cpu_gate::CpuGate;
-use crate::decoded::DecodedCache;
+use crate::derived::Derived;
+use crate::env::{self, AccountEnv, Evict};
 use crate::event::{Event, Flags, Message, Target};
-use crate::ingest::{Ingest, Resealed, Stored};
+use crate::ingest::{Ingest, Stored};
 use crate::log_end::LogEnd;
 use crate::metrics::AccountMetrics;
 use crate::share::Link;
-use crate::summary::Entry;
-use account_memory::AccountMemory;
+pub(crate) use account_memory::AccountMemory;
 pub use account_memory::{Pressure, Reservation};
-use load_limiter::{LoadLimiter, LoadPermit, QUICK_BYTES};
+pub(crate) use load_limiter::{LoadLimiter, LoadPermit};
 use loaded::LoadedAccounts;
 pub use log_watcher::{LogWatcher, Ticket};
 use poll::Polls;
 
+
 /// Accounts whose end of the log is remembered between deliveries.
 const HEADS: usize = 4096;
-/// What an account takes beside its state, in bytes.
-const ACCOUNT_BYTES: usize = 4096;
-/// The part of the room for accounts that no command fills with one account, as a divisor: an eighth.
-const KEPT_FREE: usize = 8;
 /// How long whoever wants an account that is about to go waits for that. Somebody holds it for longer than that: it stays.
 const LEAVING: Duration = Duration::from_secs(5);
 /// How long expunged messages, and objects that no event refers to, are kept.
@@ -62,35 +54,16 @@ pub const GRACE: Duration = Duration::from_secs(7 * 24 * 3600);
 pub struct Accounts(Arc<Shared>);
 
 struct Shared {
-    store: Store,
+    env: AccountEnv,
     log_key: LogKey,
-    clock: Arc<dyn Clock>,
-    random: Arc<dyn Random>,
-    budget: Budget,
-    storing: Budget,
-    reading: Budget,
-    grace: Duration,
     heads: Mutex<Heads>,
-    memory: AccountMemory,
     loaded: Mutex<HashMap<AccountId, Arc<Slot>>>,
-    kept: Mutex<LoadedAccounts>,
+    kept: Arc<Kept>,
     /// Whose derived data may be in the caches, and whether anybody has the key.
     cached: Mutex<HashMap<AccountId, RootKeyWatch>>,
-    load_limiter: LoadLimiter,
-    cpu_gate: CpuGate,
-    structures: Cache<Structure>,
-    decoded: DecodedCache,
-    summaries: Cache<Entry>,
-    /// Sealed structures that came with deliveries.
-    delivered: Cache<Bytes>,
-    metrics: AccountMetrics,
-    /// Nothing is removed for good: the clock is not believed.
-    keeps_all: AtomicBool,
     /// What this process appends.
     appended: broadcast::Sender<(AccountId, Position)>,
     polls: Polls,
-    /// Who is asked for bodies that are not kept here.
-    bodies: OnceLock<Arc<dyn BodyFetcher>>,
     /// How far logs had come.
     watermarks: OnceLock<Watermarks>,
 }
@@ -110,12 +83,32 @@ pub struct Options {
     pub memory: MemoryDivision,
     /// How long expunged messages, and objects that no event refers to, are kept.
     pub grace: Duration,
+    /// What is derived from the mail; `None`: nothing.
+    pub derived: Option<Arc<dyn Derived>>,
 }
 
 impl Default for Options {
     fn default() -> Self {
         let memory = MemoryDivision::default();
-        Options { budget: memory.budget(), memory, grace: GRACE }
+        Options { budget: memory.budget(), memory, grace: GRACE, derived: None }
+    }
+}
+
+/// The accounts that stay loaded for a while.
+#[derive(Default)]
+struct Kept(Mutex<LoadedAccounts>);
+
+impl Kept {
+    fn lock(&self) -> MutexGuard<'_, LoadedAccounts> {
+        lock(&self.0)
+    }
+}
+
+impl Evict for Kept {
+    fn evict(&self, bytes: usize) {
+        let evicted = self.lock().evict(bytes);
+        // When nothing is locked any more.
+        drop(evicted);
     }
 }
 
@@ -180,33 +173,19 @@ impl Accounts {
         random: Arc<dyn Random>,
         options: Options,
     ) -> Self {
-        let Options { budget, memory, grace } = options;
-        let delivered = if store.wants_packs() { memory.delivered() } else { 0 };
+        let Options { budget, memory, grace, derived } = options;
+        let kept = Arc::new(Kept::default());
+        let evictor: Weak<Kept> = Arc::downgrade(&kept);
+        let parts = env::Parts { store, clock, random, budget, memory, grace, derived, evictor };
         let accounts = Accounts(Arc::new(Shared {
-            structures: Cache::new(memory.structures() - delivered),
-            summaries: Cache::new(memory.summaries()),
-            decoded: DecodedCache::new(memory.decoded()),
-            delivered: Cache::new(delivered),
-            load_limiter: LoadLimiter::default(),
-            cpu_gate: CpuGate::default(),
-            store,
+            env: AccountEnv::new(parts),
             log_key: key,
-            clock,
-            random,
-            storing: budget.share(budget.common() / 4 * 3),
-            reading: budget.share(budget.common() / 2),
-            budget,
-            grace,
             heads: Mutex::new(Heads { by_account: HashMap::new(), most: HEADS }),
-            memory: AccountMemory::new(memory.accounts),
             loaded: Mutex::default(),
-            kept: Mutex::default(),
+            kept,
             cached: Mutex::default(),
-            metrics: AccountMetrics::default(),
-            keeps_all: AtomicBool::new(false),
             appended: broadcast::Sender::new(limits::APPENDED_QUEUE),
             polls: Polls::default(),
-            bodies: OnceLock::new(),
             watermarks: OnceLock::new(),
         }));
         tokio::spawn(watch::watch(Arc::downgrade(&accounts.0)));
@@ -217,11 +196,7 @@ impl Accounts {
     /// Whether what was expunged, and what no event refers to, is removed for good when its time is over; not while the clock is not
     /// believed.
     pub fn remove_for_good(&self, on: bool) {
-        self.0.keeps_all.store(!on, Ordering::Relaxed);
-    }
-
-    pub(crate) fn keeps_all(&self) -> bool {
-        self.0.keeps_all.load(Ordering::Relaxed)
+        self.0.env.remove_for_good(on);
     }
 
     /// The account with that root key: loaded if it is not, then shared. What other nodes appended may be missing for as long
@@ -254,7 +229,7 @@ impl Accounts {
         let account = match loaded.upgrade() {
             Some(account) if account.has_root(root) => {
                 if refresh {
-                    self.head(id).looks(self.0.clock.monotonic());
+                    self.head(id).looks(self.0.env.clock().monotonic());
                     account.refresh().await?;
                 }
                 account
@@ -268,15 +243,15 @@ impl Accounts {
             // Sessions that have the one that was loaded with the key before end soon.
             _ => {
                 let head = self.head(id);
-                head.looks(self.0.clock.monotonic());
-                let account = Account::load(self.clone(), head, root).await?;
+                head.looks(self.0.env.clock().monotonic());
+                let account = Account::load(self.0.env.clone(), head, root).await?;
                 *loaded = Arc::downgrade(&account);
                 account
             }
         };
         drop(loaded);
         lock(&self.0.cached).insert(id, root.watch());
-        let before = lock(&self.0.kept).keep(account.clone(), self.0.clock.monotonic());
+        let before = self.0.kept.lock().keep(account.clone(), self.0.env.clock().monotonic());
         drop(before);
         self.0.polls.somebody_listens();
         Ok(account)
@@ -311,84 +286,31 @@ impl Accounts {
 
     /// Where what goes through thousands of rows at once is done.
     pub fn cpu_gate(&self) -> &CpuGate {
-        &self.0.cpu_gate
+        self.0.env.cpu_gate()
     }
 
     /// How short the memory for loaded accounts is.
     pub fn memory_pressure(&self) -> Pressure {
-        self.0.memory.pressure()
+        self.0.env.memory().pressure()
     }
 
     /// Whether it is [`Pressure::Severe`]; cheap enough to ask for every piece that is sent.
     pub fn is_pressure_severe(&self) -> bool {
-        self.0.memory.is_pressure_severe()
+        self.0.env.memory().is_pressure_severe()
     }
 
     /// What loaded accounts may take together, and what they take now, in bytes.
     pub fn account_memory(&self) -> (usize, usize) {
-        (self.0.memory.bytes(), self.0.memory.used())
+        (self.0.env.memory().bytes(), self.0.env.memory().used())
     }
 
     /// Memory for what a session keeps of an account; `None` if there is not that much.
     pub fn try_reserve(&self, bytes: usize) -> Option<Reservation> {
-        if let Some(reserved) = self.0.memory.try_reserve(bytes) {
+        if let Some(reserved) = self.0.env.memory().try_reserve(bytes) {
             return Some(reserved);
         }
-        self.evict(self.0.memory.missing(bytes));
-        self.0.memory.try_reserve(bytes)
-    }
-
-    /// Memory for an account that is about to be loaded.
-    pub(crate) async fn reserve(&self, bytes: usize) -> Result<Reservation> {
-        self.0.memory.reserve(bytes + ACCOUNT_BYTES, |missing| self.evict(missing)).await
-    }
-
-    /// Whether to load an account that takes so much is a matter of a few milliseconds, however busy the server is.
-    pub(crate) fn is_quick(&self, bytes: usize) -> bool {
-        bytes <= QUICK_BYTES && !self.0.store.wants_packs()
-    }
-
-    /// An account that takes so much may be read now. Whoever asks holds the room for it, and waits for nothing but the store
-    /// meanwhile.
-    pub(crate) async fn turn_to_load(&self, bytes: usize) -> Option<LoadPermit<'_>> {
-        if self.is_quick(bytes) { self.0.load_limiter.next().await } else { None }
-    }
-
-    /// An account takes that much by now, its state included.
-    ///
-    /// # Errors
-    /// `Limit` if that is more than there is for all.
-    pub(crate) fn weigh(&self, id: AccountId, charge: &Reservation, state: usize) -> Result<()> {
-        let bytes = state + ACCOUNT_BYTES;
-        charge.set(bytes);
-        if bytes > self.0.memory.bytes() {
-            let room = self.0.memory.bytes();
-            tracing::error!(account = %id, bytes, room, "the account is too large for this server: raise `memory`");
-            return Err(Error::limit("the account is too large for the memory of this server"));
-        }
-        self.evict(self.0.memory.missing(0));
-        Ok(())
-    }
-
-    /// Whether an account that takes so much may grow by `growth`: one that is larger than all of the room could not be loaded
-    /// again. A part of it is left for what nobody is refused: deliveries, and the memory of what went away.
-    ///
-    /// # Errors
-    /// `Limit` if it would be.
-    pub(crate) fn may_grow(&self, bytes: usize, growth: usize) -> Result<()> {
-        let room = self.0.memory.bytes() / KEPT_FREE * (KEPT_FREE - 1);
-        if growth > 0 && bytes.saturating_add(growth) > room {
-            return Err(Error::limit("the account would be too large for the memory of this server"));
-        }
-        Ok(())
-    }
-
-    /// Unloads accounts until that much is free, if as many are not in use.
-    fn evict(&self, bytes: usize) {
-        if bytes > 0 {
-            let evicted = lock(&self.0.kept).evict(bytes);
-            drop(evicted);
-        }
+        self.0.env.evict(self.0.env.memory().missing(bytes));
+        self.0.env.memory().try_reserve(bytes)
     }
 
     /// The account, if it is loaded now.
@@ -402,7 +324,7 @@ impl Accounts {
     /// # Errors
     /// What the store says.
     pub async fn ingest(&self, id: AccountId) -> Result<Ingest> {
-        Ingest::new(self, id, 0).await
+        Ingest::new(&self.0.env, id, 0).await
     }
 
     /// As [`Accounts::ingest`], for whoever holds `beside` bytes of other buffers while the message comes: they are drawn
@@ -411,7 +333,7 @@ impl Accounts {
     /// # Errors
     /// What the store says.
     pub async fn ingest_beside(&self, id: AccountId, beside: usize) -> Result<Ingest> {
-        Ingest::new(self, id, beside).await
+        Ingest::new(&self.0.env, id, beside).await
     }
 
     /// Delivers a stored message to the account with that public key. Durable when it returns.
@@ -429,7 +351,7 @@ impl Accounts {
         let (structure, stored) = (message.sealed_structure(), message.message(received));
         let event = Event::Delivered { target, message: stored, structure, flags, create };
         message.check_age()?;
-        self.head(id).deliver(*to, event, self.0.clock.now()).await?;
+        self.head(id).deliver(*to, event, self.0.env.clock().now()).await?;
         message.check_age()
     }
 
@@ -440,7 +362,7 @@ impl Accounts {
     /// What the store says. The offer may then still turn up.
     pub async fn offer(&self, to: AccountId, public: &PublicKey, offer: Offer) -> Result<()> {
         let Offer { link, name, below } = offer;
-        self.head(to).deliver(*public, Event::Offered { link, name, below }, self.0.clock.now()).await
+        self.head(to).deliver(*public, Event::Offered { link, name, below }, self.0.env.clock().now()).await
     }
 
     /// Stores a message of one log anew for another: its own key cannot be given away, because the log that it is in
@@ -449,14 +371,7 @@ impl Accounts {
     /// # Errors
     /// `Corrupt` if the message cannot be read; what the store says.
     pub async fn reseal(&self, from: &Account, message: &Message, to: AccountId) -> Result<Stored> {
-        let reader = from.reader(message);
-        let (text, structure) = (reader.text().await?, reader.structure().await?);
-        let mut writer = Resealed::new(self, to, message).await?;
-        let mut raw = reader.raw(0..message.size());
-        while let Some(piece) = raw.try_next().await? {
-            writer.write(&piece).await?;
-        }
-        writer.finish(&text, &structure).await
+        from.reseal(message, to).await
     }
 
     /// Says where this node remembers how far logs had come; before an account is used, and once for a process. Without it that is
@@ -471,12 +386,7 @@ impl Accounts {
 
     /// Says who is asked for bodies that are not kept here; once for a process. Without it they cannot be read.
     pub fn set_bodies(&self, bodies: Arc<dyn BodyFetcher>) {
-        // Whoever was first is asked.
-        let _ = self.0.bodies.set(bodies);
-    }
-
-    pub(crate) fn bodies(&self) -> Option<Arc<dyn BodyFetcher>> {
-        self.0.bodies.get().cloned()
+        self.0.env.set_bodies(bodies);
     }
 
     /// Unloads accounts that nobody has used for a while. Called from time to time by whoever runs the process.
@@ -486,10 +396,9 @@ impl Accounts {
         self.forget_derived();
     }
 
-    /// Unloads every account, or has whoever uses it last do so. Loaded accounts know these, so without that they stay in memory
-    /// although nobody has either any more.
+    /// Unloads every account, or has whoever uses it last do so.
     pub fn evict_all(&self) {
-        let kept = lock(&self.0.kept).clear();
+        let kept = self.0.kept.lock().clear();
         drop(kept);
         self.forget_unloaded();
         self.forget_derived();
@@ -504,15 +413,12 @@ impl Accounts {
             cached.extract_if(|id, watch| is_gone(id, watch)).map(|(id, _)| id).collect()
         };
         for id in gone {
-            self.0.structures.forget(id);
-            self.0.decoded.forget(id);
-            self.0.summaries.forget(id);
-            self.0.delivered.forget(id);
+            self.0.env.forget(id);
         }
     }
 
     fn expire(&self) {
-        let expired = lock(&self.0.kept).expire(self.0.clock.monotonic(), self.0.memory.ample());
+        let expired = self.0.kept.lock().expire(self.0.env.clock().monotonic(), self.0.env.memory().ample());
         drop(expired);
     }
 
@@ -523,65 +429,17 @@ impl Accounts {
 
     /// The store they are in.
     pub fn store(&self) -> &Store {
-        &self.0.store
+        self.0.env.store()
     }
 
     /// What they measure.
     pub fn metrics(&self) -> &AccountMetrics {
-        &self.0.metrics
-    }
-
-    pub(crate) fn random(&self) -> &dyn Random {
-        &*self.0.random
-    }
-
-    pub(crate) fn clock(&self) -> &dyn Clock {
-        &*self.0.clock
-    }
-
-    pub(crate) fn shared_clock(&self) -> Arc<dyn Clock> {
-        self.0.clock.clone()
+        self.0.env.metrics()
     }
 
     /// The memory that they draw on.
     pub fn memory(&self) -> &Budget {
-        &self.0.budget
-    }
-
-    pub(crate) fn budget(&self) -> &Budget {
-        &self.0.budget
-    }
-
-    /// The share of it for messages that are being stored. With that for reading it is more than the whole; each leaves the
-    /// other something.
-    pub(crate) fn storing(&self) -> &Budget {
-        &self.0.storing
-    }
-
-    /// The share of it for messages that are being read and sent.
-    pub(crate) fn reading(&self) -> &Budget {
-        &self.0.reading
-    }
-
-    pub(crate) fn grace(&self) -> Duration {
-        self.0.grace
-    }
-
-    pub(crate) fn decoded(&self) -> &DecodedCache {
-        &self.0.decoded
-    }
-
-    /// Sealed structures that came with deliveries, by their objects.
-    pub(crate) fn delivered(&self) -> &Cache<Bytes> {
-        &self.0.delivered
-    }
-
-    pub(crate) fn structures(&self) -> &Cache<Structure> {
-        &self.0.structures
-    }
-
-    pub(crate) fn summaries(&self) -> &Cache<Entry> {
-        &self.0.summaries
+        self.0.env.budget()
     }
 
     fn head(&self, id: AccountId) -> Arc<LogEnd> {
@@ -592,9 +450,10 @@ impl Accounts {
             // Not again before there are so many more that looking through all of them is worth it.
             *most = HEADS.max(by_account.len() * 2);
         }
+        let env = &self.0.env;
         let journal = || {
-            let journal = Journal::new(self.0.store.clone(), id, &self.0.log_key, self.0.random.clone());
-            journal.timed(self.0.clock.clone()).counted(self.0.metrics.journal.clone())
+            let journal = Journal::new(env.store().clone(), id, &self.0.log_key, env.shared_random());
+            journal.timed(env.shared_clock()).counted(env.metrics().journal.clone())
         };
         let head = || Arc::new(LogEnd::new(journal(), self.0.appended.clone(), self.watermarks()));
         by_account.entry(id).or_insert_with(head).clone()

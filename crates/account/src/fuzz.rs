@@ -5,7 +5,6 @@ use sealpost_vault::entry::Origin;
 
 use crate::event::Batch;
 use crate::state::{AccountState, Restore};
-use crate::summary;
 
 const ACCOUNT: AccountId = AccountId([0; 16]);
 
@@ -37,17 +36,6 @@ pub fn fuzz_checkpoint(data: &[u8]) {
         state.apply_damage(state.position());
         through_chunks(&state);
     }
-}
-
-/// The sections of a summary segment, each behind its length (two bytes): it is read or refused, and whatever is read can
-/// be told and gives the same segment again.
-pub fn fuzz_summaries(data: &[u8]) {
-    summary::fuzz(data);
-}
-
-/// Summaries of some messages as the input of [`fuzz_summaries`]; what its corpus starts from.
-pub fn summary_bytes(mails: &[&[u8]]) -> Vec<u8> {
-    summary::fuzz_seed(mails)
 }
 
 fn split(data: &[u8]) -> Option<(&str, &[u8], &[u8])> {

@@ -13,7 +13,7 @@ use sealpost_base::{AccountId, ObjectId, Result, Timestamp, limits};
 use sealpost_mime::{CappedText, Scanner};
 use sealpost_vault::message::{Layout, MessageKey, MessageWriter};
 
-use crate::accounts::Accounts;
+use crate::env::AccountEnv;
 use crate::event::Message;
 use crate::thread::{ThreadId, Threading};
 use age::Age;
@@ -65,21 +65,15 @@ pub struct Stored {
 
 impl Ingest {
     /// `beside`: bytes that whoever feeds it holds as long as it lives, drawn from the budget together with its own.
-    pub(crate) async fn new(accounts: &Accounts, account: AccountId, beside: usize) -> Result<Self> {
-        let random = accounts.random();
+    pub(crate) async fn new(env: &AccountEnv, account: AccountId, beside: usize) -> Result<Self> {
+        let random = env.random();
         let object = ObjectId::random(random);
         let key = MessageKey::generate(random);
-        let age = Age::begin(accounts.shared_clock());
-        let writer = MessageWriter::beside(
-            accounts.store(),
-            account,
-            object,
-            &key,
-            accounts.storing(),
-            beside + SCANNED_BYTES,
-        );
+        let age = Age::begin(env.shared_clock());
+        let writer =
+            MessageWriter::beside(env.store(), account, object, &key, env.storing(), beside + SCANNED_BYTES);
         let writer = writer.await?;
-        let goes_along = accounts.store().wants_packs();
+        let goes_along = env.store().wants_packs();
         Ok(Ingest { object, key, scanner: Scanner::new(), writer, size: 0, goes_along, age })
     }
 
@@ -138,11 +132,11 @@ fn scanned(scanner: Scanner<CappedText>, object: ObjectId) -> Scanned {
 
 impl Resealed {
     /// `message` is the one that is stored again, for `account`.
-    pub(crate) async fn new(accounts: &Accounts, account: AccountId, message: &Message) -> Result<Self> {
-        let random = accounts.random();
+    pub(crate) async fn new(env: &AccountEnv, account: AccountId, message: &Message) -> Result<Self> {
+        let random = env.random();
         let (object, key) = (ObjectId::random(random), MessageKey::generate(random));
-        let age = Age::begin(accounts.shared_clock());
-        let writer = MessageWriter::new(accounts.store(), account, object, &key, accounts.storing()).await?;
+        let age = Age::begin(env.shared_clock());
+        let writer = MessageWriter::new(env.store(), account, object, &key, env.storing()).await?;
         Ok(Resealed { origin: message.first_object(), object, key, thread: message.thread, writer, age })
     }
 

@@ -263,17 +263,17 @@ impl AccountState {
     }
 
     /// The messages with numbers from `first` on, ascending.
-    pub(crate) fn messages_from(&self, first: u32) -> impl Iterator<Item = (MessageNumber, Message)> {
+    pub fn messages_from(&self, first: u32) -> impl Iterator<Item = (MessageNumber, Message)> {
         self.messages.from(first)
     }
 
     /// The number that the next message will get.
-    pub(crate) fn next_message(&self) -> u32 {
+    pub fn next_message(&self) -> u32 {
         self.messages.next()
     }
 
     /// How many messages have numbers from `first` to `last`.
-    pub(crate) fn messages_between(&self, first: u32, last: u32) -> usize {
+    pub fn messages_between(&self, first: u32, last: u32) -> usize {
         self.messages.count(first, last)
     }
 

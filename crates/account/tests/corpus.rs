@@ -22,22 +22,3 @@ fn events() {
 fn checkpoint() {
     replay("account_checkpoint", sealpost_account::fuzz::fuzz_checkpoint);
 }
-
-#[test]
-fn summaries() {
-    replay("account_summaries", sealpost_account::fuzz::fuzz_summaries);
-}
-
-/// Writes a first input for `account_summaries`. Only for a new format version, under a new name.
-#[test]
-#[ignore = "writes files into the source tree"]
-fn write_summaries() {
-    let mails: [&[u8]; 3] = [
-        b"From: =?utf-8?q?J=C3=B6rg?= <j@x>\r\nTo: A Group:Ed <c@a.test>;, d@x\r\nSubject: Re: a\r\n\r\nBody\r\n",
-        b"Date: Fri, 21 Nov 1997 09:55:06 -0600\r\nMessage-ID: <a@b>\r\nReferences: <c@d> <e@f>\r\n\r\n",
-        b"Sender: s@x\r\n\r\n",
-    ];
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus/account_summaries");
-    fs::create_dir_all(&folder).unwrap();
-    fs::write(folder.join("three-messages"), sealpost_account::fuzz::summary_bytes(&mails)).unwrap();
-}

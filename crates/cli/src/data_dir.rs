@@ -13,6 +13,7 @@ use sealpost_base::{AccountId, Budget, Clock, Error, Random, SystemClock, System
 use sealpost_directory::{AccountName, AliasName, Directory};
 use sealpost_directory::{Watermarks, watermarks};
 use sealpost_files::owner;
+use sealpost_index::Indexer;
 use sealpost_server::Settings;
 use sealpost_server::bus::BusNotifier;
 use sealpost_vault::Store;
@@ -207,7 +208,8 @@ impl DataDir {
     pub fn accounts(&self) -> Accounts {
         let (clock, random) = (self.clock.clone(), self.random.clone());
         let (memory, grace) = (self.settings.memory, self.settings.retention);
-        let options = Options { budget: self.budget.clone(), memory, grace };
+        let derived = Some(Indexer::new(&memory) as _);
+        let options = Options { budget: self.budget.clone(), memory, grace, derived };
         let accounts = Accounts::with(self.store.clone(), LogKey::of(&self.key), clock, random, options);
         accounts.set_watermarks(self.watermarks.clone());
         accounts

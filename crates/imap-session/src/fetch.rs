@@ -17,13 +17,14 @@ mod structure;
 
 use std::sync::Arc;
 
+use sealpost_account::MessageNumber;
 use sealpost_account::event::{Event, FlagAction, Flags, Message, SystemFlags};
 use sealpost_account::object_id::email_id;
 use sealpost_account::rights::Rights;
-use sealpost_account::{MessageNumber, PackReads, Packed};
 use sealpost_base::{Error, Kind, ModSeq, Timestamp, Uid, UidSet};
 use sealpost_imap::types::{Code, DateTime, FetchItem, FetchModifier, PartialRange, SequenceSet, Status};
 use sealpost_imap::write::Writer;
+use sealpost_index::{Index, PackReads, Packed};
 use sealpost_mailbox::changes::{self, Part};
 use sealpost_mailbox::flags::changing;
 use sealpost_mailbox::memory::reserve;
@@ -320,7 +321,7 @@ fn snapshot<'a>(
 fn packs_for(selected: &Selected, plan: &Plan) -> Result<Arc<PackReads>, Reply> {
     let kind = if plan.reads_octets() { Packed::Messages } else { Packed::Structures };
     let account = selected.account();
-    Ok(PackReads::new(account, kind, account.reading()))
+    Ok(PackReads::new(&Index::of(account), kind, account.reading()))
 }
 
 async fn fetch_rows(

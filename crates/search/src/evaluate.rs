@@ -3,9 +3,9 @@
 use std::cell::RefCell;
 
 use sealpost_account::state::{FlagSet, Row};
-use sealpost_account::summary::{ShortText, Summary};
 use sealpost_account::{Message, ThreadId};
 use sealpost_base::{ObjectId, Timestamp, Uid};
+use sealpost_index::summary::{ShortText, Summary};
 use sealpost_mime::{Envelope, Text};
 
 use crate::criterion::TextPart;

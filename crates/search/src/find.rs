@@ -12,9 +12,10 @@ use std::sync::Arc;
 use futures::StreamExt;
 use futures::stream::BoxStream;
 use sealpost_account::state::{FlagSetId, Mailbox, Row};
-use sealpost_account::summary::{Parts, ReadOrder, ShortText};
 use sealpost_account::{Account, AccountState, Message};
 use sealpost_base::{Budget, Error, Kind, Result, Timestamp, Uid, UidSet, limits};
+use sealpost_index::Index;
+use sealpost_index::summary::{Parts, ReadOrder, ShortText};
 use sealpost_mailbox::memory::unless_pressed;
 use sealpost_vault::message::READER_BYTES;
 use tokio::task::JoinSet;
@@ -222,8 +223,13 @@ impl<P: Progress> MailboxSearch<'_, P> {
         let mailbox = self.mailbox;
         let mut decided = UidSet::new();
         let (uids, at_once) = (undecided.clone(), batch_rows(&self.bound.query));
-        let mut stream =
-            mailbox.account.summaries(mailbox.mailbox, uids, ReadOrder::Stored, Parts::HEADERS, at_once);
+        let mut stream = Index::of(&mailbox.account).summaries(
+            mailbox.mailbox,
+            uids,
+            ReadOrder::Stored,
+            Parts::HEADERS,
+            at_once,
+        );
         self.report(undecided.len()).await?;
         while let Some(batch) = self.await_with_progress(stream.next()).await? {
             self.yield_or_shutdown().await?;
@@ -252,13 +258,13 @@ impl<P: Progress> MailboxSearch<'_, P> {
     /// are many.
     async fn by_texts(&mut self, undecided: UidSet, headers: bool) -> Result<UidSet, Stop<P::Interruption>> {
         let MailboxScope { account, mailbox, .. } = self.mailbox;
-        let at_once = batch_rows(&self.bound.query);
-        let short = account.short_texts(*mailbox, undecided.clone(), headers, at_once);
+        let (index, at_once) = (Index::of(account), batch_rows(&self.bound.query));
+        let short = index.short_texts(*mailbox, undecided.clone(), headers, at_once);
         let undecided = self.by_texts_of(undecided, headers, short).await?;
         if undecided.len() <= MANY {
             return Ok(undecided);
         }
-        let longer = account.longer_texts(*mailbox, undecided.clone(), headers, at_once);
+        let longer = index.longer_texts(*mailbox, undecided.clone(), headers, at_once);
         self.by_texts_of(undecided, headers, longer).await
     }
 

@@ -11,8 +11,8 @@
 //!
 //! The score is from 1 to 100 (RFC 6203 §4); 0 is no match.
 
-use sealpost_account::summary::Summary;
 use sealpost_base::limits;
+use sealpost_index::summary::Summary;
 use sealpost_mime::{Text, fold};
 
 use crate::criterion::{Days, TextPart};

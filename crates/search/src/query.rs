@@ -6,9 +6,9 @@ use std::sync::Arc;
 use memchr::memmem::Finder;
 use sealpost_account::ThreadId;
 use sealpost_account::state::KeywordId;
-use sealpost_account::summary::Summary;
 use sealpost_account::{AccountState, SystemFlags};
 use sealpost_base::{Error, ObjectId, Result, Timestamp, UidSet, limits};
+use sealpost_index::summary::Summary;
 use sealpost_mime::fold;
 
 use crate::criterion::{Criterion, Days, TextPart};

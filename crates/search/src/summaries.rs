@@ -1,9 +1,10 @@
 //! One pass over the summaries of what was found: what sorting and threading ask for.
 
 use futures::StreamExt;
-use sealpost_account::summary::{Parts, ReadOrder, Summary};
 use sealpost_account::{AccountState, Mailbox};
 use sealpost_base::{Error, Kind, UidSet};
+use sealpost_index::Index;
+use sealpost_index::summary::{Parts, ReadOrder, Summary};
 
 use crate::find::Placement;
 use crate::matches::Match;
@@ -116,7 +117,7 @@ impl<F: FnMut(usize, SortRow, Option<&Summary>) + Send> Pass<'_, F> {
     ) -> Result<(), Stop<P::Interruption>> {
         let MailboxScope { account, mailbox, .. } = self.mailbox;
         let uids: UidSet = self.found.iter().map(|found| found.uid).collect();
-        let mut stream = account.summaries(*mailbox, uids, ReadOrder::Uids, parts, BATCH_ROWS);
+        let mut stream = Index::of(account).summaries(*mailbox, uids, ReadOrder::Uids, parts, BATCH_ROWS);
         let (mut at, mut unavailable) = (0, false);
         while let Some(batch) = progress.await_with_progress(stream.next()).await.map_err(interrupted)? {
             yield_or_shutdown(progress).await?;

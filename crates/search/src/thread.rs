@@ -9,8 +9,8 @@ mod tests;
 
 use std::num::NonZeroU64;
 
-use sealpost_account::summary::{Parts, Summary};
 use sealpost_base::{Error, Permit};
+use sealpost_index::summary::{Parts, Summary};
 use sealpost_mime::collate;
 use sealpost_mime::header::subject;
 use sealpost_vault::Hash;

@@ -21,9 +21,10 @@ use imap_world::{Client, NOW, TestServer, dial};
 use object_store::memory::InMemory;
 use object_store::path::Path;
 use object_store::{ObjectStore, PutPayload};
-use sealpost_account::{MessageNumber, PackReads, Packed};
+use sealpost_account::MessageNumber;
 use sealpost_base::{Budget, FakeClock, MemoryDivision, Random, SeededRandom};
 use sealpost_imap_session::ImapShared;
+use sealpost_index::{Index, PackReads, Packed};
 use sealpost_session::net::Stream;
 use sealpost_session::{Context, Settings};
 use sealpost_smtp_session::Protocol;
@@ -77,7 +78,7 @@ impl Bucket {
         let account = world.account().await;
         account.refresh().await.unwrap();
         account.checkpoint().await.unwrap();
-        account.tidy_packs().await.unwrap();
+        Index::of(&account).compact_packs().await.unwrap();
         Bucket { objects, calls, world }
     }
 
@@ -163,7 +164,7 @@ async fn a_search_reads_each_segment_once() {
     client.ok("SEARCH SUBJECT \"message 77\"").await;
     let account = bucket.world.account().await;
     account.refresh().await.unwrap();
-    account.tidy_summaries().await.unwrap();
+    Index::of(&account).compact_summaries().await.unwrap();
     for n in 0..50 {
         // Every fiftieth, so that neighbours come from everywhere.
         let set: Vec<_> = (0..20).map(|i| (1 + n + 50 * i).to_string()).collect();
@@ -186,7 +187,7 @@ async fn packs_are_opened_where_there_is_room() {
     let numbers: Vec<MessageNumber> = account.state().messages().map(|(number, _)| number).collect();
     let (first, second, other) = (numbers[0], numbers[1], numbers[300]);
     let memory = Budget::new(3 << 19);
-    let packs = PackReads::new(&account, Packed::Messages, &memory);
+    let packs = PackReads::new(&Index::of(&account), Packed::Messages, &memory);
     packs.expect(numbers).await;
     assert!(packs.are_together(first, second) && !packs.are_together(first, other));
     assert!(packs.has_room(first) && packs.has_room(other));
@@ -373,7 +374,7 @@ async fn missing_and_damaged_packs_cost_requests_and_nothing_else() {
             assert!(&client.ok(command).await == expected, "{command}: {damage}");
         }
         // They are made again.
-        bucket.world.account().await.tidy_packs().await.unwrap();
+        Index::of(&bucket.world.account().await).compact_packs().await.unwrap();
         assert_eq!(bucket.packs().await, packs, "{damage}");
     }
 }

@@ -7,6 +7,7 @@ use sealpost_account::{Accounts, Options};
 use sealpost_base::{Budget, Clock, Random, Result, Timestamp};
 use sealpost_directory::Directory;
 use sealpost_directory::{Watermarks, watermarks};
+use sealpost_index::Indexer;
 use sealpost_mailbox::usage_tracker::UsageTracker;
 use sealpost_search::Engine;
 use sealpost_vault::Store;
@@ -84,7 +85,12 @@ impl Context {
         random: Arc<dyn Random>,
     ) -> Result<Self> {
         let budget = settings.memory.budget();
-        let options = Options { budget: budget.clone(), memory: settings.memory, grace: settings.retention };
+        let options = Options {
+            budget: budget.clone(),
+            memory: settings.memory,
+            grace: settings.retention,
+            derived: Some(Indexer::new(&settings.memory)),
+        };
         let accounts =
             Accounts::with(store.clone(), LogKey::of(&key), clock.clone(), random.clone(), options);
         let watermarks = match &settings.data {

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use sealpost_account::{Account, Accounts, Options};
 use sealpost_base::{AccountId, Clock, Random, Result, Timestamp};
+use sealpost_index::Indexer;
 use sealpost_vault::entry::LogKey;
 use sealpost_vault::{Backend, RootKey, Store};
 use tokio::sync::Notify;
@@ -133,7 +134,10 @@ impl Node {
         let (gate, hole) = (Gate::new(), Hole::default());
         let store = Store::with(Arc::new(bucket.seen_by(gate.clone(), hole.clone())), backend);
         let clock: Arc<dyn Clock> = Arc::new(Skewed { began, seconds: skew, gate: gate.clone() });
-        let accounts = Accounts::with(store.clone(), key, clock.clone(), random, Options::default());
+        let options = Options::default();
+        let derived = Some(Indexer::new(&options.memory) as _);
+        let options = Options { derived, ..options };
+        let accounts = Accounts::with(store.clone(), key, clock.clone(), random, options);
         Node { accounts, store, clock, gate, hole }
     }
 

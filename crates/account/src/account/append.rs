@@ -165,7 +165,7 @@ impl Account {
                 }
                 let mut events = Vec::new();
                 let mut taken = Taken { flags: FlagRoom::new(state), usage: Usage::default(), growth: 0 };
-                let may_grow = |growth| self.accounts.may_grow(self.weight(), growth);
+                let may_grow = |growth| self.env.may_grow(self.weight(), growth);
                 let refused: Vec<_> =
                     batch.iter().map(|w| decide(state, w, &mut taken, &mut events, may_grow).err()).collect();
                 Ok((events, refused))

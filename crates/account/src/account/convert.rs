@@ -131,8 +131,7 @@ impl ShareFill<'_> {
                     unchanged_since: None,
                 }),
                 Err(_) => {
-                    let accounts = &self.from.accounts;
-                    let stored = accounts.reseal(self.from, &message, self.to.id()).await;
+                    let stored = self.from.reseal(&message, self.to.id()).await;
                     let stored = stored.map_err(|e| e.context(format!("message UID {uid}")))?;
                     new.push((*uid, NewMessage { stored, flags: flags.into(), received: message.received }));
                 }

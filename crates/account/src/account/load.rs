@@ -15,12 +15,11 @@ use tokio::sync::{Mutex as AsyncMutex, Notify, watch};
 use tokio::time::Instant;
 
 use super::{Account, NOT_COLLECTED, Work};
-use crate::accounts::{Accounts, Reservation};
+use crate::accounts::Reservation;
+use crate::env::AccountEnv;
 use crate::event::{Batch, Event};
 use crate::log_end::LogEnd;
-use crate::packs::Packs;
 use crate::state::{self, AccountState, Restore};
-use crate::summary::Indexes;
 
 /// How often loading starts again because the log was trimmed meanwhile, or is broken: what is missing may be given out later.
 const LOAD_ATTEMPTS: usize = 5;
@@ -35,25 +34,25 @@ const WEIGH_ENTRIES: u64 = 64;
 
 impl Account {
     /// Loads the account from its last checkpoint and the log after it.
-    pub(crate) async fn load(accounts: Accounts, head: Arc<LogEnd>, root: &RootKey) -> Result<Arc<Account>> {
+    pub(crate) async fn load(env: AccountEnv, head: Arc<LogEnd>, root: &RootKey) -> Result<Arc<Account>> {
         let id = head.journal.account();
-        let began = accounts.clock().monotonic();
+        let began = env.clock().monotonic();
         let keys = AccountKeys::derive(root, id);
         let expected = match head.weight.load(Ordering::Relaxed) {
             0 => expected_bytes(&head.journal, &keys).await?,
             known => known,
         };
-        let charge = accounts.reserve(expected).await?;
-        let turn = accounts.turn_to_load(charge.bytes()).await;
-        let scale = Scale { accounts: &accounts, id, charge: &charge };
-        let reads = accounts.clock().monotonic();
+        let charge = env.reserve(expected).await?;
+        let turn = env.turn_to_load(charge.bytes()).await;
+        let scale = Scale { env: &env, id, charge: &charge };
+        let reads = env.clock().monotonic();
         let (state, work, damaged) = load(&head.journal, &keys, &scale).await?;
-        let took = accounts.clock().monotonic().saturating_sub(reads);
+        let took = env.clock().monotonic().saturating_sub(reads);
         drop(turn);
         scale.weigh(&state)?;
         head.weight.store(charge.bytes(), Ordering::Relaxed);
-        accounts.metrics().loads.observe_time(accounts.clock().monotonic().saturating_sub(began));
-        accounts.metrics().load_events.observe(work.since_checkpoint as u64);
+        env.metrics().loads.observe_time(env.clock().monotonic().saturating_sub(began));
+        env.metrics().load_events.observe(work.since_checkpoint as u64);
         head.notify(work.tail().position);
         let damaged_end = head.journal.damaged_end(&work.tail()).unwrap_or_default().0;
         match head.may_follow(&work.tail()) {
@@ -62,10 +61,10 @@ impl Account {
             Ok(()) if !damaged => head.saw(work.tail().position),
             Ok(()) => {}
         }
-        let reading = accounts.reading().share(accounts.reading().total() / 2);
+        let reading = env.reading().share(env.reading().total() / 2);
         let account = Arc::new_cyclic(|this| Account {
             this: this.clone(),
-            accounts: accounts.clone(),
+            env: env.clone(),
             id,
             root: root.clone(),
             keys,
@@ -84,9 +83,8 @@ impl Account {
             damaged: AtomicBool::new(damaged),
             damaged_end: AtomicU64::new(damaged_end),
             maintaining: AtomicBool::new(false),
-            indexes: Indexes::default(),
-            packs: Packs::default(),
-            reading_much: accounts.reading().share(accounts.reading().total() / 4),
+            derived: env.derived().map(|derived| derived.attach()),
+            reading_much: env.reading().share(env.reading().total() / 4),
             reading,
         });
         account.maintain_in_background();
@@ -130,7 +128,7 @@ impl Account {
                 let said = read_entry(self.id, &self.keys, &entry)?;
                 let rows = self.state().rows_of(events_of(&said));
                 let events = self.change_state(rows, |state| apply(state, &entry, &said)).await;
-                keep_structures(&self.accounts, self.id, said);
+                keep_structures(&self.env, self.id, said);
                 match events {
                     None => self.damaged.store(true, Ordering::Relaxed),
                     Some(_) => self.head.saw(entry.tail().position),
@@ -146,7 +144,7 @@ impl Account {
     /// # Errors
     /// As [`Account::follow`]. The state is what it was then.
     pub(super) async fn reload(&self, work: &mut Work) -> Result<()> {
-        let scale = Scale { accounts: &self.accounts, id: self.id, charge: &self.charge };
+        let scale = Scale { env: &self.env, id: self.id, charge: &self.charge };
         let before = work.tail();
         let (state, fresh, damaged) = load(&self.head.journal, &self.keys, &scale).await?;
         if fresh.replay.counted(&before) == Some(false) {
@@ -177,20 +175,20 @@ impl Account {
 
 /// Weighs an account while it is loaded, so that one which is too large ends early.
 struct Scale<'a> {
-    accounts: &'a Accounts,
+    env: &'a AccountEnv,
     id: AccountId,
     charge: &'a Reservation,
 }
 
 impl Scale<'_> {
     fn weigh(&self, state: &AccountState) -> Result<()> {
-        self.accounts.weigh(self.id, self.charge, state.memory())
+        self.env.weigh(self.id, self.charge, state.memory())
     }
 
     /// The same while there is more to come: what was expected is kept until it is passed.
     fn check(&self, state: &AccountState) -> Result<()> {
         let now = state.memory();
-        if now > self.charge.bytes() { self.accounts.weigh(self.id, self.charge, now) } else { Ok(()) }
+        if now > self.charge.bytes() { self.env.weigh(self.id, self.charge, now) } else { Ok(()) }
     }
 }
 
@@ -325,8 +323,8 @@ impl Loading<'_> {
             let said = read_entry(id, self.keys, &entry)?;
             let rows = self.state.rows_of(events_of(&said));
             let state = &mut self.state;
-            let events = self.scale.accounts.cpu_gate().run(rows, || apply(state, &entry, &said)).await;
-            keep_structures(self.scale.accounts, id, said);
+            let events = self.scale.env.cpu_gate().run(rows, || apply(state, &entry, &said)).await;
+            keep_structures(self.scale.env, id, said);
             self.damaged |= events.is_none();
             self.work.since_checkpoint += events.unwrap_or(1).max(1);
             if at.0 % WEIGH_ENTRIES == 0 {
@@ -451,7 +449,7 @@ fn read_entry(id: AccountId, keys: &AccountKeys, entry: &Entry) -> Result<Said> 
 }
 
 /// Keeps structures that came with deliveries: they are asked for next.
-fn keep_structures(accounts: &Accounts, id: AccountId, said: Said) {
+fn keep_structures(env: &AccountEnv, id: AccountId, said: Said) {
     let Said::Events(_, batch) = said else { return };
     for event in batch.events {
         if let Event::Delivered { message, structure: Some(sealed), .. } = event
@@ -459,7 +457,7 @@ fn keep_structures(accounts: &Accounts, id: AccountId, said: Said) {
         {
             let sealed = Bytes::from(Vec::from(sealed));
             let bytes = sealed.len();
-            accounts.delivered().put(id, message.object, Arc::new(sealed), bytes);
+            env.delivered().put(id, message.object, Arc::new(sealed), bytes);
         }
     }
 }

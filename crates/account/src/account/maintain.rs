@@ -62,9 +62,8 @@ impl Account {
     pub(super) fn checkpoint_if_due(&self, work: &Work) {
         if self.checkpoint_is_due(work) {
             self.maintain_in_background();
-        } else {
-            self.extend_if_due();
-            self.pack_if_due();
+        } else if let (Some(derived), Some(account)) = (self.env.derived(), self.this()) {
+            derived.on_commit(&account);
         }
     }
 
@@ -77,7 +76,7 @@ impl Account {
     /// costs the same for every one of them: it takes longer than a checkpoint, which writes only what changed. Not while all objects
     /// are too young to be removed, as those of an account that is filled for the first time.
     fn collection_is_due(&self, work: &Work) -> bool {
-        let now = self.accounts.clock().monotonic();
+        let now = self.env.clock().monotonic();
         if self.new_since.is_some_and(|since| now.saturating_sub(since) < UNDER_WAY) {
             return false;
         }
@@ -110,18 +109,16 @@ impl Account {
                 written => written?,
             }
         }
-        if due && !self.accounts.keeps_all() && self.collection_is_due(&*self.work.lock().await) {
+        if due && !self.env.keeps_all() && self.collection_is_due(&*self.work.lock().await) {
             self.collect_garbage().await?;
             self.work.lock().await.since_collection = 0;
         } else {
             self.purge().await?;
         }
-        if due {
-            self.tidy_summaries().await?;
-            self.pack_delivered_first().await?;
-            self.tidy_packs().await?;
+        match self.env.derived() {
+            Some(derived) if due => derived.maintain(self.clone()).await,
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     /// Writes a checkpoint of the state as it is, and removes what the last two make superfluous.
@@ -136,7 +133,7 @@ impl Account {
         if work.since_checkpoint == 0 {
             return Ok(());
         }
-        let (began, events) = (self.accounts.clock().monotonic(), work.since_checkpoint as u64);
+        let (began, events) = (self.env.clock().monotonic(), work.since_checkpoint as u64);
         let names = self.state().chunk_names();
         let journal = &self.head.journal;
         // The lock on `work` keeps the state as it is; readers go on.
@@ -144,15 +141,15 @@ impl Account {
         journal.write_checkpoint(&self.keys, work.tail(), names, chunk).await?;
         work.since_checkpoint = 0;
         drop(work);
-        let metrics = self.accounts.metrics();
-        metrics.checkpoints.observe_time(self.accounts.clock().monotonic().saturating_sub(began));
+        let metrics = self.env.metrics();
+        metrics.checkpoints.observe_time(self.env.clock().monotonic().saturating_sub(began));
         metrics.checkpoint_events.observe(events);
         journal.trim().await
     }
 
     /// Ends the grace period of what was expunged long enough ago, and removes the objects that leaves without use.
     async fn purge(&self) -> Result<usize> {
-        if self.accounts.keeps_all() {
+        if self.env.keeps_all() {
             return Ok(0);
         }
         let before = self.grace_ends();
@@ -166,8 +163,8 @@ impl Account {
         for object in &purged {
             self.remove_object(*object).await?;
         }
-        if let Some(account) = self.this().filter(|_| !purged.is_empty()) {
-            account.tidy_packs().await?;
+        if let (Some(derived), Some(account), false) = (self.env.derived(), self.this(), purged.is_empty()) {
+            derived.purged(account).await?;
         }
         Ok(purged.len())
     }
@@ -188,15 +185,15 @@ impl Account {
         if self.is_damaged() {
             return Err(sealpost_base::Error::corrupt("the account is damaged: no objects are removed"));
         }
-        if self.accounts.keeps_all() {
+        if self.env.keeps_all() {
             return Ok(Maintenance::default());
         }
         let purged = self.purge().await?;
-        let memory = self.accounts.budget().acquire(most.saturating_mul(COLLECTED_BYTES)).await;
+        let memory = self.env.budget().acquire(most.saturating_mul(COLLECTED_BYTES)).await;
         let most = (memory.bytes() / COLLECTED_BYTES).clamp(1, most.max(1));
         // Whatever the grace period: an object may be older than the event that will refer to it by as long as a client
         // takes for the rest of its command.
-        let period = self.accounts.grace().max(UNDER_WAY);
+        let period = self.env.grace().max(UNDER_WAY);
         // Not all parts are equally large.
         let each = (most - most / 8).max(1);
         let passes = self.state().message_objects().count().div_ceil(each).max(1);
@@ -219,7 +216,7 @@ impl Account {
         let mut unknown = Vec::new();
         // Those with evicted bodies are below the second.
         for (below, thin) in [("msg", false), ("thin", true)] {
-            let mut listed = self.accounts.store().list(&format!("acct/{}/{below}", self.id), None);
+            let mut listed = self.env.store().list(&format!("acct/{}/{below}", self.id), None);
             while let Some(object) = listed.try_next().await? {
                 store_time = store_time.max(object.modified);
                 let id = last_id(&object.path);
@@ -241,7 +238,7 @@ impl Account {
         drop(known);
         for (object, thin, _) in &unknown {
             let path = if *thin { message::thin_path } else { message::path };
-            self.accounts.store().delete(&path(self.id, *object)).await?;
+            self.env.store().delete(&path(self.id, *object)).await?;
         }
         Ok(unknown.len())
     }
@@ -255,18 +252,18 @@ impl Account {
 
     /// What was expunged before this has been gone for as long.
     fn grace_ends(&self) -> Timestamp {
-        let period = i64::try_from(self.accounts.grace().as_millis()).unwrap_or(i64::MAX);
-        Timestamp(self.accounts.clock().now().0.saturating_sub(period))
+        let period = i64::try_from(self.env.grace().as_millis()).unwrap_or(i64::MAX);
+        Timestamp(self.env.clock().now().0.saturating_sub(period))
     }
 
     /// Whole or thin.
     async fn remove_object(&self, object: ObjectId) -> Result<()> {
         let mut paths = vec![message::path(self.id, object)];
         // A bucket has no thin ones of its own making, and each question takes a while: others are collected with the garbage.
-        if !self.accounts.store().wants_packs() {
+        if !self.env.store().wants_packs() {
             paths.push(message::thin_path(self.id, object));
         }
-        match self.accounts.store().delete_in_order(paths).await {
+        match self.env.store().delete_in_order(paths).await {
             Err(e) if e.kind() != Kind::NotFound => Err(e),
             _ => Ok(()),
         }

@@ -3,14 +3,11 @@
 
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-/// An account that takes less is loaded within milliseconds, if the store is here: some five thousand messages. Larger ones, and
-/// those of a store that answers from afar, are not kept waiting, nor does anybody wait for them.
-pub(super) const QUICK_BYTES: usize = 64 << 10;
 /// Accounts that are read at once.
 const AT_ONCE: usize = 16;
 
 /// Bounds how many accounts are loaded at once; they wait in the order in which they came.
-pub(super) struct LoadLimiter(Semaphore);
+pub(crate) struct LoadLimiter(Semaphore);
 
 /// The right to load one account, released when dropped.
 pub(crate) type LoadPermit<'a> = SemaphorePermit<'a>;
@@ -23,7 +20,7 @@ impl Default for LoadLimiter {
 
 impl LoadLimiter {
     /// Waits for those who came before.
-    pub(super) async fn next(&self) -> Option<LoadPermit<'_>> {
+    pub(crate) async fn next(&self) -> Option<LoadPermit<'_>> {
         // Nobody closes it.
         self.0.acquire().await.ok()
     }

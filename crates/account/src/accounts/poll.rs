@@ -120,7 +120,7 @@ impl Accounts {
             return false;
         }
         let head = self.head(id);
-        !head.was_looked_at(self.0.clock.monotonic(), 2 * polls.period())
+        !head.was_looked_at(self.0.env.clock().monotonic(), 2 * polls.period())
     }
 
     /// Whether sessions of this process use the account, or wait for its bell.
@@ -134,7 +134,7 @@ impl Accounts {
             },
             None => None,
         };
-        let kept = usize::from(lock(&self.0.kept).holds(id));
+        let kept = usize::from(self.0.kept.lock().holds(id));
         let holders =
             account.as_ref().map_or(0, |account| Arc::strong_count(account).saturating_sub(1 + kept));
         // Beside the map, the caller and the account itself, bells hold it.
@@ -150,7 +150,7 @@ impl Accounts {
 }
 
 async fn look(shared: &Shared, head: &LogEnd) {
-    if let Err(e) = head.look(shared.clock.monotonic()).await {
+    if let Err(e) = head.look(shared.env.clock().monotonic()).await {
         tracing::debug!(account = %head.journal.account(), error = %e, "cannot poll for new entries of other \
             nodes");
     }
@@ -158,7 +158,7 @@ async fn look(shared: &Shared, head: &LogEnd) {
 
 /// Polls for as long as there are accounts.
 pub(super) async fn poll(accounts: Weak<Shared>) {
-    let Some(store) = accounts.upgrade().map(|shared| shared.store.clone()) else { return };
+    let Some(store) = accounts.upgrade().map(|shared| shared.env.store().clone()) else { return };
     // A store that fails now may tell or not; looking too often does no harm.
     if matches!(store.newer(Mark::default()).await, Ok(Some(_))) {
         if let Some(shared) = accounts.upgrade() {
@@ -177,7 +177,7 @@ pub(super) async fn poll(accounts: Weak<Shared>) {
         }
         let _ = timeout(period, changed.notified()).await;
         let Some(shared) = accounts.upgrade() else { return };
-        let (now, recently) = (shared.clock.monotonic(), shared.polls.period() / 2);
+        let (now, recently) = (shared.env.clock().monotonic(), shared.polls.period() / 2);
         let mut heads = Accounts(shared.clone()).listened_to();
         heads.retain(|head| !head.was_looked_at(now, recently));
         futures::stream::iter(&heads).for_each_concurrent(AT_ONCE, |head| look(&shared, head)).await;

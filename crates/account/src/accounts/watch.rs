@@ -13,7 +13,7 @@ use crate::log_end::LogEnd;
 
 /// Rings bells for as long as there are accounts.
 pub(super) async fn watch(accounts: Weak<Shared>) {
-    let Some(store) = accounts.upgrade().map(|shared| shared.store.clone()) else { return };
+    let Some(store) = accounts.upgrade().map(|shared| shared.env.store().clone()) else { return };
     let mut changes = store.changes();
     let mut mark = first_mark(&store).await;
     while changes.changed().await.is_ok() {
@@ -34,7 +34,7 @@ async fn first_mark(store: &Store) -> Mark {
 
 async fn notify(accounts: &Accounts, mark: &mut Mark) -> Result<()> {
     loop {
-        let Some(newer) = accounts.0.store.newer(mark.clone()).await? else {
+        let Some(newer) = accounts.0.env.store().newer(mark.clone()).await? else {
             return look_everywhere(accounts).await;
         };
         for (id, position) in newer.entries.iter().filter_map(|path| sealpost_journal::log_entry(path)) {

@@ -11,7 +11,7 @@ use sealpost_vault::message::{MessageKey, SealedMessage};
 use tokio::task::spawn_blocking;
 
 use super::{Age, Ingest, SCANNED_BYTES, Scanned, Stored, scanned};
-use crate::accounts::Accounts;
+use crate::env::AccountEnv;
 
 /// A message's text and structure, and its object, take at most this many times what the message does, give or take
 /// [`BESIDE_BYTES`].
@@ -25,7 +25,7 @@ type Sealed = (Vec<SealedMessage>, Vec<Option<Stored>>);
 /// Messages that come one after the other and become durable together. Dropped before [`IngestBatch::finish`], nothing
 /// refers to any of them.
 pub struct IngestBatch {
-    accounts: Accounts,
+    env: AccountEnv,
     account: AccountId,
     batch: Batch,
 }
@@ -34,9 +34,9 @@ impl IngestBatch {
     /// Messages up to this size are stored with others; larger ones are durable when they were added, and cost more.
     pub const MESSAGE_BYTES: usize = SealedMessage::MESSAGE_BYTES;
 
-    pub(crate) fn new(accounts: Accounts, account: AccountId) -> Self {
-        let batch = accounts.store().batch();
-        IngestBatch { accounts, account, batch }
+    pub(crate) fn new(env: AccountEnv, account: AccountId) -> Self {
+        let batch = env.store().batch();
+        IngestBatch { env, account, batch }
     }
 
     /// Takes messages; what will refer to them, in their order. Several may be at it at once. The caller bounds their octets;
@@ -46,15 +46,15 @@ impl IngestBatch {
     /// What the store says; the batch is of no more use then.
     pub async fn add(&self, messages: Vec<Vec<u8>>) -> Result<Vec<Stored>> {
         let octets: usize = messages.iter().map(|message| GROWTH * message.len() + BESIDE_BYTES).sum();
-        let permit = self.accounts.storing().acquire(octets + SCANNED_BYTES).await;
-        let (accounts, account) = (self.accounts.clone(), self.account);
-        let sealed = spawn_blocking(move || seal(&accounts, account, messages));
+        let permit = self.env.storing().acquire(octets + SCANNED_BYTES).await;
+        let (env, account) = (self.env.clone(), self.account);
+        let sealed = spawn_blocking(move || seal(&env, account, messages));
         let ((wholes, mut stored), large) =
             sealed.await.map_err(|e| Error::internal("sealing messages panicked").with_source(e))?;
-        SealedMessage::add(wholes, &self.batch, self.accounts.store()).await?;
+        SealedMessage::add(wholes, &self.batch, self.env.store()).await?;
         drop(permit);
         for (nth, message) in large {
-            let mut ingest = Ingest::new(&self.accounts, self.account, 0).await?;
+            let mut ingest = Ingest::new(&self.env, self.account, 0).await?;
             ingest.write(&message).await?;
             drop(message);
             stored[nth] = Some(ingest.finish().await?);
@@ -72,13 +72,13 @@ impl IngestBatch {
 }
 
 /// Those that are small enough, and in their places what will refer to them; and the others.
-fn seal(accounts: &Accounts, account: AccountId, messages: Vec<Vec<u8>>) -> (Sealed, Vec<(usize, Vec<u8>)>) {
-    let objects = ObjectId::consecutive(accounts.random(), messages.len());
+fn seal(env: &AccountEnv, account: AccountId, messages: Vec<Vec<u8>>) -> (Sealed, Vec<(usize, Vec<u8>)>) {
+    let objects = ObjectId::consecutive(env.random(), messages.len());
     let (mut wholes, mut large) = (Vec::with_capacity(messages.len()), Vec::new());
     let mut stored = Vec::with_capacity(messages.len());
-    let age = Age::begin(accounts.shared_clock());
+    let age = Age::begin(env.shared_clock());
     for ((nth, message), object) in messages.into_iter().enumerate().zip(objects) {
-        let key = MessageKey::generate(accounts.random());
+        let key = MessageKey::generate(env.random());
         let sealed = if message.len() <= SealedMessage::MESSAGE_BYTES {
             let mut scanner = Scanner::new();
             scanner.push(&message);

@@ -21,7 +21,7 @@ pub(super) use block::NUMBERS;
 /// A message of this account.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
 #[cbor(transparent)]
-pub struct MessageNumber(#[n(0)] pub(crate) u32);
+pub struct MessageNumber(#[n(0)] pub u32);
 
 /// What an entry of the table of first objects takes, in bytes.
 const ORIGIN_BYTES: usize = 48;

@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use sealpost_account::{Flags, Message, MessageNumber, NewMessage, PackReads, Packed};
+use sealpost_account::{Flags, Message, MessageNumber, NewMessage};
 use sealpost_base::{Result, Timestamp};
+use sealpost_index::{Index, PackReads, Packed};
 use sealpost_mailbox::read_ahead::{MessageRow, MessageSource, ReadAhead, ReadPlan};
 use sealpost_mime::Structure;
 use sealpost_vault::message;
@@ -69,7 +70,7 @@ fn read(of: &Member, whole: bool) -> ReadAhead<Row, Plan> {
         rows.filter_map(row).collect()
     };
     let kind = if whole { Packed::Messages } else { Packed::Structures };
-    let packs = PackReads::new(&of.account, kind, of.account.reading());
+    let packs = PackReads::new(&Index::of(&of.account), kind, of.account.reading());
     ReadAhead::new(of.account.clone(), Arc::new(Plan { whole }), packs, rows)
 }
 

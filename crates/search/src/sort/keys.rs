@@ -7,8 +7,8 @@
 
 use std::cmp::Ordering;
 
-use sealpost_account::summary::{Parts, Summary, SummaryAddress};
 use sealpost_base::limits;
+use sealpost_index::summary::{Parts, Summary, SummaryAddress};
 use sealpost_mime::collate;
 use sealpost_mime::header::subject;
 

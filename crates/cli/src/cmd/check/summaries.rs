@@ -3,8 +3,9 @@
 
 use anyhow::Result;
 use futures::TryStreamExt;
-use sealpost_account::{AccountState, packs, summary};
+use sealpost_account::AccountState;
 use sealpost_base::{AccountId, Kind};
+use sealpost_index::{packs, summary};
 use sealpost_vault::{AccountKeys, index, pack};
 
 use super::report::{Location as At, Report};

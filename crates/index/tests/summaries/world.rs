@@ -8,13 +8,12 @@ use futures::StreamExt;
 use futures::stream::BoxStream;
 use object_store::memory::InMemory;
 use object_store::{ObjectStore, PutPayload, path::Path};
-use sealpost_account::summary::ShortText;
-use sealpost_account::{
-    Account, Accounts, Flags, NewMessage, Parts, ReadOrder, Summary, SummaryAddress, summary,
-};
+use sealpost_account::{Account, Accounts, Flags, NewMessage, Options};
 use sealpost_base::{
     AccountId, Budget, FakeClock, MailboxId, Random, Result, SeededRandom, Timestamp, Uid, UidSet,
 };
+use sealpost_index::summary::ShortText;
+use sealpost_index::{Index, Indexer, Parts, ReadOrder, Summary, SummaryAddress, summary};
 use sealpost_testkit::faulty::{Faulty, Plan};
 use sealpost_vault::entry::LogKey;
 use sealpost_vault::{AccountKeys, RootKey, Store};
@@ -60,8 +59,11 @@ impl Fixture {
 
     pub async fn process_with(&self, budget: Budget) -> Process {
         let random: Arc<dyn Random> = self.random.clone();
+        let options = Options::default();
+        let derived = Some(Indexer::new(&options.memory) as _);
+        let options = Options { budget, derived, ..options };
         let accounts =
-            Accounts::new(self.store.clone(), LogKey::for_tests(), self.clock.clone(), random, budget);
+            Accounts::with(self.store.clone(), LogKey::for_tests(), self.clock.clone(), random, options);
         let account = accounts.open(ID, &self.root).await.unwrap();
         Process { accounts, account }
     }
@@ -103,6 +105,10 @@ pub struct Process {
 }
 
 impl Process {
+    pub fn index(&self) -> Index {
+        Index::of(&self.account)
+    }
+
     pub fn mailbox(&self, name: &str) -> MailboxId {
         self.account.state().mailbox_named(name).unwrap().id()
     }
@@ -119,7 +125,7 @@ impl Process {
     }
 
     pub async fn summaries(&self, mailbox: &str, uids: UidSet, parts: Parts) -> Vec<(Uid, Result<Summary>)> {
-        let summaries = self.account.summaries(self.mailbox(mailbox), uids, ReadOrder::Uids, parts, 64);
+        let summaries = self.index().summaries(self.mailbox(mailbox), uids, ReadOrder::Uids, parts, 64);
         summaries.map(futures::stream::iter).flatten().collect().await
     }
 
@@ -149,9 +155,9 @@ impl Process {
     /// ones. Of others they know at most what these cannot hold.
     pub async fn texts(&self, mailbox: &str) -> [usize; 2] {
         let id = self.mailbox(mailbox);
-        let account = &self.account;
-        let short = self.check_texts(id, |headers| account.short_texts(id, all(), headers, 64)).await;
-        let longer = self.check_texts(id, |headers| account.longer_texts(id, all(), headers, 64)).await;
+        let index = self.index();
+        let short = self.check_texts(id, |headers| index.short_texts(id, all(), headers, 64)).await;
+        let longer = self.check_texts(id, |headers| index.longer_texts(id, all(), headers, 64)).await;
         [short, longer]
     }
 
@@ -196,7 +202,7 @@ impl Process {
         for _ in 0..200 {
             tokio::task::yield_now().await;
         }
-        self.account.tidy_summaries().await.unwrap();
+        self.index().compact_summaries().await.unwrap();
     }
 }
 

@@ -10,7 +10,7 @@ use sealpost_vault::{AccountKeys, Store};
 use super::content::Content;
 use super::segment::{Found, Segment, SegmentName};
 use super::{Entry, Parts};
-use crate::state::{AccountState, MessageNumber};
+use sealpost_account::{AccountState, MessageNumber};
 
 /// Messages read at once.
 const AT_ONCE: usize = 8;

@@ -14,10 +14,10 @@ use sealpost_vault::message::MessageReader;
 use sealpost_vault::pack::{Pack, Piece};
 
 use super::{Packed, make};
-use crate::account::Account;
-use crate::event::Message;
-use crate::state::MessageNumber;
+use crate::Index;
 use crate::summary::{Known, SegmentName};
+use sealpost_account::Message;
+use sealpost_account::MessageNumber;
 
 /// Packs that one reader has open, or on their way.
 const OPEN_PACKS: usize = 2;
@@ -28,7 +28,7 @@ type Opening = Shared<BoxFuture<'static, Option<Arc<Pack>>>>;
 
 /// Packs for one command.
 pub struct PackReads {
-    account: Arc<Account>,
+    account: Index,
     kind: Packed,
     memory: Budget,
     state: Mutex<State>,
@@ -57,7 +57,7 @@ impl AsRef<[u8]> for Held {
 
 impl PackReads {
     /// Reads nothing yet. Packs are opened in that memory.
-    pub fn new(account: &Arc<Account>, kind: Packed, memory: &Budget) -> Arc<Self> {
+    pub fn new(account: &Index, kind: Packed, memory: &Budget) -> Arc<Self> {
         Arc::new(PackReads {
             account: account.clone(),
             kind,
@@ -196,13 +196,13 @@ impl State {
     }
 }
 
-impl Account {
+impl Index {
     async fn open_pack(&self, kind: Packed, name: SegmentName, permit: Permit) -> Option<Arc<Pack>> {
         match self.read_pack(kind, name, permit).await {
             Ok(pack) => Some(Arc::new(pack)),
             Err(e) => {
                 match e.kind() {
-                    Kind::NotFound => self.packs.forget(kind, name),
+                    Kind::NotFound => self.derived.packs.forget(kind, name),
                     Kind::Corrupt => {
                         tracing::warn!(account = %self.id(), error = %e, "a damaged pack; it is made again");
                         let _ = self.remove_pack(kind, name).await;

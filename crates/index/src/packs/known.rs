@@ -7,8 +7,8 @@ use sealpost_base::{AccountId, limits};
 use sealpost_vault::pack;
 use tokio::sync::Mutex as AsyncMutex;
 
-use crate::event::Message;
 use crate::summary::{Known, SegmentName, Stored};
+use sealpost_account::Message;
 
 /// What of its messages a pack holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -7,7 +7,7 @@ use sealpost_mime::Scanner;
 
 use super::content::Content;
 use super::segment::{Found, Segment, SegmentWriter};
-use super::{Block, Entry, Parts, Summary, signature};
+use super::{Block, Entry, Parts, Summary, bloom};
 
 /// See [`crate::fuzz::fuzz_summaries`].
 pub(crate) fn fuzz(data: &[u8]) {
@@ -30,7 +30,7 @@ pub(crate) fn fuzz(data: &[u8]) {
                 writer.push(number, object, sent, complete, parts);
             }
             Found::Elsewhere(signature) => {
-                let _ = signature::may_hold(signature, b"something");
+                let _ = bloom::may_hold(signature, b"something");
                 writer.push_elsewhere(number, object, signature);
             }
         }

@@ -6,10 +6,11 @@
 use std::sync::Arc;
 
 use futures::StreamExt;
-use sealpost_account::{Account, Accounts, Flags, NewMessage, Parts, ReadOrder};
+use sealpost_account::{Account, Accounts, Flags, NewMessage};
 use sealpost_base::{
     AccountId, Budget, Clock, Random, Result, SystemClock, SystemRandom, Timestamp, Uid, UidSet,
 };
+use sealpost_index::{Index, Parts, ReadOrder};
 use sealpost_vault::entry::LogKey;
 use sealpost_vault::{RootKey, Store};
 
@@ -38,7 +39,7 @@ async fn stream(account: &Arc<Account>, parts: Parts) -> Result<usize> {
     let inbox = account.state().inbox().id();
     let all = UidSet::range(Uid::MIN, Uid::new(u32::MAX).unwrap_or(Uid::MIN));
     let mut stream =
-        account.summaries(inbox, all, ReadOrder::Uids, parts, 256).flat_map(futures::stream::iter);
+        Index::of(account).summaries(inbox, all, ReadOrder::Uids, parts, 256).flat_map(futures::stream::iter);
     let mut bytes = 0;
     while let Some((_, summary)) = stream.next().await {
         let summary = summary?;

@@ -1,14 +1,12 @@
 //! The searchable texts of many messages, from segments.
 
-use std::sync::Arc;
-
 use futures::StreamExt;
 use futures::stream::BoxStream;
 use sealpost_base::{MailboxId, Uid, UidSet};
 
 use super::content::Content;
-use super::{Parts, ReadOrder, Summary, signature};
-use crate::account::Account;
+use super::{Parts, ReadOrder, Summary, bloom};
+use crate::Index;
 
 /// The searchable text of a message, as stored with it, or of one that is not short only what it cannot hold. Cloning shares it with
 /// those that were read with it.
@@ -33,7 +31,7 @@ impl ShortText {
 
     /// Of a long text: whether these octets may be in header or body. `false` is certain.
     pub fn may_hold(&self, needle: &[u8]) -> bool {
-        signature::may_hold(self.signature(), needle)
+        bloom::may_hold(self.signature(), needle)
     }
 
     fn signature(&self) -> &str {
@@ -51,15 +49,15 @@ impl ShortText {
     }
 }
 
-impl Account {
+impl Index {
     /// The searchable texts of those messages of `mailbox` in `uids` that segments have, as they are stored; `headers`
     /// says whether those of their headers are wanted too. Of those with more than `limits::SHORT_TEXT_BYTES` of text it
     /// tells what they cannot hold. The others are passed over: their text is cut off, or there are too few of them to be
     /// worth a segment.
     ///
-    /// Draws on the budget, and comes in batches, as [`Account::summaries`] does.
+    /// Draws on the budget, and comes in batches, as [`Index::summaries`] does.
     pub fn short_texts(
-        self: &Arc<Self>,
+        &self,
         mailbox: MailboxId,
         uids: UidSet,
         headers: bool,
@@ -68,10 +66,10 @@ impl Account {
         self.texts_of(Content::Texts, mailbox, uids, headers, at_once)
     }
 
-    /// As [`Account::short_texts`], the texts themselves of those with up to `limits::SEGMENT_TEXT_BYTES` of it; the others are
+    /// As [`Index::short_texts`], the texts themselves of those with up to `limits::SEGMENT_TEXT_BYTES` of it; the others are
     /// passed over.
     pub fn longer_texts(
-        self: &Arc<Self>,
+        &self,
         mailbox: MailboxId,
         uids: UidSet,
         headers: bool,
@@ -81,7 +79,7 @@ impl Account {
     }
 
     fn texts_of(
-        self: &Arc<Self>,
+        &self,
         content: Content,
         mailbox: MailboxId,
         uids: UidSet,

@@ -9,16 +9,16 @@ use futures::stream::FuturesUnordered;
 use sealpost_base::{Error, Result};
 use tokio::sync::Semaphore;
 
-use super::build::{self, WORTH_MESSAGES};
 use super::content::Content;
 use super::known::Known;
-use super::reads::Reads;
+use super::read_ahead::Reads;
 use super::segment::{Found, Segment, SegmentName};
+use super::segment_writer::{self, WORTH_MESSAGES};
 use super::stream::Wanted;
 use super::{Block, Entry, Parts, Sent, Summary};
-use crate::account::Account;
-use crate::event::Message;
-use crate::state::MessageNumber;
+use crate::Index;
+use sealpost_account::Message;
+use sealpost_account::MessageNumber;
 
 /// Messages whose structure and text are read at once.
 const AT_ONCE: usize = 8;
@@ -28,14 +28,14 @@ const AT_ONCE_BYTES: u64 = 256 * 1024;
 const WANTED_PART: usize = 4;
 
 /// Whether segments are to be made first: enough of what is wanted is in none.
-pub(super) async fn builds(account: &Account, content: Content, wanted: &[Wanted]) -> bool {
+pub(super) async fn builds(account: &Index, content: Content, wanted: &[Wanted]) -> bool {
     uncovered(&*known(account, content).await, wanted) * WANTED_PART >= WORTH_MESSAGES
 }
 
 /// The summaries of `wanted`, in order; as many as fit into a window, at least one if there is one. Texts that no segment has
 /// are errors. If it `builds`, the memory for that is there ([`Reads::begin_building`]), and is given back when segments are made.
 pub(super) async fn gather(
-    account: &Arc<Account>,
+    account: &Index,
     content: Content,
     wanted: &[Wanted],
     parts: Parts,
@@ -49,7 +49,7 @@ pub(super) async fn gather(
         false => known(account, content).await,
         true => {
             // In this order, as everywhere: who has the lock waits for no memory.
-            let _change = account.index(content).change.lock().await;
+            let _change = account.segment_list(content).change.lock().await;
             // Also what others made while this waited.
             let known = known(account, content).await;
             gathered.build_missing(account, &known).await;
@@ -64,7 +64,7 @@ pub(super) async fn gather(
     gathered.finish(reads)
 }
 
-async fn known(account: &Account, content: Content) -> Arc<Known> {
+async fn known(account: &Index, content: Content) -> Arc<Known> {
     account.segments(content).await.unwrap_or_else(|e| {
         tracing::debug!(account = %account.id(), error = %e, "the segments of summaries cannot be listed");
         Arc::default()
@@ -139,7 +139,7 @@ impl<'a> Gathered<'a> {
 
     /// Opens each segment that covers something missing, in the order in which they are first needed, and the next ones
     /// while the summaries of one are taken out.
-    async fn read_segments(&mut self, account: &Arc<Account>, known: &Known, reads: &mut Reads) {
+    async fn read_segments(&mut self, account: &Index, known: &Known, reads: &mut Reads) {
         let mut members: HashMap<SegmentName, Vec<usize>> = HashMap::new();
         let mut order = Vec::new();
         let mut cover = Cover::new(known);
@@ -187,7 +187,7 @@ impl<'a> Gathered<'a> {
     }
 
     /// Makes segments where most of what they would hold is asked for anyway.
-    async fn build_missing(&mut self, account: &Arc<Account>, known: &Known) {
+    async fn build_missing(&mut self, account: &Index, known: &Known) {
         let mut missing: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
         let mut cover = Cover::new(known);
         for (at, wanted) in self.missing() {
@@ -196,7 +196,7 @@ impl<'a> Gathered<'a> {
             }
         }
         while let Some((&first, _)) = missing.first_key_value() {
-            let (messages, worth) = build::uncovered(&account.state(), known, first);
+            let (messages, worth) = segment_writer::uncovered(&account.state(), known, first);
             let (Some(&(from, _)), Some(&(to, _))) = (messages.first(), messages.last()) else { return };
             let after = to.checked_add(1).map(|after| missing.split_off(&after)).unwrap_or_default();
             let here = std::mem::replace(&mut missing, after);
@@ -223,7 +223,7 @@ impl<'a> Gathered<'a> {
 
     /// Reads what is left from what is stored with each message: several at once, but what comes out of them one at a time, in the
     /// memory of the segments. A header may be a thousand times as long as what is stored of it.
-    async fn read_messages(&mut self, account: &Account, reads: &mut Reads) {
+    async fn read_messages(&mut self, account: &Index, reads: &mut Reads) {
         let missing: Vec<_> = self.missing().collect();
         if !missing.is_empty() {
             reads.keep(&[]);
@@ -260,7 +260,7 @@ impl<'a> Gathered<'a> {
     }
 }
 
-fn message(account: &Account, wanted: Wanted) -> Result<Message> {
+fn message(account: &Index, wanted: Wanted) -> Result<Message> {
     let message = account.state().message(wanted.number).filter(|m| m.object == wanted.object);
     message.ok_or_else(|| Error::not_found("the message is gone"))
 }

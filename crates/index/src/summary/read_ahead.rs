@@ -6,12 +6,12 @@ use std::sync::Arc;
 use sealpost_base::Permit;
 use tokio::task::JoinHandle;
 
-use super::build::BUILD_BYTES;
 use super::content::Content;
 use super::segment::{Segment, SegmentName};
+use super::segment_writer::BUILD_BYTES;
 use super::stream::{WINDOW_BYTES, WINDOW_MESSAGES};
 use super::{Block, Parts};
-use crate::account::Account;
+use crate::Index;
 
 /// However much memory there is, not more of them are read at once.
 const MOST: usize = 4;
@@ -58,7 +58,7 @@ impl<T> Drop for Task<T> {
 impl Reads {
     /// For segments of that content, as many at once as there is room for; waits until there is some for one. Whoever asks holds
     /// nothing of the budget.
-    pub(super) async fn new(account: &Account, content: Content) -> Self {
+    pub(super) async fn new(account: &Index, content: Content) -> Self {
         // What is sealed, and what is in it.
         let segment = 2 * content.segment_bytes();
         let budget = account.budget();
@@ -112,7 +112,7 @@ impl Reads {
 
     /// Waits until there is room to make segments, and forgets those that were read. It is given back with
     /// [`Reads::end_building`].
-    pub(super) async fn begin_building(&mut self, account: &Account) {
+    pub(super) async fn begin_building(&mut self, account: &Index) {
         self.keep(&[]);
         self.blocks.clear();
         let bytes = BUILD_BYTES + WINDOWS * self.window;
@@ -135,13 +135,7 @@ impl Reads {
     }
 
     /// Begins to read the first of these, as many as there is room for.
-    pub(super) fn begin(
-        &mut self,
-        account: &Arc<Account>,
-        content: Content,
-        parts: Parts,
-        next: &[SegmentName],
-    ) {
+    pub(super) fn begin(&mut self, account: &Index, content: Content, parts: Parts, next: &[SegmentName]) {
         for &name in next.iter().take(self.room) {
             if self.reads.iter().any(|(known, _)| *known == name) {
                 continue;

@@ -10,18 +10,18 @@ use sealpost_vault::index::SegmentReader;
 
 use super::Parts;
 use super::content::Content;
-use super::known::{Index, Known, Stored};
+use super::known::{Known, SegmentList, Stored};
 use super::segment::{Segment, SegmentName, SegmentWriter, prefix};
-use crate::account::Account;
+use crate::Index;
 
-impl Account {
-    pub(super) fn index(&self, content: Content) -> &Index {
-        self.indexes.of(content)
+impl Index {
+    pub(super) fn segment_list(&self, content: Content) -> &SegmentList {
+        self.derived.segments.of(content)
     }
 
     /// The segments, listed if they never were.
     pub(super) async fn segments(&self, content: Content) -> Result<Arc<Known>> {
-        let known = self.index(content).lock().clone();
+        let known = self.segment_list(content).lock().clone();
         if known.listed { Ok(known) } else { self.list_segments(content).await }
     }
 
@@ -34,7 +34,7 @@ impl Account {
             segments.extend(name.map(|name| Stored { name, bytes: object.size }));
         }
         let known = Arc::new(Known::new(true, segments));
-        *self.index(content).lock() = known.clone();
+        *self.segment_list(content).lock() = known.clone();
         Ok(known)
     }
 
@@ -52,12 +52,12 @@ impl Account {
         match read {
             Ok(segment) => Ok(Some(segment)),
             Err(e) if e.kind() == Kind::NotFound => {
-                self.index(content).forget(name);
+                self.segment_list(content).forget(name);
                 Ok(None)
             }
             Err(e) if e.kind() == Kind::Corrupt => {
                 tracing::warn!(account = %self.id(), path, error = %e, "damaged summaries; they are made again");
-                self.index(content).forget(name);
+                self.segment_list(content).forget(name);
                 self.store().delete(&path).await?;
                 Ok(None)
             }
@@ -79,7 +79,7 @@ impl Account {
         let sealed = sealpost_vault::index::seal(self.keys(), self.id(), &path, &sections, self.random())?;
         let bytes = sealed.len() as u64;
         self.store().put_new(&path, sealed).await?;
-        self.index(content).add(Stored { name, bytes });
+        self.segment_list(content).add(Stored { name, bytes });
         Ok(Some(name))
     }
 }

@@ -5,8 +5,9 @@
 mod world;
 
 use futures::StreamExt;
-use sealpost_account::{Event, Parts, ReadOrder};
+use sealpost_account::Event;
 use sealpost_base::{Budget, Kind, MailboxId, Random, SeededRandom, UidSet, limits};
+use sealpost_index::{Parts, ReadOrder};
 use sealpost_vault::message;
 use std::time::Duration;
 
@@ -50,7 +51,7 @@ async fn summaries_come_in_order_and_only_those_that_were_asked_for() {
         found.iter().map(|(uid, s)| (uid.get(), s.as_ref().unwrap().subject().unwrap().to_owned())).collect();
     assert_eq!(found, [2, 6, 20].map(|n| (n, format!("number {n}"))));
     assert!(
-        p.account.summaries(MailboxId(999), all(), ReadOrder::Stored, Parts::ALL, 8).next().await.is_none()
+        p.index().summaries(MailboxId(999), all(), ReadOrder::Stored, Parts::ALL, 8).next().await.is_none()
     );
 }
 
@@ -289,10 +290,8 @@ async fn summaries_are_what_the_structures_say_whatever_happened() {
                     }
                 }
                 _ => {
-                    let (a, b) = tokio::join!(
-                        processes[0].account.tidy_summaries(),
-                        processes[1].account.tidy_summaries()
-                    );
+                    let [one, other] = [processes[0].index(), processes[1].index()];
+                    let (a, b) = tokio::join!(one.compact_summaries(), other.compact_summaries());
                     a.and(b).unwrap();
                 }
             }
@@ -343,7 +342,7 @@ async fn a_failing_store_never_makes_a_summary_wrong() {
                     Err(e) => assert_eq!(e.kind(), Kind::Retry),
                 }
             }
-            let _ = p.account.tidy_summaries().await;
+            let _ = p.index().compact_summaries().await;
             w.faults.calm(true);
         }
         assert!(told > 4 * 1000, "seed {seed}: {told}");
@@ -376,7 +375,7 @@ async fn a_stream_draws_on_the_budget_while_it_runs() {
     let p = w.process().await;
     p.append("INBOX", &mails(&w.random, 600)).await;
     let budget = p.accounts.memory();
-    let mut stream = p.account.summaries(p.mailbox("INBOX"), all(), ReadOrder::Uids, Parts::ALL, 8);
+    let mut stream = p.index().summaries(p.mailbox("INBOX"), all(), ReadOrder::Uids, Parts::ALL, 8);
     assert_eq!(budget.in_use(), 0);
     assert!(stream.next().await.is_some());
     assert!(budget.in_use() > 0 && budget.in_use() <= budget.fair_part());

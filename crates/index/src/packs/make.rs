@@ -1,6 +1,5 @@
 //! Making packs of messages that have none.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -10,10 +9,10 @@ use sealpost_vault::pack::{self, Member};
 use tokio::time::sleep;
 
 use super::{PackReads, Packed};
-use crate::account::Account;
-use crate::event::Message;
-use crate::state::{AccountState, MessageNumber};
+use crate::Index;
 use crate::summary::{Known, SegmentName, Stored};
+use sealpost_account::Message;
+use sealpost_account::{AccountState, MessageNumber};
 
 /// Messages without a pack that are worth one; fewer are read one by one.
 pub(super) const WORTH_MESSAGES: usize = 16;
@@ -83,10 +82,10 @@ fn uncovered(kind: Packed, state: &AccountState, known: &Known, first: u32) -> (
     (plans, seen)
 }
 
-impl Account {
+impl Index {
     /// Starts to pack what came, if it is worth it.
     pub(crate) fn pack_if_due(&self) {
-        let new = self.state().next_message().saturating_sub(self.packs.seen.load(Ordering::Relaxed));
+        let new = self.state().next_message().saturating_sub(self.derived.packs.seen.load(Ordering::Relaxed));
         if new as usize >= WORTH_MESSAGES {
             self.pack_in_background();
         }
@@ -94,14 +93,14 @@ impl Account {
 
     /// Starts a round of packing unless one is under way.
     pub(super) fn pack_in_background(&self) {
-        let Some(account) = self.this() else { return };
-        let idle = self.store().wants_packs() && !self.is_damaged();
-        if !idle || self.packs.making.swap(true, Ordering::AcqRel) {
+        let due = self.store().wants_packs() && !self.is_damaged();
+        if !due || self.derived.packs.making.swap(true, Ordering::AcqRel) {
             return;
         }
+        let account = self.clone();
         tokio::spawn(async move {
             let packed = account.pack().await;
-            account.packs.making.store(false, Ordering::Release);
+            account.derived.packs.making.store(false, Ordering::Release);
             if let Err(e) = packed {
                 tracing::debug!(account = %account.id(), error = %e, "messages were not packed");
             }
@@ -112,13 +111,13 @@ impl Account {
     ///
     /// # Errors
     /// What the store says. What is left undone is done the next time.
-    async fn pack(self: &Arc<Self>) -> Result<()> {
+    async fn pack(&self) -> Result<()> {
         self.pack_delivered_first().await?;
         let _permit = self.budget().acquire_whole(MAKING_BYTES).await;
-        let _change = self.packs.change.lock().await;
-        self.pack_from(self.packs.seen.load(Ordering::Relaxed)).await?;
+        let _change = self.derived.packs.change.lock().await;
+        self.pack_from(self.derived.packs.seen.load(Ordering::Relaxed)).await?;
         for kind in Packed::ALL {
-            self.merge_packs(kind, super::tidy::MANY).await?;
+            self.merge_packs(kind, super::compaction::MANY).await?;
         }
         Ok(())
     }
@@ -128,7 +127,7 @@ impl Account {
     ///
     /// # Errors
     /// What the store says.
-    pub(crate) async fn pack_delivered_first(self: &Arc<Self>) -> Result<()> {
+    pub(crate) async fn pack_delivered_first(&self) -> Result<()> {
         if self.store().wants_packs() && !self.is_damaged() && self.pack_delivered().await? {
             sleep(PAUSE).await;
         }
@@ -136,10 +135,10 @@ impl Account {
     }
 
     /// Packs structures that came with deliveries, for which nothing has to be read; whether there were any.
-    async fn pack_delivered(self: &Arc<Self>) -> Result<bool> {
+    async fn pack_delivered(&self) -> Result<bool> {
         let _permit = self.budget().acquire_whole(MAKING_BYTES).await;
-        let _change = self.packs.change.lock().await;
-        let (kind, first) = (Packed::Structures, self.packs.seen.load(Ordering::Relaxed));
+        let _change = self.derived.packs.change.lock().await;
+        let (kind, first) = (Packed::Structures, self.derived.packs.seen.load(Ordering::Relaxed));
         let known = self.packs_of(kind).await?;
         let (mut plans, _) = uncovered(kind, &self.state(), &known, first);
         let delivered = self.delivered();
@@ -153,7 +152,7 @@ impl Account {
     }
 
     /// Makes packs of the messages from `first` on that have none. For who holds memory and `change`.
-    pub(super) async fn pack_from(self: &Arc<Self>, first: u32) -> Result<()> {
+    pub(super) async fn pack_from(&self, first: u32) -> Result<()> {
         let mut seen = u32::MAX;
         // Whole messages first: structures are read from their packs.
         for kind in Packed::ALL.into_iter().rev() {
@@ -164,16 +163,12 @@ impl Account {
                 self.make_pack(kind, plan.messages).await?;
             }
         }
-        self.packs.seen.store(seen, Ordering::Relaxed);
+        self.derived.packs.seen.store(seen, Ordering::Relaxed);
         Ok(())
     }
 
     /// Makes a pack, or several if something cannot be read in between. What is in other packs is read from there.
-    pub(super) async fn make_pack(
-        self: &Arc<Self>,
-        kind: Packed,
-        messages: Vec<Numbered>,
-    ) -> Result<Vec<SegmentName>> {
+    pub(super) async fn make_pack(&self, kind: Packed, messages: Vec<Numbered>) -> Result<Vec<SegmentName>> {
         // Structures are in packs of whole messages too.
         let of = |kind| PackReads::new(self, kind, self.budget());
         let sources = match kind {
@@ -225,7 +220,7 @@ impl Account {
         let sealed = pack::seal(self.keys(), self.id(), &path, members, self.random())?;
         let bytes = sealed.len() as u64;
         self.store().put_new(&path, sealed).await?;
-        self.packs.add(kind, Stored { name, bytes });
+        self.derived.packs.add(kind, Stored { name, bytes });
         Ok(Some(name))
     }
 }

@@ -9,30 +9,30 @@
 //! Format: `docs/format/summary.md`. Reasons: `docs/decisions/0011-summaries.md`.
 
 mod block;
-mod build;
+mod bloom;
+mod compaction;
 mod content;
+mod fetch_many;
 mod fuzz;
-mod gather;
-mod index;
 mod known;
-mod make;
 mod packed;
-mod reads;
+mod read_ahead;
 mod segment;
-mod signature;
+mod segment_writer;
+mod stored;
 mod stream;
+mod summarize;
 #[cfg(test)]
 mod tests;
 mod texts;
-mod tidy;
 mod verify;
 
 use block::Block;
 pub use block::{HEADER_FIELDS, Parts, Sent, Summary, SummaryAddress};
 pub(crate) use fuzz::{fuzz, fuzz_seed};
-pub(crate) use known::{Indexes, Known, Stored};
-pub(crate) use make::Entry;
+pub(crate) use known::{Known, SegmentLists, Stored};
 pub(crate) use segment::SegmentName;
 pub use stream::ReadOrder;
+pub(crate) use summarize::Entry;
 pub use texts::ShortText;
 pub use verify::verify;

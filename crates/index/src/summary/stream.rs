@@ -7,11 +7,11 @@ use futures::stream::BoxStream;
 use sealpost_base::{Error, MailboxId, ObjectId, Result, Uid, UidSet};
 
 use super::content::Content;
-use super::gather;
-use super::reads::{Reads, Task};
+use super::fetch_many;
+use super::read_ahead::{Reads, Task};
 use super::{Parts, Summary};
-use crate::account::Account;
-use crate::state::MessageNumber;
+use crate::Index;
+use sealpost_account::MessageNumber;
 
 /// Summaries of one window, in bytes, if there is room: the caller has one, and one is read ahead.
 pub(super) const WINDOW_BYTES: usize = 1024 * 1024;
@@ -38,7 +38,7 @@ pub(super) struct Wanted {
 
 /// What a stream is about.
 struct Scope {
-    account: Arc<Account>,
+    account: Index,
     content: Content,
     mailbox: MailboxId,
     uids: UidSet,
@@ -46,7 +46,7 @@ struct Scope {
     parts: Parts,
 }
 
-impl Account {
+impl Index {
     /// The summaries of the messages of `mailbox` that are in `uids`. Messages that were expunged are passed over. A message whose stored structure or text is damaged has an error in its place and does not stop the rest.
     ///
     /// They come in batches of at most `at_once`, each of one window: whoever is done with a batch before it asks for the next one
@@ -55,7 +55,7 @@ impl Account {
     /// Waits for some MiB of the budget when it begins, and for what making a segment takes when it has to, and gives them back at its
     /// end: begin it before holding any other part of it. A stream that is dropped stops reading.
     pub fn summaries(
-        self: &Arc<Self>,
+        &self,
         mailbox: MailboxId,
         uids: UidSet,
         order: ReadOrder,
@@ -67,7 +67,7 @@ impl Account {
 
     /// The same for either kind of segments.
     pub(super) fn from_segments(
-        self: &Arc<Self>,
+        &self,
         content: Content,
         mailbox: MailboxId,
         uids: UidSet,
@@ -170,7 +170,7 @@ async fn window(scope: Arc<Scope>, mut rest: Rest, mut reads: Reads) -> (Window,
         && let Some(from) = rest.next
     {
         rest = wanted(&scope, from);
-        builds = gather::builds(account, *content, &rest.wanted).await;
+        builds = fetch_many::builds(account, *content, &rest.wanted).await;
         if builds {
             // Nothing is kept while this waits: it has given back what it drew.
             drop(rest);
@@ -178,7 +178,7 @@ async fn window(scope: Arc<Scope>, mut rest: Rest, mut reads: Reads) -> (Window,
             rest = wanted(&scope, from);
         }
     }
-    let gathered = gather::gather(account, *content, &rest.wanted, *parts, builds, &mut reads).await;
+    let gathered = fetch_many::gather(account, *content, &rest.wanted, *parts, builds, &mut reads).await;
     let uids: Vec<Uid> = rest.wanted.drain(..gathered.len()).map(|wanted| wanted.uid).collect();
     (Window { summaries: uids.into_iter().zip(gathered).collect(), rest }, reads)
 }

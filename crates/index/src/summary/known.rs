@@ -10,14 +10,14 @@ use super::segment::SegmentName;
 
 /// The indexes of a loaded account, one of each kind of segments.
 #[derive(Default)]
-pub(crate) struct Indexes {
-    summaries: Index,
-    texts: Index,
-    long_texts: Index,
+pub(crate) struct SegmentLists {
+    summaries: SegmentList,
+    texts: SegmentList,
+    long_texts: SegmentList,
 }
 
-impl Indexes {
-    pub(super) fn of(&self, content: Content) -> &Index {
+impl SegmentLists {
+    pub(super) fn of(&self, content: Content) -> &SegmentList {
         match content {
             Content::Summaries => &self.summaries,
             Content::Texts => &self.texts,
@@ -28,7 +28,7 @@ impl Indexes {
 
 /// An index of a loaded account.
 #[derive(Default)]
-pub(super) struct Index {
+pub(super) struct SegmentList {
     known: Mutex<Arc<Known>>,
     /// Held by whoever makes or removes segments, so that one process does not do it twice at once.
     pub(super) change: AsyncMutex<()>,
@@ -85,7 +85,7 @@ impl Known {
     }
 }
 
-impl Index {
+impl SegmentList {
     pub(super) fn lock(&self) -> MutexGuard<'_, Arc<Known>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }

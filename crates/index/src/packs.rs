@@ -8,10 +8,10 @@
 //!
 //! Format: `docs/format/pack.md`. Reasons: `docs/decisions/0033-packs.md`.
 
+mod compaction;
 mod known;
 mod make;
 mod reads;
-mod tidy;
 mod verify;
 
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use futures::TryStreamExt;
 use sealpost_base::Result;
 use sealpost_vault::pack;
 
-use crate::account::Account;
+use crate::Index;
 use crate::summary::{Known, SegmentName, Stored};
 
 pub use known::Packed;
@@ -28,14 +28,14 @@ pub(crate) use known::Packs;
 pub use reads::PackReads;
 pub use verify::verify;
 
-impl Account {
+impl Index {
     /// The packs of that kind, listed if they never were.
     async fn packs_of(&self, kind: Packed) -> Result<Arc<Known>> {
-        let known = self.packs.known(kind).clone();
+        let known = self.derived.packs.known(kind).clone();
         if !known.listed {
             self.list_packs().await?;
         }
-        Ok(self.packs.known(kind).clone())
+        Ok(self.derived.packs.known(kind).clone())
     }
 
     /// Lists the packs as they are in the store now: both kinds, one request.
@@ -48,13 +48,13 @@ impl Account {
             found.iter_mut().filter(|(other, _)| *other == kind).for_each(|(_, packs)| packs.push(stored));
         }
         for (kind, packs) in found {
-            *self.packs.known(kind) = Arc::new(Known::new(true, packs));
+            *self.derived.packs.known(kind) = Arc::new(Known::new(true, packs));
         }
         Ok(())
     }
 
     async fn remove_pack(&self, kind: Packed, name: SegmentName) -> Result<()> {
-        self.packs.forget(kind, name);
+        self.derived.packs.forget(kind, name);
         self.store().delete(&kind.path(self.id(), name)).await
     }
 }

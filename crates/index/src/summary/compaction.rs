@@ -5,17 +5,16 @@
 //! number of segments. New segments are there before old ones go, so a crash in between leaves one too many.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use sealpost_base::{ObjectId, Result, limits};
 
-use super::build::BUILD_BYTES;
 use super::content::Content;
 use super::known::Stored;
 use super::segment::{Found, SegmentName, SegmentWriter};
+use super::segment_writer::BUILD_BYTES;
 use super::{Parts, Sent};
-use crate::account::Account;
-use crate::state::MessageNumber;
+use crate::Index;
+use sealpost_account::MessageNumber;
 
 /// Segments that are written again in one round.
 const REWRITES: usize = 32;
@@ -25,7 +24,7 @@ const GROUP_SEGMENTS: usize = 8;
 /// Segments that overlap and become as many as they need, at most.
 const OVERLAPPING_SEGMENTS: usize = 3;
 /// Memory for what was in them, for one that is read, and for one that is written with what is sealed of it.
-const TIDY_BYTES: usize = (OVERLAPPING_SEGMENTS + 4) * limits::TEXT_SEGMENT_BYTES;
+const COMPACTION_BYTES: usize = (OVERLAPPING_SEGMENTS + 4) * limits::TEXT_SEGMENT_BYTES;
 
 /// What is to be done with the segments there are.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -114,24 +113,24 @@ fn has_all_of(other: &SegmentName, segment: &SegmentName) -> bool {
     other != segment && reaches && (more || as_much && !same)
 }
 
-impl Account {
+impl Index {
     /// Makes segments of what is not covered, and puts the segments in order; nothing if nobody ever asked for summaries.
     ///
     /// # Errors
     /// What the store says. What is left undone is done the next time.
-    pub async fn tidy_summaries(self: &Arc<Self>) -> Result<()> {
+    pub async fn compact_summaries(&self) -> Result<()> {
         for content in Content::ALL {
-            self.tidy(content).await?;
+            self.compact(content).await?;
         }
         Ok(())
     }
 
-    async fn tidy(self: &Arc<Self>, content: Content) -> Result<()> {
+    async fn compact(&self, content: Content) -> Result<()> {
         if self.segments(content).await?.segments().is_empty() {
             return Ok(());
         }
-        let _permit = self.budget().acquire_whole(TIDY_BYTES.max(BUILD_BYTES)).await;
-        let _change = self.index(content).change.lock().await;
+        let _permit = self.budget().acquire_whole(COMPACTION_BYTES.max(BUILD_BYTES)).await;
+        let _change = self.segment_list(content).change.lock().await;
         self.extend_locked(content).await?;
         let known = self.list_segments(content).await?;
         let plan = {
@@ -148,7 +147,7 @@ impl Account {
     }
 
     async fn remove_segment(&self, content: Content, segment: SegmentName) -> Result<()> {
-        self.index(content).forget(segment);
+        self.segment_list(content).forget(segment);
         self.store().delete(&segment.path(content, self.id())).await
     }
 

@@ -13,10 +13,10 @@ use super::Entry;
 use super::content::Content;
 use super::known::Known;
 use super::segment::SegmentWriter;
-use crate::account::Account;
-use crate::event::Message;
+use crate::Index;
 use crate::packs::{PackReads, Packed};
-use crate::state::{AccountState, MessageNumber};
+use sealpost_account::Message;
+use sealpost_account::{AccountState, MessageNumber};
 
 /// Messages that are not covered and worth a segment; fewer are read one by one whenever they are asked for.
 pub(super) const WORTH_MESSAGES: usize = 256;
@@ -74,14 +74,14 @@ async fn make_entry<'a>(content: Content, reader: &MessageReader, turns: &'a Sem
     (made, turn)
 }
 
-impl Account {
+impl Index {
     /// The summary of one message, from what is stored with it, or from the cache; with the turn in which it was made.
     pub(super) async fn make_summary<'a>(
         &self,
         message: &Message,
         turns: &'a Semaphore,
     ) -> Made<'a, Arc<Entry>> {
-        let cache = self.summary_cache();
+        let cache = &self.derived.summaries;
         if let Some(entry) = cache.get(&message.object) {
             return (Ok(entry), None);
         }
@@ -99,7 +99,7 @@ impl Account {
     /// # Errors
     /// If a segment could not be stored; all summaries were handed out nevertheless.
     pub(super) async fn build(
-        self: &Arc<Self>,
+        &self,
         content: Content,
         messages: Vec<Numbered>,
         mut each: impl FnMut(u32, ObjectId, Result<Entry>),
@@ -145,7 +145,7 @@ impl Account {
     ) -> Vec<(u32, ObjectId, Result<Option<Entry>>)> {
         let turns = &Semaphore::new(1);
         let made = futures::stream::iter(group).map(|(number, message)| async move {
-            let cached = self.summary_cache().get(&message.object);
+            let cached = self.derived.summaries.get(&message.object);
             let entry = match cached.filter(|_| content == Content::Summaries) {
                 Some(entry) => Ok(Entry::clone(&entry)),
                 None => {
@@ -165,15 +165,15 @@ impl Account {
     ///
     /// # Errors
     /// What the store says.
-    pub(super) async fn extend(self: &Arc<Self>, content: Content) -> Result<()> {
+    pub(super) async fn extend(&self, content: Content) -> Result<()> {
         // In this order, as everywhere: who has the lock waits for no memory.
         let _permit = self.budget().acquire_whole(BUILD_BYTES).await;
-        let _change = self.index(content).change.lock().await;
+        let _change = self.segment_list(content).change.lock().await;
         self.extend_locked(content).await
     }
 
-    /// As [`Account::extend`], for who holds the lock and enough budget.
-    pub(super) async fn extend_locked(self: &Arc<Self>, content: Content) -> Result<()> {
+    /// As [`Index::extend`], for who holds the lock and enough budget.
+    pub(super) async fn extend_locked(&self, content: Content) -> Result<()> {
         let mut first = 0;
         loop {
             // Another process may have made some meanwhile.
@@ -189,11 +189,11 @@ impl Account {
         }
     }
 
-    /// Starts [`Account::extend`] if enough messages came since somebody asked.
+    /// Starts [`Index::extend`] if enough messages came since somebody asked.
     pub(crate) fn extend_if_due(&self) {
         let next = self.state().next_message();
         for content in Content::ALL {
-            let covered = self.index(content).covered();
+            let covered = self.segment_list(content).covered();
             if covered.is_some_and(|covered| next.saturating_sub(covered) as usize >= WORTH_MESSAGES) {
                 self.extend_in_background(content);
             }
@@ -202,21 +202,22 @@ impl Account {
 
     /// The same for who has just asked, also if no segment is known: then there are none, and this is where they begin.
     pub(super) fn extend_after_stream(&self, content: Content) {
-        let (next, covered) = (self.state().next_message(), self.index(content).covered().unwrap_or(0));
+        let (next, covered) =
+            (self.state().next_message(), self.segment_list(content).covered().unwrap_or(0));
         if next.saturating_sub(covered) as usize >= WORTH_MESSAGES {
             self.extend_in_background(content);
         }
     }
 
-    /// Starts [`Account::extend`] unless it is under way.
+    /// Starts [`Index::extend`] unless it is under way.
     fn extend_in_background(&self, content: Content) {
-        let Some(account) = self.this() else { return };
-        if self.index(content).extending.swap(true, Ordering::AcqRel) {
+        if self.segment_list(content).extending.swap(true, Ordering::AcqRel) {
             return;
         }
+        let account = self.clone();
         tokio::spawn(async move {
             let extended = account.extend(content).await;
-            account.index(content).extending.store(false, Ordering::Release);
+            account.segment_list(content).extending.store(false, Ordering::Release);
             if let Err(e) = extended {
                 tracing::debug!(account = %account.id(), error = %e, "index segments were not stored");
             }

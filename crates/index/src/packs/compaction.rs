@@ -3,15 +3,13 @@
 //! New packs are there before old ones go, so a crash in between leaves one too many. A round makes a bounded number of packs;
 //! packs that hold what was purged go in any case, and what else they held is packed in a later round.
 
-use std::sync::Arc;
-
 use sealpost_base::{Result, limits};
 
 use super::Packed;
 use super::make::{MAKING_BYTES, Numbered, ROUND_PACKS};
-use crate::account::Account;
-use crate::state::AccountState;
+use crate::Index;
 use crate::summary::{SegmentName, Stored};
+use sealpost_account::AccountState;
 
 /// Small packs that are put together between two checkpoints.
 pub(super) const MANY: usize = 4;
@@ -121,18 +119,18 @@ fn live(kind: Packed, state: &AccountState, first: u32, last: u32) -> Option<(us
     Some((count, bytes))
 }
 
-impl Account {
+impl Index {
     /// Packs what is not packed, puts small packs together, and leaves out what was purged; nothing on a store that needs
     /// no packs.
     ///
     /// # Errors
     /// What the store says. What is left undone is done the next time.
-    pub async fn tidy_packs(self: &Arc<Self>) -> Result<()> {
+    pub async fn compact_packs(&self) -> Result<()> {
         if !self.store().wants_packs() || self.is_damaged() {
             return Ok(());
         }
         let _permit = self.budget().acquire_whole(MAKING_BYTES).await;
-        let _change = self.packs.change.lock().await;
+        let _change = self.derived.packs.change.lock().await;
         self.list_packs().await?;
         // Whole messages first: structures are read from their packs.
         for kind in Packed::ALL.into_iter().rev() {
@@ -142,7 +140,7 @@ impl Account {
     }
 
     /// Puts neighbours together, `least` of them at once. For who holds memory and `change`.
-    pub(super) async fn merge_packs(self: &Arc<Self>, kind: Packed, least: usize) -> Result<()> {
+    pub(super) async fn merge_packs(&self, kind: Packed, least: usize) -> Result<()> {
         let known = self.packs_of(kind).await?;
         let plan = {
             let state = self.state();

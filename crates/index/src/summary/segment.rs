@@ -10,7 +10,7 @@ use sealpost_base::{AccountId, Error, ObjectId, Result, limits};
 use sealpost_vault::index::{self, SegmentReader};
 
 use super::content::Content;
-use super::{Parts, Sent, signature};
+use super::{Parts, Sent, bloom};
 
 /// It says how the texts in it are folded as well.
 const VERSION: u8 = 3;
@@ -109,7 +109,7 @@ impl SegmentWriter {
         if !self.content.message_bytes().contains(&bytes) {
             // Of a text that is cut off nobody knows what it holds.
             let known = self.content == Content::Texts && headers_complete;
-            let signature = if known { signature::of([parts[0], parts[1]]) } else { String::new() };
+            let signature = if known { bloom::of([parts[0], parts[1]]) } else { String::new() };
             return self.push_elsewhere(number, object, &signature);
         }
         let flags = sent.map_or(0, |_| DATED) | if headers_complete { COMPLETE } else { 0 };
@@ -418,7 +418,7 @@ mod tests {
             };
             assert_eq!(
                 signature(1),
-                if expected { signature::of(["subject: x\n", &long]) } else { String::new() }
+                if expected { bloom::of(["subject: x\n", &long]) } else { String::new() }
             );
             assert_eq!(signature(2), "", "of a text that is cut off nothing is known");
         }

@@ -4,7 +4,7 @@ use sealpost_base::{AccountId, Error, Kind, Result};
 use sealpost_vault::pack::Pack;
 use sealpost_vault::{AccountKeys, Store, message};
 
-use crate::state::{AccountState, MessageNumber};
+use sealpost_account::{AccountState, MessageNumber};
 
 /// Reads the pack at `path` back and compares the pieces of messages that there still are with their objects. A message that
 /// cannot be read says nothing about the pack.

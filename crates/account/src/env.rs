@@ -1,0 +1,260 @@
+//! What every account of a process is given: the store, the time, randomness, memory, caches, and what is counted. It knows
+//! no account.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
+
+use bytes::Bytes;
+use sealpost_base::{AccountId, Budget, Clock, Error, MemoryDivision, Random, Result};
+use sealpost_mime::Structure;
+use sealpost_vault::Store;
+
+use crate::accounts::{AccountMemory, LoadLimiter, LoadPermit, Reservation};
+use crate::bodies::BodyFetcher;
+use crate::cache::Cache;
+use crate::cpu_gate::CpuGate;
+use crate::decoded::DecodedCache;
+use crate::derived::Derived;
+use crate::metrics::AccountMetrics;
+
+/// What an account takes beside its state, in bytes.
+const ACCOUNT_BYTES: usize = 4096;
+/// The part of the room for accounts that no command fills with one account, as a divisor: an eighth.
+const KEPT_FREE: usize = 8;
+/// An account that takes less is loaded within milliseconds, if the store is here: some five thousand messages. Larger ones, and
+/// those of a store that answers from afar, are not kept waiting, nor does anybody wait for them.
+const QUICK_BYTES: usize = 64 << 10;
+
+/// Drops accounts from memory.
+pub(crate) trait Evict: Send + Sync {
+    /// Until that many bytes are free, if as many are not in use.
+    fn evict(&self, bytes: usize);
+}
+
+/// What accounts are given. Cloning shares it.
+#[derive(Clone)]
+pub(crate) struct AccountEnv(Arc<Env>);
+
+/// The parts of it that are there from the beginning.
+pub(crate) struct Parts {
+    pub(crate) store: Store,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) random: Arc<dyn Random>,
+    pub(crate) budget: Budget,
+    pub(crate) memory: MemoryDivision,
+    pub(crate) grace: Duration,
+    pub(crate) derived: Option<Arc<dyn Derived>>,
+    pub(crate) evictor: Weak<dyn Evict>,
+}
+
+struct Env {
+    store: Store,
+    clock: Arc<dyn Clock>,
+    random: Arc<dyn Random>,
+    budget: Budget,
+    storing: Budget,
+    reading: Budget,
+    grace: Duration,
+    memory: AccountMemory,
+    evictor: Weak<dyn Evict>,
+    load_limiter: LoadLimiter,
+    cpu_gate: CpuGate,
+    caches: Caches,
+    derived: Option<Arc<dyn Derived>>,
+    metrics: AccountMetrics,
+    /// Nothing is removed for good: the clock is not believed.
+    keeps_all: AtomicBool,
+    /// Who is asked for bodies that are not kept here.
+    bodies: OnceLock<Arc<dyn BodyFetcher>>,
+}
+
+/// What was read lately of messages of all accounts.
+struct Caches {
+    structures: Cache<Structure>,
+    decoded: DecodedCache,
+    /// Sealed structures that came with deliveries.
+    delivered: Cache<Bytes>,
+}
+
+impl AccountEnv {
+    pub(crate) fn new(parts: Parts) -> Self {
+        let Parts { store, clock, random, budget, memory, grace, derived, evictor } = parts;
+        let delivered = if store.wants_packs() { memory.delivered() } else { 0 };
+        let caches = Caches {
+            structures: Cache::new(memory.structures() - delivered),
+            decoded: DecodedCache::new(memory.decoded()),
+            delivered: Cache::new(delivered),
+        };
+        AccountEnv(Arc::new(Env {
+            store,
+            clock,
+            random,
+            storing: budget.share(budget.common() / 4 * 3),
+            reading: budget.share(budget.common() / 2),
+            budget,
+            grace,
+            memory: AccountMemory::new(memory.accounts),
+            evictor,
+            load_limiter: LoadLimiter::default(),
+            cpu_gate: CpuGate::default(),
+            caches,
+            derived,
+            metrics: AccountMetrics::default(),
+            keeps_all: AtomicBool::new(false),
+            bodies: OnceLock::new(),
+        }))
+    }
+
+    pub(crate) fn store(&self) -> &Store {
+        &self.0.store
+    }
+
+    pub(crate) fn clock(&self) -> &dyn Clock {
+        &*self.0.clock
+    }
+
+    pub(crate) fn shared_clock(&self) -> Arc<dyn Clock> {
+        self.0.clock.clone()
+    }
+
+    pub(crate) fn random(&self) -> &dyn Random {
+        &*self.0.random
+    }
+
+    pub(crate) fn shared_random(&self) -> Arc<dyn Random> {
+        self.0.random.clone()
+    }
+
+    pub(crate) fn budget(&self) -> &Budget {
+        &self.0.budget
+    }
+
+    /// The share of it for messages that are being stored. With that for reading it is more than the whole; each leaves the
+    /// other something.
+    pub(crate) fn storing(&self) -> &Budget {
+        &self.0.storing
+    }
+
+    /// The share of it for messages that are being read and sent.
+    pub(crate) fn reading(&self) -> &Budget {
+        &self.0.reading
+    }
+
+    pub(crate) fn grace(&self) -> Duration {
+        self.0.grace
+    }
+
+    pub(crate) fn metrics(&self) -> &AccountMetrics {
+        &self.0.metrics
+    }
+
+    pub(crate) fn cpu_gate(&self) -> &CpuGate {
+        &self.0.cpu_gate
+    }
+
+    pub(crate) fn derived(&self) -> Option<&dyn Derived> {
+        self.0.derived.as_deref()
+    }
+
+    pub(crate) fn structures(&self) -> &Cache<Structure> {
+        &self.0.caches.structures
+    }
+
+    pub(crate) fn decoded(&self) -> &DecodedCache {
+        &self.0.caches.decoded
+    }
+
+    /// Sealed structures that came with deliveries, by their objects.
+    pub(crate) fn delivered(&self) -> &Cache<Bytes> {
+        &self.0.caches.delivered
+    }
+
+    /// Nobody has that account's key any more: nothing of its mail stays in a cache.
+    pub(crate) fn forget(&self, id: AccountId) {
+        let Caches { structures, decoded, delivered } = &self.0.caches;
+        structures.forget(id);
+        decoded.forget(id);
+        delivered.forget(id);
+        if let Some(derived) = self.derived() {
+            derived.forget(id);
+        }
+    }
+
+    /// Whether what was expunged, and what no event refers to, is removed for good when its time is over.
+    pub(crate) fn remove_for_good(&self, on: bool) {
+        self.0.keeps_all.store(!on, Ordering::Relaxed);
+    }
+
+    pub(crate) fn keeps_all(&self) -> bool {
+        self.0.keeps_all.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_bodies(&self, bodies: Arc<dyn BodyFetcher>) {
+        // Whoever was first is asked.
+        let _ = self.0.bodies.set(bodies);
+    }
+
+    pub(crate) fn bodies(&self) -> Option<Arc<dyn BodyFetcher>> {
+        self.0.bodies.get().cloned()
+    }
+
+    /// The memory for loaded accounts.
+    pub(crate) fn memory(&self) -> &AccountMemory {
+        &self.0.memory
+    }
+
+    /// Memory for an account that is about to be loaded.
+    pub(crate) async fn reserve(&self, bytes: usize) -> Result<Reservation> {
+        self.0.memory.reserve(bytes + ACCOUNT_BYTES, |missing| self.evict(missing)).await
+    }
+
+    /// Whether to load an account that takes so much is a matter of a few milliseconds, however busy the server is.
+    pub(crate) fn is_quick(&self, bytes: usize) -> bool {
+        bytes <= QUICK_BYTES && !self.0.store.wants_packs()
+    }
+
+    /// An account that takes so much may be read now. Whoever asks holds the room for it, and waits for nothing but the store
+    /// meanwhile.
+    pub(crate) async fn turn_to_load(&self, bytes: usize) -> Option<LoadPermit<'_>> {
+        if self.is_quick(bytes) { self.0.load_limiter.next().await } else { None }
+    }
+
+    /// An account takes that much by now, its state included.
+    ///
+    /// # Errors
+    /// `Limit` if that is more than there is for all.
+    pub(crate) fn weigh(&self, id: AccountId, charge: &Reservation, state: usize) -> Result<()> {
+        let bytes = state + ACCOUNT_BYTES;
+        charge.set(bytes);
+        if bytes > self.0.memory.bytes() {
+            let room = self.0.memory.bytes();
+            tracing::error!(account = %id, bytes, room, "the account is too large for this server: raise `memory`");
+            return Err(Error::limit("the account is too large for the memory of this server"));
+        }
+        self.evict(self.0.memory.missing(0));
+        Ok(())
+    }
+
+    /// Whether an account that takes so much may grow by `growth`: one that is larger than all of the room could not be loaded
+    /// again. A part of it is left for what nobody is refused: deliveries, and the memory of what went away.
+    ///
+    /// # Errors
+    /// `Limit` if it would be.
+    pub(crate) fn may_grow(&self, bytes: usize, growth: usize) -> Result<()> {
+        let room = self.0.memory.bytes() / KEPT_FREE * (KEPT_FREE - 1);
+        if growth > 0 && bytes.saturating_add(growth) > room {
+            return Err(Error::limit("the account would be too large for the memory of this server"));
+        }
+        Ok(())
+    }
+
+    /// Unloads accounts until that much is free, if as many are not in use.
+    pub(crate) fn evict(&self, bytes: usize) {
+        if bytes > 0
+            && let Some(evictor) = self.0.evictor.upgrade()
+        {
+            evictor.evict(bytes);
+        }
+    }
+}

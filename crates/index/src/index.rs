@@ -1,0 +1,101 @@
+//! [`Index`]: a loaded account with what is derived from its mail.
+
+use std::any::Any;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use sealpost_account::{Account, Cache, Derived};
+use sealpost_base::{AccountId, MemoryDivision, Result};
+
+use crate::packs::Packs;
+use crate::summary::{Entry, SegmentLists};
+
+/// Derives from the mail of all accounts of a process ([`sealpost_account::Options`]).
+pub struct Indexer {
+    /// Summaries of messages that are in no segment yet.
+    summaries: Arc<Cache<Entry>>,
+}
+
+/// What a process knows of one loaded account's derived data; gone with the account.
+pub(crate) struct DerivedData {
+    /// Which segments are stored.
+    pub(crate) segments: SegmentLists,
+    /// Which packs are stored.
+    pub(crate) packs: Packs,
+    pub(crate) summaries: Arc<Cache<Entry>>,
+}
+
+/// A loaded account with what is derived from its mail. Cloning shares both.
+#[derive(Clone)]
+pub struct Index {
+    account: Arc<Account>,
+    pub(crate) derived: Arc<DerivedData>,
+}
+
+impl Indexer {
+    /// With the caches that this division of memory has room for.
+    pub fn new(memory: &MemoryDivision) -> Arc<Self> {
+        Arc::new(Indexer { summaries: Arc::new(Cache::new(memory.summaries())) })
+    }
+}
+
+impl DerivedData {
+    fn new(summaries: Arc<Cache<Entry>>) -> Self {
+        DerivedData { segments: SegmentLists::default(), packs: Packs::default(), summaries }
+    }
+}
+
+impl Index {
+    /// The index of that account. Of one that was loaded without an [`Indexer`] it is whole as well, but nothing is
+    /// remembered of it and nobody looks after it.
+    pub fn of(account: &Arc<Account>) -> Self {
+        let attached = account.derived().and_then(|attached| attached.downcast::<DerivedData>().ok());
+        let derived = attached.unwrap_or_else(|| Arc::new(DerivedData::new(Arc::new(Cache::new(0)))));
+        Index { account: account.clone(), derived }
+    }
+
+    /// The account itself.
+    pub fn account(&self) -> &Arc<Account> {
+        &self.account
+    }
+
+    async fn maintain(&self) -> Result<()> {
+        self.compact_summaries().await?;
+        self.pack_delivered_first().await?;
+        self.compact_packs().await
+    }
+}
+
+impl Deref for Index {
+    type Target = Account;
+
+    fn deref(&self) -> &Account {
+        &self.account
+    }
+}
+
+impl Derived for Indexer {
+    fn attach(&self) -> Arc<dyn Any + Send + Sync> {
+        Arc::new(DerivedData::new(self.summaries.clone()))
+    }
+
+    fn on_commit(&self, account: &Arc<Account>) {
+        let index = Index::of(account);
+        index.extend_if_due();
+        index.pack_if_due();
+    }
+
+    fn maintain(&self, account: Arc<Account>) -> BoxFuture<'static, Result<()>> {
+        async move { Index::of(&account).maintain().await }.boxed()
+    }
+
+    fn purged(&self, account: Arc<Account>) -> BoxFuture<'static, Result<()>> {
+        async move { Index::of(&account).compact_packs().await }.boxed()
+    }
+
+    fn forget(&self, account: AccountId) {
+        self.summaries.forget(account);
+    }
+}

@@ -1,0 +1,33 @@
+//! Replays every input that fuzzing kept (`tests/corpus/{target}/`).
+
+use std::fs;
+use std::path::Path;
+
+fn replay(target: &str, run: fn(&[u8])) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus").join(target);
+    let mut inputs = 0;
+    for entry in fs::read_dir(&folder).unwrap() {
+        run(&fs::read(entry.unwrap().path()).unwrap());
+        inputs += 1;
+    }
+    assert!(inputs > 0, "no inputs in {}", folder.display());
+}
+
+#[test]
+fn summaries() {
+    replay("index_summaries", sealpost_index::fuzz::fuzz_summaries);
+}
+
+/// Writes a first input for `index_summaries`. Only for a new format version, under a new name.
+#[test]
+#[ignore = "writes files into the source tree"]
+fn write_summaries() {
+    let mails: [&[u8]; 3] = [
+        b"From: =?utf-8?q?J=C3=B6rg?= <j@x>\r\nTo: A Group:Ed <c@a.test>;, d@x\r\nSubject: Re: a\r\n\r\nBody\r\n",
+        b"Date: Fri, 21 Nov 1997 09:55:06 -0600\r\nMessage-ID: <a@b>\r\nReferences: <c@d> <e@f>\r\n\r\n",
+        b"Sender: s@x\r\n\r\n",
+    ];
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus/index_summaries");
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join("three-messages"), sealpost_index::fuzz::summary_bytes(&mails)).unwrap();
+}
