@@ -41,7 +41,6 @@ use loaded::LoadedAccounts;
 pub use log_watcher::{LogWatcher, Ticket};
 use poll::Polls;
 
-
 /// Accounts whose end of the log is remembered between deliveries.
 const HEADS: usize = 4096;
 /// How long whoever wants an account that is about to go waits for that. Somebody holds it for longer than that: it stays.

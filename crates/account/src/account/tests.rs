@@ -5,6 +5,7 @@ use futures::FutureExt;
 use sealpost_base::{FakeClock, SeededRandom, Timestamp};
 
 use super::*;
+use crate::accounts::Accounts;
 
 /// How long somebody is waited for who is expected at once.
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -62,11 +62,11 @@ impl Index {
         parts: Parts,
         at_once: usize,
     ) -> BoxStream<'static, Vec<(Uid, Result<Summary>)>> {
-        self.from_segments(Content::Summaries, mailbox, uids, order, parts, at_once)
+        self.stream_segments(Content::Summaries, mailbox, uids, order, parts, at_once)
     }
 
     /// The same for either kind of segments.
-    pub(super) fn from_segments(
+    pub(super) fn stream_segments(
         &self,
         content: Content,
         mailbox: MailboxId,

@@ -88,7 +88,7 @@ impl Index {
     ) -> BoxStream<'static, Vec<(Uid, ShortText)>> {
         let bodies = Parts::IDS | Parts::HEADERS;
         let parts = if headers { Parts::FIELDS | bodies } else { bodies };
-        let found = self.from_segments(content, mailbox, uids, ReadOrder::Stored, parts, at_once);
+        let found = self.stream_segments(content, mailbox, uids, ReadOrder::Stored, parts, at_once);
         let text = |(uid, text): (Uid, sealpost_base::Result<Summary>)| Some((uid, ShortText(text.ok()?)));
         found.map(move |batch| batch.into_iter().filter_map(text).collect()).boxed()
     }
