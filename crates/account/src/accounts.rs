@@ -33,7 +33,7 @@ use crate::event::{Event, Flags, Message, Target};
 use crate::ingest::{Ingest, Stored};
 use crate::log_end::LogEnd;
 use crate::metrics::AccountMetrics;
-use crate::share::Link;
+use crate::share::{Link, UnacceptedLinks};
 pub(crate) use account_memory::AccountMemory;
 pub use account_memory::{Pressure, Reservation};
 pub(crate) use load_limiter::{LoadLimiter, LoadPermit};
@@ -361,7 +361,8 @@ impl Accounts {
     /// What the store says. The offer may then still turn up.
     pub async fn offer(&self, to: AccountId, public: &PublicKey, offer: Offer) -> Result<()> {
         let Offer { link, name, below } = offer;
-        self.head(to).deliver(*public, Event::Offered { link, name, below }, self.0.env.clock().now()).await
+        let event = Event::Offered { link, name, below, unaccepted: Some(UnacceptedLinks::LIMITS) };
+        self.head(to).deliver(*public, event, self.0.env.clock().now()).await
     }
 
     /// Stores a message of one log anew for another: its own key cannot be given away, because the log that it is in

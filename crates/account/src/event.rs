@@ -10,7 +10,7 @@ use minicbor::{Decode, Encode};
 use sealpost_base::{AccountId, Error, MailboxId, ModSeq, ObjectId, Result, Timestamp, Uid, UidSet};
 use sealpost_vault::message::{Layout, MessageKey};
 
-use crate::share::Link;
+use crate::share::{Link, UnacceptedLinks};
 pub use crate::special_use::SpecialUse;
 use crate::thread::ThreadId;
 
@@ -236,6 +236,10 @@ pub enum Event {
         /// Somebody made the mailbox for this account below this share of its own.
         #[n(2)]
         below: Option<AccountId>,
+        /// How many links may be there that the account has not subscribed to. Not in entries of earlier versions: then only
+        /// the limits on all links count.
+        #[n(3)]
+        unaccepted: Option<UnacceptedLinks>,
     },
     /// A mailbox has these special uses and no others; no other mailbox has any of them (RFC 6154 §3, §4).
     #[n(20)]

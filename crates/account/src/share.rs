@@ -13,7 +13,7 @@ use crate::name::INBOX;
 use crate::rights::Rights;
 use crate::state::{AccountState, Mailbox};
 
-pub use crate::share_link::Link;
+pub use crate::share_link::{Link, UnacceptedLinks};
 pub use crate::share_name::{OTHERS, check_own, is_of_others, name_for_others};
 
 const ABOUT: &str = "share/about";

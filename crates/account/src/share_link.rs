@@ -3,7 +3,7 @@
 use std::fmt;
 
 use minicbor::{Decode, Encode};
-use sealpost_base::AccountId;
+use sealpost_base::{AccountId, limits};
 use sealpost_vault::RootKey;
 
 /// What leads from a mailbox's name to the share that its messages are in.
@@ -18,6 +18,26 @@ pub struct Link {
     /// The name of the account it belongs to; `None`: to the account that has the link.
     #[n(2)]
     pub owner: Option<String>,
+}
+
+/// Links to mailboxes of others that an account may have without having subscribed to them: with so many an offer makes no more.
+/// It is in the offer, so that replay gives the same whatever the limits are by then.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+pub struct UnacceptedLinks {
+    /// Of the account that offers.
+    #[n(0)]
+    pub of_one: u32,
+    /// Of all accounts.
+    #[n(1)]
+    pub of_all: u32,
+}
+
+impl UnacceptedLinks {
+    /// What offers say that are made now.
+    pub const LIMITS: UnacceptedLinks = UnacceptedLinks {
+        of_one: limits::UNACCEPTED_LINKS_OF_ONE as u32,
+        of_all: limits::UNACCEPTED_LINKS as u32,
+    };
 }
 
 /// Shows the share, never the key.

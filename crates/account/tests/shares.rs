@@ -8,7 +8,7 @@ use futures::TryStreamExt;
 use object_store::memory::InMemory;
 use sealpost_account::acl::Acl;
 use sealpost_account::rights::Rights;
-use sealpost_account::share::{About, Link, given_up, unlinked};
+use sealpost_account::share::{About, Link, UnacceptedLinks, given_up, unlinked};
 use sealpost_account::{
     Account, Accounts, Delivery, Event, FlagAction, Flags, NewMessage, Offer, SystemFlags, ops,
 };
@@ -180,7 +180,7 @@ async fn the_inbox_cannot_be_shared_and_links_are_bounded() {
     let offers = |owner: &str| -> Vec<Event> {
         let offer = |n| {
             let (link, name) = (world.link(Some(owner)), format!("n{n}"));
-            Event::Offered { link, name, below: None }
+            Event::Offered { link, name, below: None, unaccepted: None }
         };
         (0..limits::LINKS + 3).map(offer).collect()
     };
@@ -192,6 +192,41 @@ async fn the_inbox_cannot_be_shared_and_links_are_bounded() {
     assert_eq!(account.state().links().count(), limits::LINKS);
     let full = share(&account, &accounts, "Archive", &world.link(None)).await;
     assert_eq!(full.err().unwrap().kind(), Kind::Limit);
+}
+
+/// Links that nobody asked for. Entries of earlier versions, without bounds of their own, are replayed as they were.
+#[tokio::test]
+async fn a_stranger_does_not_fill_the_list_of_another() {
+    let world = World::over(Store::memory(), 2);
+    let accounts = world.accounts();
+    let account = accounts.open(OWNER, &world.owner).await.unwrap();
+    let most = UnacceptedLinks::LIMITS;
+    let offers = |owner: &str, names: std::ops::Range<usize>| -> Vec<Event> {
+        let offer = |n| {
+            let (link, name) = (world.link(Some(owner)), format!("n{n}"));
+            Event::Offered { link, name, below: None, unaccepted: Some(most) }
+        };
+        names.map(offer).collect()
+    };
+    let linked = |owner: &str| {
+        let state = account.state();
+        state.links().filter(|(_, link)| link.owner.as_deref() == Some(owner)).count()
+    };
+    let spam = offers("spam@x", 0..most.of_one as usize + 3);
+    account.commit(|_| Ok((spam.clone(), ()))).await.unwrap();
+    assert_eq!(linked("spam@x"), limits::UNACCEPTED_LINKS_OF_ONE);
+    // What the account subscribes to, it has accepted.
+    let accepted = Event::Subscribed { name: "Other Users/spam@x/n7".to_owned(), on: true };
+    account.commit(|_| Ok((vec![accepted.clone()], ()))).await.unwrap();
+    let more = offers("spam@x", 90..93);
+    account.commit(|_| Ok((more.clone(), ()))).await.unwrap();
+    assert_eq!(linked("spam@x"), limits::UNACCEPTED_LINKS_OF_ONE + 1);
+    // Many strangers leave room for what the account shares itself.
+    let crowd: Vec<_> = (0..8).flat_map(|n| offers(&format!("crowd{n}@x"), 0..40)).collect();
+    account.commit(|_| Ok((crowd.clone(), ()))).await.unwrap();
+    assert_eq!(account.state().links().count(), limits::UNACCEPTED_LINKS + 1);
+    append(&account, "Archive", "mail", "$a").await.unwrap();
+    share(&account, &accounts, "Archive", &world.link(None)).await.unwrap();
 }
 
 /// Another node deletes what is left over, and its clock is wrong by weeks, or this one stood still for as long.

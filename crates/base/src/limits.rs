@@ -109,7 +109,7 @@ pub const CLOCK_NOTED: Duration = Duration::from_secs(60 * 60);
 /// Logs, and likewise records, of which a node remembers how far they had come.
 pub const WATERMARKS: usize = 32_768;
 /// Records that are looked at when a node starts, to see whether its server key authenticates them.
-pub const SERVER_KEY_RECORDS: usize = 64;
+pub const SERVER_KEY_RECORDS: usize = 1024;
 /// Server keys in a key file, older ones included.
 pub const SERVER_KEYS: usize = 64;
 
@@ -275,6 +275,8 @@ pub const BUS_MESSAGE_BYTES: usize = 256;
 pub const BUS_NODES: usize = 1024;
 /// Ballots of one log or record whose names are left in the store, where writers have to agree by them.
 pub const BALLOTS: usize = 16;
+/// Objects in the folder of a record that are no versions of it, beyond which it cannot be used. So many are read.
+pub const RECORD_NOISE: usize = 64;
 /// Attempts to change a record that others keep changing.
 pub const RECORD_ATTEMPTS: usize = 32;
 /// Records of accounts and aliases that are remembered for deliveries.
@@ -289,6 +291,11 @@ pub const ACL_ENTRIES: usize = 100;
 pub const LINKS: usize = 256;
 /// Of these, mailboxes of one other account: nobody can take all the room there is.
 pub const LINKS_OF_ONE: usize = 128;
+/// Links to mailboxes of one other account that an account has not subscribed to: an offer beyond them makes no link, so that no
+/// stranger fills the list of another.
+pub const UNACCEPTED_LINKS_OF_ONE: usize = 32;
+/// The same of all other accounts together. The rest of [`LINKS`] is for shares of its own and for what it subscribed to.
+pub const UNACCEPTED_LINKS: usize = 128;
 /// Shared mailboxes that one account may have made: those that have a name, and those that were deleted or never completed and are
 /// still kept.
 pub const SHARES: usize = 256;

@@ -4,10 +4,12 @@
 //! makes it a share. The owner's rights cannot be changed, and no right can be given to everybody: everybody
 //! includes the operator.
 
+use sealpost_account::AccountState;
 use sealpost_account::acl::{Acl, AclEntry};
 use sealpost_account::rights::Rights;
-use sealpost_base::{Error, Result};
+use sealpost_base::{AccountId, Error, Result};
 use sealpost_directory::{AccountName, AccountRecord, Directory};
+use sealpost_vault::Hash;
 
 use crate::access::Access;
 use crate::resolve::ResolvedMailbox;
@@ -81,8 +83,8 @@ impl Sharing<'_> {
     /// if the mailbox was nobody else's until now.
     ///
     /// # Errors
-    /// `Denied` without the right to do so; `Invalid` if rights are for everybody or for no account, or are the
-    /// owner's; `Limit` if the list is full; as [`Sharing::make`].
+    /// `Denied` without the right to do so; `Invalid` if rights are for everybody, or are the owner's; `Limit` if the
+    /// list is full; as [`Sharing::make`].
     pub async fn grant(
         self,
         mailbox: ResolvedMailbox,
@@ -98,8 +100,8 @@ impl Sharing<'_> {
                         read this mailbox";
             return Err(Error::invalid(text));
         };
-        let (record, negative) = (member(self.directory, name).await?, *negative);
-        if owns(&mailbox, &record) {
+        let (to, negative) = (Identified::of(self.directory, name).await?, *negative);
+        if owns(&mailbox, to.id()) {
             let kept = if negative {
                 Rights::ALL.without(change.applied(Rights::NONE))
             } else {
@@ -110,11 +112,10 @@ impl Sharing<'_> {
                 _ => Err(owner_keeps_all()),
             };
         }
-        let set =
-            |acl: &mut Acl| acl.set(record.id, record.name.as_str(), negative, |had| change.applied(had));
+        let set = |acl: &mut Acl| acl.set(to.id(), to.name(), negative, |had| change.applied(had));
         if let Access::Share { .. } = mailbox.access {
             change_list(&mailbox, set).await?;
-            self.offer_to(&mailbox, &record).await?;
+            self.offer(&mailbox, &to).await?;
             return Ok(Granted::InPlace);
         }
         let mut acl = Acl::default();
@@ -123,8 +124,23 @@ impl Sharing<'_> {
             return Ok(Granted::InPlace);
         }
         let share = self.make(&mailbox, &acl).await?;
-        self.offer_to(&share, &record).await?;
+        self.offer(&share, &to).await?;
         Ok(Granted::Shared)
+    }
+
+    /// Sends the key of a share to an account with rights there. For a name without an account the same work is done:
+    /// the share's own log gets an entry in place of the account's, so that the time tells nothing.
+    async fn offer(self, share: &ResolvedMailbox, to: &Identified) -> Result<()> {
+        match to {
+            Identified::Account(record) => self.offer_to(share, record).await,
+            Identified::Nobody { id, .. } if share.account.state().rights_of(*id).is_empty() => Ok(()),
+            Identified::Nobody { .. } => {
+                let again = |state: &AccountState| {
+                    Ok((state.about().map(|about| about.event()).into_iter().collect(), ()))
+                };
+                share.account.commit(again).await.map(drop)
+            }
+        }
     }
 
     /// Takes an entry off the list of a mailbox. The account need not exist any more.
@@ -134,8 +150,8 @@ impl Sharing<'_> {
     pub async fn revoke(self, mailbox: ResolvedMailbox, from: &Grantee) -> Result<()> {
         let mailbox = mailbox.require(Rights::ADMINISTER)?;
         let Grantee::Account { name, negative } = from else { return Ok(()) };
-        let record = self.directory.find(name).await?;
-        if record.as_ref().is_some_and(|record| !negative && owns(&mailbox, record)) {
+        let from = Identified::of(self.directory, name).await?;
+        if !negative && owns(&mailbox, from.id()) {
             return Err(owner_keeps_all());
         }
         if mailbox.access == Access::Own {
@@ -147,22 +163,22 @@ impl Sharing<'_> {
         })
         .await?;
         // Without what was taken away there may be something left again.
-        if let (true, Some(record)) = (negative, &record) {
-            self.offer_to(&mailbox, record).await?;
+        if *negative {
+            self.offer(&mailbox, &from).await?;
         }
         Ok(())
     }
 
-    /// Rights that somebody can be given to a mailbox.
+    /// Rights that an account can be given to a mailbox: the same for a name without an account.
     ///
     /// # Errors
-    /// `Denied` without the right to give any; `Invalid` if there is no such account.
+    /// `Denied` without the right to give any.
     pub async fn grantable(self, mailbox: ResolvedMailbox, to: &Grantee) -> Result<GrantableRights> {
         let mailbox = mailbox.require(Rights::ADMINISTER)?;
         let none = GrantableRights { always: Rights::NONE, each: Rights::NONE };
         let Grantee::Account { name, negative } = to else { return Ok(none) };
-        let record = member(self.directory, name).await?;
-        Ok(match (owns(&mailbox, &record), negative) {
+        let to = Identified::of(self.directory, name).await?;
+        Ok(match (owns(&mailbox, to.id()), negative) {
             (true, false) => GrantableRights { always: Rights::ALL, each: Rights::NONE },
             (true, true) => none,
             // The inbox cannot be shared.
@@ -193,20 +209,50 @@ fn is_inbox(mailbox: &ResolvedMailbox) -> bool {
 }
 
 /// Whether the mailbox is that account's.
-fn owns(mailbox: &ResolvedMailbox, record: &AccountRecord) -> bool {
+fn owns(mailbox: &ResolvedMailbox, account: AccountId) -> bool {
     match mailbox.access {
-        Access::Own => mailbox.account.id() == record.id,
+        Access::Own => mailbox.account.id() == account,
         Access::Share { user, owner } => match mailbox.account.state().about() {
-            Some(about) => about.owner == record.id,
-            None => owner && user == record.id,
+            Some(about) => about.owner == account,
+            None => owner && user == account,
         },
     }
 }
 
-async fn member(directory: &Directory, name: &AccountName) -> Result<AccountRecord> {
-    match directory.find(name).await? {
-        Some(record) => Ok(record),
-        None => Err(Error::invalid(format!("there is no account {name}"))),
+/// What an identifier of a list stands for. Which of the two, no user is told: whoever may share a mailbox could otherwise
+/// ask for every name whether it has an account (decision 72).
+enum Identified {
+    /// An account.
+    Account(Box<AccountRecord>),
+    /// None. The id is no account's, and always the same for a name, so that a list treats it as it treats others.
+    Nobody { id: AccountId, name: String },
+}
+
+impl Identified {
+    async fn of(directory: &Directory, name: &AccountName) -> Result<Self> {
+        Ok(match directory.find(name).await? {
+            Some(record) => Identified::Account(Box::new(record)),
+            None => {
+                let hash = Hash::of(format!("sealpost identifier without an account v1 {name}").as_bytes());
+                let mut id = AccountId([0; 16]);
+                id.0.copy_from_slice(&hash.0[..16]);
+                Identified::Nobody { id, name: name.to_string() }
+            }
+        })
+    }
+
+    fn id(&self) -> AccountId {
+        match self {
+            Identified::Account(record) => record.id,
+            Identified::Nobody { id, .. } => *id,
+        }
+    }
+
+    fn name(&self) -> &str {
+        match self {
+            Identified::Account(record) => record.name.as_str(),
+            Identified::Nobody { name, .. } => name,
+        }
     }
 }
 

@@ -113,7 +113,9 @@ impl AccountState {
             }
             Event::Restored { to, since } => self.restore(*to, *since, at),
             Event::Linked { mailbox, link } => self.link_mailbox(*mailbox, link, at),
-            Event::Offered { link, name, below } => self.take_offer(link, name, *below),
+            Event::Offered { link, name, below, unaccepted } => {
+                self.take_offer(link, name, *below, *unaccepted)
+            }
             Event::Found { link } => self.take_found(link),
             Event::SpecialUsesSet { mailbox, uses } => {
                 self.set_special_uses(*mailbox, uses.iter().copied().collect())

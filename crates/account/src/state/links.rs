@@ -4,7 +4,7 @@ use sealpost_base::{AccountId, MailboxId, Timestamp, limits};
 
 use super::{AccountState, Applied, INBOX};
 use crate::name;
-use crate::share::{Link, name_for_others};
+use crate::share::{Link, UnacceptedLinks, name_for_others};
 
 /// Where messages were that are somewhere else now: the id of no mailbox.
 pub(super) const NOWHERE: MailboxId = MailboxId(0);
@@ -44,8 +44,17 @@ impl AccountState {
 
     /// Makes a link for a share that somebody gives. Whoever that was can neither replace a mailbox nor make more than
     /// the limits, that of one owner and that of all.
-    pub(super) fn take_offer(&mut self, link: &Link, name: &str, below: Option<AccountId>) -> Applied {
+    pub(super) fn take_offer(
+        &mut self,
+        link: &Link,
+        name: &str,
+        below: Option<AccountId>,
+        unaccepted: Option<UnacceptedLinks>,
+    ) -> Applied {
         let known = self.links().any(|(_, known)| known.share == link.share);
+        if below.is_none() && unaccepted.is_some_and(|most| self.has_unaccepted(link, most)) {
+            return Applied::Nothing;
+        }
         let of_owner = self.links().filter(|(_, known)| known.owner.is_some() && known.owner == link.owner);
         if of_owner.count() >= limits::LINKS_OF_ONE {
             return Applied::Nothing;
@@ -70,6 +79,19 @@ impl AccountState {
             mailbox.link = Some(link.clone());
         }
         Applied::Created(id)
+    }
+
+    /// Whether there are so many links of others that this account never subscribed to that one more would be too many: its owner
+    /// alone decides what fills its list, and strangers leave room for shares of its own.
+    fn has_unaccepted(&self, offered: &Link, most: UnacceptedLinks) -> bool {
+        let (mut of_one, mut of_all) = (0, 0);
+        for (mailbox, link) in self.links() {
+            if link.owner.is_some() && !self.is_subscribed(mailbox.name()) {
+                of_all += 1;
+                of_one += u32::from(link.owner == offered.owner);
+            }
+        }
+        of_one >= most.of_one || of_all >= most.of_all
     }
 
     /// Makes a link for a share that a mailbox became, which cannot be told any more.

@@ -385,7 +385,7 @@ fn only_deliveries_and_offers_count_in_an_entry_sealed_to_the_public_key() {
         Event::delivered(message(1)),
         Event::MailboxDeleted { mailbox: MailboxId(2) },
         Event::Linked { mailbox: MailboxId(3), link: link.clone() },
-        Event::Offered { link, name: "n".to_owned(), below: None },
+        Event::Offered { link, name: "n".to_owned(), below: None, unaccepted: None },
         Event::Expunged { mailbox: MailboxId(1), uids: UidSet::range(Uid::MIN, Uid::MIN) },
     ];
     state.apply(Position(1), Origin::Delivery, &Batch { at: Timestamp(0), events });

@@ -70,7 +70,7 @@ const REFUSED: &[&str] = &[
     "SETACL INBOX bob@localhost +lr",
     "SETACL {5+}\r\nINBOX {13+}\r\nbob@localhost {2+}\r\nlr",
     "SETACL Nowhere bob@localhost lr",
-    "SETACL Archive nobody@localhost lr",
+    "SETACL Archive anyone lr",
     "SETACL Archive bob@localhost Q",
     "SETACL Archive bob@localhost LR",
     "SETACL Archive anyone lr",
