@@ -119,6 +119,13 @@ impl DataDir {
         }
         let place = Self::over(config, store)?;
         place.directory.check_key(purpose != Purpose::Read).await.with_context(opened)?;
+        if purpose != Purpose::Read {
+            config
+                .store
+                .authenticate(&place.store, &place.key, &place.watermarks)
+                .await
+                .with_context(opened)?;
+        }
         Ok(place)
     }
 

@@ -11,12 +11,16 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use sealpost_base::limits::STORE_RESERVE_BYTES;
-use sealpost_base::{SystemClock, SystemRandom};
+use sealpost_base::{Kind, SystemClock, SystemRandom};
+use sealpost_directory::{Watermarks, watermarks};
 use sealpost_files::owner;
+use sealpost_vault::server_key::ServerKeys;
+use sealpost_vault::store::{MarkMemory, StoreMark};
 use sealpost_vault::{Addressing, Azure, Credentials, Gcs, RetryPolicy, S3, Store};
 use tokio::time::timeout;
 use zeroize::Zeroizing;
 
+use crate::data_dir::KEY_FILE;
 use crate::exit::{Usage, named};
 use crate::output::warn;
 
@@ -130,6 +134,42 @@ fn is_host(text: &str) -> bool {
     !host.is_empty() && host.chars().all(in_a_name) && (port.is_empty() || is_port(port))
 }
 
+/// What a node knows of its bucket, in its data directory.
+pub struct NodeMemory {
+    /// The installation's keys.
+    pub keys: ServerKeys,
+    watermarks: Watermarks,
+}
+
+impl NodeMemory {
+    /// Of the data directory `data`; `None` if no server has begun there.
+    ///
+    /// # Errors
+    /// `Retry` if a file cannot be read, `Corrupt` if the key file is none.
+    pub fn load(data: &Path) -> Result<Option<Self>> {
+        let keys = match ServerKeys::load(&data.join(KEY_FILE)) {
+            Err(e) if e.kind() == Kind::NotFound => return Ok(None),
+            keys => keys?,
+        };
+        let watermarks = Watermarks::load(&data.join(watermarks::FILE), &keys)?;
+        Ok(Some(NodeMemory { keys, watermarks }))
+    }
+
+    /// The mark that it saw last of the bucket of that name.
+    pub fn mark(&self, name: &str) -> Option<StoreMark> {
+        self.watermarks.store_mark(name).and_then(StoreMark::from_number)
+    }
+
+    /// The bucket of that name has this mark now.
+    ///
+    /// # Errors
+    /// `Retry` if the file cannot be written.
+    pub fn keep(&self, name: &str, mark: StoreMark) -> Result<()> {
+        self.watermarks.saw_store_mark(name, mark.to_number());
+        Ok(self.watermarks.save()?)
+    }
+}
+
 impl StoreConfig {
     /// What is wrong with the URL, if something is.
     pub fn wrong_url(&self) -> Option<String> {
@@ -182,21 +222,55 @@ impl StoreConfig {
     /// # Errors
     /// `Usage` if there are no credentials; what the store says.
     pub async fn open(&self, data: &Path, purpose: Purpose) -> Result<Store> {
-        match self.directory(data) {
-            Some(dir) => {
-                let opened = || format!("the data directory {}", dir.display());
-                local(&dir, purpose).await.with_context(opened)
-            }
-            None if purpose != Purpose::Serve => self.at(&self.url, purpose).await,
-            None if self.cache == 0 => {
-                Store::remove_cache(&data.join(CACHE)).await;
-                self.at(&self.url, purpose).await
-            }
-            None => {
-                let (dir, clock) = (data.join(CACHE), Arc::new(SystemClock::new()));
-                Ok(self.at(&self.url, purpose).await?.cached(&dir, self.cache, clock).await?)
-            }
+        if let Some(dir) = self.directory(data) {
+            let opened = || format!("the data directory {}", dir.display());
+            return local(&dir, purpose).await.with_context(opened);
         }
+        let store = self.unused(&self.url, purpose).await?;
+        let memory = NodeMemory::load(data)?;
+        let seen = memory.as_ref().and_then(|memory| memory.mark(&self.mark_name()));
+        let pinned =
+            store.pin_append_mode(memory.as_ref().map(|memory| MarkMemory { keys: &memory.keys, seen }));
+        let pinned = pinned.await.with_context(|| format!("the store {}", self.url));
+        let (store, mark) = pinned.map_err(|e| self.explained(&self.url, e))?;
+        if let (Some(memory), Some(mark)) =
+            (memory, mark.filter(|mark| Some(*mark) != seen && purpose != Purpose::Read))
+        {
+            memory.keep(&self.mark_name(), mark)?;
+        }
+        match purpose {
+            Purpose::Serve if self.cache == 0 => Store::remove_cache(&data.join(CACHE)).await,
+            Purpose::Serve => {
+                let (dir, clock) = (data.join(CACHE), Arc::new(SystemClock::new()));
+                return Ok(store.cached(&dir, self.cache, clock).await?);
+            }
+            _ => {}
+        }
+        Ok(store)
+    }
+
+    /// Makes the mark of the bucket authentic that this node goes by, and remembers it: once it is certain that the bucket is this
+    /// installation's. Nothing in a local store.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub async fn authenticate(
+        &self,
+        store: &Store,
+        keys: &ServerKeys,
+        watermarks: &Watermarks,
+    ) -> Result<()> {
+        let mark = store.authenticate_append_mode(keys).await;
+        if let Some(mark) = mark.map_err(|e| self.explained(&self.url, e.into()))? {
+            watermarks.saw_store_mark(&self.mark_name(), mark.to_number());
+            watermarks.wrote();
+        }
+        Ok(())
+    }
+
+    /// What a node calls its bucket in what it remembers: after a move to another one, what it saw of the first says nothing.
+    pub fn mark_name(&self) -> String {
+        format!("{} {}", self.endpoint.as_deref().unwrap_or_default(), self.url).trim().to_owned()
     }
 
     /// Opens the store at `url` with what is said here of servers, as all others use it. A local one is made if there is none.
@@ -204,8 +278,9 @@ impl StoreConfig {
     /// # Errors
     /// As [`StoreConfig::open`].
     pub async fn at(&self, url: &str, purpose: Purpose) -> Result<Store> {
-        let store = self.unused(url, purpose).await?.pin_append_mode().await;
-        store.with_context(|| format!("the store {url}")).map_err(|e| self.explained(url, e))
+        let store = self.unused(url, purpose).await?.pin_append_mode(None).await;
+        let store = store.with_context(|| format!("the store {url}")).map_err(|e| self.explained(url, e))?;
+        Ok(store.0)
     }
 
     /// As [`StoreConfig::at`], for whoever only looks what it does.

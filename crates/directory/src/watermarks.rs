@@ -8,10 +8,13 @@
 //! - a record that is older than one that was seen, or that is not there any more ([`Watermarks::record`]);
 //! - an append to a log that ends before a position that was seen ([`Watermarks::may_follow`]). What is left is served to be read.
 //!
+//! It also keeps the authentic mark of a bucket that this node has seen last ([`Watermarks::store_mark`]), because whoever can write
+//! to the bucket can remove that, too.
+//!
 //! It is written now and then, not with each change, and bounded: of very many accounts the node knows those that it has
 //! seen last. Restoring a backup looks like going back; the operator confirms it ([`Watermarks::confirm`]).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
@@ -36,8 +39,14 @@ const HEAD_BYTES: usize = 4 + 4 + 8 + 4 + 4;
 /// Bytes of the path of a record.
 const PATH_BYTES: usize = 1024;
 /// Bytes of the file.
-const FILE_BYTES: usize =
-    HEAD_BYTES + limits::WATERMARKS * (16 + 8) + limits::WATERMARKS * (2 + PATH_BYTES + 8) + MAC_BYTES;
+const FILE_BYTES: usize = HEAD_BYTES
+    + limits::WATERMARKS * (16 + 8)
+    + (limits::WATERMARKS + STORES) * (2 + PATH_BYTES + 8)
+    + MAC_BYTES;
+/// Stores whose marks are remembered: a node has one, and another now and then.
+const STORES: usize = 8;
+/// What the paths of stores begin with in the file, where they are among those of records.
+const STORE: &str = "store/";
 /// What the operator does about it.
 const REMEDY: &str = "after restoring a backup, run `sealpost store confirm-restore`; otherwise restore the \
                       missing objects";
@@ -59,6 +68,8 @@ struct WatermarkTable {
     confirmed: u64,
     logs: LruCache<AccountId, u64>,
     records: LruCache<Box<str>, u64>,
+    /// The marks of stores.
+    stores: BTreeMap<Box<str>, u64>,
     /// What is known to have gone back.
     back: BTreeSet<String>,
     /// Something is not in the file.
@@ -68,7 +79,8 @@ struct WatermarkTable {
 impl Default for WatermarkTable {
     fn default() -> Self {
         let (logs, records) = (LruCache::unbounded(), LruCache::unbounded());
-        WatermarkTable { confirmed: 0, logs, records, back: BTreeSet::new(), dirty: false }
+        let (stores, back) = (BTreeMap::new(), BTreeSet::new());
+        WatermarkTable { confirmed: 0, logs, records, stores, back, dirty: false }
     }
 }
 
@@ -80,7 +92,7 @@ impl Watermarks {
     pub fn load(path: &Path, keys: &ServerKeys) -> Result<Self> {
         let macs = keys.macs(Purpose::Watermark);
         let seen = match read(path, &macs)? {
-            OnDisk::WatermarkTable(seen) => seen,
+            OnDisk::WatermarkTable(seen) => *seen,
             OnDisk::None => WatermarkTable::default(),
             OnDisk::Damaged => {
                 let path = path.display();
@@ -143,6 +155,24 @@ impl Watermarks {
             }
             _ => Ok(()),
         }
+    }
+
+    /// The mark of the store of that name that was seen last.
+    pub fn store_mark(&self, store: &str) -> Option<u64> {
+        self.seen().stores.get(store).copied()
+    }
+
+    /// The store of that name has this mark now.
+    pub fn saw_store_mark(&self, store: &str, mark: u64) {
+        let mut seen = self.seen();
+        if store.len() + STORE.len() > PATH_BYTES || seen.stores.insert(store.into(), mark) == Some(mark) {
+            return;
+        }
+        while seen.stores.len() > STORES {
+            let other = seen.stores.keys().find(|other| ***other != *store).cloned();
+            other.map(|other| seen.stores.remove(&other));
+        }
+        seen.dirty = true;
     }
 
     /// There is an authentic entry of the account's log at this position.
@@ -214,7 +244,7 @@ impl Watermarks {
         let there = read(path, macs)?;
         let mut seen = self.seen();
         if let OnDisk::WatermarkTable(there) = there {
-            seen.take_over(there);
+            seen.take_over(*there);
         }
         if !seen.dirty {
             return Ok(());
@@ -233,7 +263,8 @@ impl Watermarks {
     pub fn rewrite(&self) -> Result<()> {
         let is_something = {
             let mut seen = self.seen();
-            seen.dirty = !(seen.logs.is_empty() && seen.records.is_empty() && seen.confirmed == 0);
+            let is_nothing = seen.logs.is_empty() && seen.records.is_empty() && seen.stores.is_empty();
+            seen.dirty = !(is_nothing && seen.confirmed == 0);
             seen.dirty
         };
         if is_something { self.save() } else { Ok(()) }
@@ -274,6 +305,10 @@ impl WatermarkTable {
                 self.records.put(directory.clone(), *version);
             }
         }
+        for (store, mark) in there.stores {
+            // What this process saw is later.
+            self.stores.entry(store).or_insert(mark);
+        }
         while self.logs.len() > limits::WATERMARKS {
             self.logs.pop_lru();
         }
@@ -291,14 +326,16 @@ fn log_name(account: AccountId) -> String {
 enum OnDisk {
     None,
     Damaged,
-    WatermarkTable(WatermarkTable),
+    WatermarkTable(Box<WatermarkTable>),
 }
 
 fn read(path: &Path, macs: &Macs) -> Result<OnDisk> {
     let mut bytes = Vec::new();
     let read = File::open(path).and_then(|file| file.take(FILE_BYTES as u64 + 1).read_to_end(&mut bytes));
     match read {
-        Ok(_) => Ok(decode(macs, &bytes).map_or(OnDisk::Damaged, OnDisk::WatermarkTable)),
+        Ok(_) => {
+            Ok(decode(macs, &bytes).map_or(OnDisk::Damaged, |seen| OnDisk::WatermarkTable(Box::new(seen))))
+        }
         Err(e) if e.kind() == ErrorKind::NotFound => Ok(OnDisk::None),
         Err(e) => Err(failed(path, e)),
     }
@@ -327,7 +364,7 @@ fn encode(macs: &Macs, seen: &WatermarkTable) -> Vec<u8> {
     bytes.extend_from_slice(&MAGIC);
     bytes.extend_from_slice(&macs.current().0);
     bytes.extend_from_slice(&seen.confirmed.to_be_bytes());
-    for count in [seen.logs.len(), seen.records.len()] {
+    for count in [seen.logs.len(), seen.records.len() + seen.stores.len()] {
         bytes.extend_from_slice(&u32::try_from(count).unwrap_or(u32::MAX).to_be_bytes());
     }
     // What was seen last comes first, and is put last when it is read.
@@ -335,7 +372,9 @@ fn encode(macs: &Macs, seen: &WatermarkTable) -> Vec<u8> {
         bytes.extend_from_slice(&account.0);
         bytes.extend_from_slice(&position.to_be_bytes());
     }
-    for (directory, version) in &seen.records {
+    let stores: Vec<_> = seen.stores.iter().map(|(store, mark)| (format!("{STORE}{store}"), *mark)).collect();
+    let records = seen.records.iter().map(|(directory, version)| (&**directory, *version));
+    for (directory, version) in records.chain(stores.iter().map(|(store, mark)| (&**store, *mark))) {
         bytes.extend_from_slice(&u16::try_from(directory.len()).unwrap_or(u16::MAX).to_be_bytes());
         bytes.extend_from_slice(directory.as_bytes());
         bytes.extend_from_slice(&version.to_be_bytes());
@@ -368,7 +407,11 @@ fn decode(macs: &Macs, bytes: &[u8]) -> Option<WatermarkTable> {
         seen.logs.put(account, position);
     }
     for (directory, version) in all_records.into_iter().rev() {
-        seen.records.put(directory, version);
+        let directory: Box<str> = directory;
+        match directory.strip_prefix(STORE) {
+            Some(store) => drop(seen.stores.insert(store.into(), version)),
+            None => drop(seen.records.put(directory, version)),
+        }
     }
     rest.is_empty().then_some(seen)
 }

@@ -7,10 +7,12 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use sealpost_base::{Error, Position, Result, limits};
+use futures::future::try_join_all;
+use sealpost_base::{Position, Result, limits};
+use sealpost_vault::mark::{NameVerdict, Verdict};
 use sealpost_vault::{Hash, entry, mark};
 
-use crate::manifests::{MarkRead, Name, names};
+use crate::manifests::{MarkRead, Name, READ_AHEAD, names};
 use crate::noise::Judge;
 use crate::read::Object;
 use crate::{EntryName, Journal};
@@ -40,31 +42,51 @@ impl Judge {
             return Ok(vouched);
         }
         let folder = format!("acct/{}/manifest", self.account());
-        let mut vouched = Vouched::default();
         let names = names(self.store(), &folder, Some(&format!("{folder}/k"))).await?;
-        let names: Vec<Name> =
-            names.into_iter().filter(|name| matches!(name, Name::Attestation(_))).collect();
-        if names.len() > limits::LOG_GAP as usize {
-            return Err(Error::corrupt(format!(
-                "{folder} has more than {} objects that say what counts under older keys: remove those of other servers",
-                limits::LOG_GAP
-            )));
-        }
+        let names = names.into_iter().filter(|name| matches!(name, Name::Attestation(_)));
+        let (mut ours, mut others) = (Vec::new(), Vec::new());
         for name in names {
-            match self.read_mark(name).await? {
-                MarkRead::Authentic(object) => {
-                    let said = mark::judge(self.key(), self.account(), Position::ZERO, name.kind(), &object);
-                    if let mark::Verdict::Authentic(said) = said {
-                        vouched.0.extend(mark::attested(said));
-                    }
-                }
-                MarkRead::Noise(why) => self.note_mark(name, &why),
-                MarkRead::Superseded | MarkRead::Gone => {}
+            match self.name_of(name) {
+                NameVerdict::Authentic => ours.push(name),
+                // It vouched for what there was when other keys than the last ones were retired.
+                NameVerdict::Retired => {}
+                NameVerdict::Unknown => others.push(name),
             }
+        }
+        let mut vouched = Vouched::default();
+        // The last rotation listed everything. Without it there is what an earlier version wrote, among what anybody may have.
+        if !self.vouched_by(&ours, &mut vouched).await? {
+            let beyond = others.split_off(others.len().min(limits::LOG_GAP as usize));
+            self.note_unread(beyond.len());
+            self.vouched_by(&others, &mut vouched).await?;
         }
         let vouched = Arc::new(vouched);
         self.knows_vouched(vouched.clone());
         Ok(vouched)
+    }
+
+    /// Takes what these attestations list into `vouched`; whether there was an authentic one.
+    async fn vouched_by(&self, names: &[Name], vouched: &mut Vouched) -> Result<bool> {
+        let mut found = false;
+        for some in names.chunks(READ_AHEAD) {
+            let read = try_join_all(some.iter().map(|name| self.read_mark(*name))).await?;
+            for (name, read) in some.iter().zip(read) {
+                match read {
+                    MarkRead::Authentic(object) => {
+                        let (at, kind) = (Position::ZERO, name.kind());
+                        if let Verdict::Authentic(said) =
+                            mark::judge(self.key(), self.account(), at, kind, &object)
+                        {
+                            vouched.0.extend(mark::attested(said));
+                            found = true;
+                        }
+                    }
+                    MarkRead::Noise(why) => self.note_mark(*name, &why),
+                    MarkRead::Superseded | MarkRead::Gone => {}
+                }
+            }
+        }
+        Ok(found)
     }
 }
 

@@ -11,6 +11,9 @@ const BALLOT_DIGITS: usize = 24;
 /// What the name of an object begins with that says that a ballot was begun; behind all positions in a listing.
 const BEGUN: char = 'w';
 
+/// From this round on ballots carry a tag, so that nobody else can begin the greatest, behind which there is none.
+const TAGGED_ROUNDS: u32 = 1 << 31;
+
 /// A writer's turn to append, as in Paxos: greater ones take precedence.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Encode, Decode)]
 pub struct Ballot {
@@ -29,6 +32,23 @@ impl Ballot {
     /// One that is greater; `None` if there is none, after four thousand million of them.
     pub(crate) fn above(self, random: &dyn Random) -> Option<Self> {
         Some(Ballot { round: self.round.checked_add(1)?, writer: random.next_u64() })
+    }
+
+    /// The same, for a log whose writers have keys: from [`TAGGED_ROUNDS`] on the half of the number that is not random is what
+    /// `tag` makes of round and nonce.
+    pub(crate) fn above_tagged(self, random: &dyn Random, tag: impl Fn(u32, u32) -> u32) -> Option<Self> {
+        let above = self.above(random)?;
+        if above.round < TAGGED_ROUNDS {
+            return Some(above);
+        }
+        let nonce = (above.writer >> 32) as u32;
+        Some(Ballot { writer: u64::from(nonce) << 32 | u64::from(tag(above.round, nonce)), ..above })
+    }
+
+    /// Whether a writer with keys may have begun it, by what `is_tag` says of round, nonce and tag. No writer comes to rounds
+    /// that need tags by itself: only behind a ballot that was planted.
+    pub(crate) fn may_count(self, is_tag: impl Fn(u32, u32, u32) -> bool) -> bool {
+        self.round < TAGGED_ROUNDS || is_tag(self.round, (self.writer >> 32) as u32, self.writer as u32)
     }
 
     /// The name of the object that says that it was begun.
@@ -135,5 +155,19 @@ mod tests {
             assert_eq!(Ballot::of_file(bad), None, "{bad}");
         }
         assert_eq!(Ballot { round: u32::MAX, writer: 1 }.above(&random), None);
+    }
+
+    #[test]
+    fn from_half_of_the_rounds_on_a_ballot_needs_a_tag() {
+        let random = SeededRandom::new(1);
+        let (tag, is_tag) =
+            (|round: u32, nonce: u32| round ^ nonce, |round, nonce, tag| round ^ nonce == tag);
+        let low = Ballot { round: TAGGED_ROUNDS - 2, writer: 7 };
+        let last = low.above_tagged(&random, tag).unwrap();
+        assert!(low.may_count(is_tag) && last.may_count(is_tag));
+        let tagged = last.above_tagged(&random, tag).unwrap();
+        assert!(tagged > last && tagged.may_count(is_tag));
+        assert!(!Ballot { writer: tagged.writer ^ 1, ..tagged }.may_count(is_tag));
+        assert!(!Ballot { round: u32::MAX, writer: u64::MAX }.may_count(is_tag));
     }
 }

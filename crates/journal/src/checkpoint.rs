@@ -157,6 +157,14 @@ impl Journal {
             }
         }
         self.judge.knows(Name::Checkpoint(position));
+        // It is whole without: then its manifest is read, until the next one makes up for it.
+        let vouched = async {
+            self.witness(position).await?;
+            self.adopt().await
+        };
+        if let Err(error) = vouched.await {
+            tracing::debug!(account = %self.account, %error, "a checkpoint has no witness yet");
+        }
         Ok(checkpoint)
     }
 
@@ -180,6 +188,7 @@ impl Journal {
         self.store.delete_in_order(entries).await?;
         self.metrics.trimmed.add(trimmed);
         self.store.delete_in_order(self.below(&self.manifest_prefix(), 0, end).await?).await?;
+        self.store.delete_in_order(self.witnesses_below(end).await?).await?;
         if self.store.append_mode() == AppendMode::Conditional {
             self.store.delete_in_order(self.marks_below(end).await?).await?;
         }
@@ -187,7 +196,7 @@ impl Journal {
     }
 
     /// The newest checkpoints, two of them at most, whose manifests are authentic as they are now.
-    async fn newest_two(&self) -> Result<Vec<Position>> {
+    pub(crate) async fn newest_two(&self) -> Result<Vec<Position>> {
         let mut newest = Vec::new();
         for position in self.checkpoints().await? {
             if self.judge.is_mark_now(Name::Checkpoint(position)).await? == Some(true) {

@@ -186,7 +186,7 @@ impl DiskPaxos {
         Ok(last.map_or_else(Vec::new, |last| leading_to(&places, last, Position::ZERO)))
     }
 
-    /// Appends `object` behind the entry at `position`, if that is the end of the chain.
+    /// AppendMode `object` behind the entry at `position`, if that is the end of the chain.
     ///
     /// # Errors
     /// `Retry` if it is unknown whether it counts; what the store says.
@@ -201,7 +201,7 @@ impl DiskPaxos {
         self.follow_up(lead, object, None).await
     }
 
-    /// Appends `object` right after `after`, which `marks` is about too.
+    /// AppendMode `object` right after `after`, which `marks` is about too.
     ///
     /// # Errors
     /// As [`DiskPaxos::append_at`]; `Corrupt` if there is a checkpoint of what came after it, and that is missing.
@@ -329,7 +329,10 @@ impl DiskPaxos {
             }
             self.forget_small(&begun).await;
             least = least.max(begun.greatest);
-            let ballot = least.above(&*self.random);
+            let ballot = match &self.judge {
+                Some(judge) => judge.ballot_above(least, &*self.random),
+                None => least.above(&*self.random),
+            };
             let ballot = ballot.ok_or_else(|| Error::corrupt("the ballots of a log have run out"))?;
             self.write(&format!("{}/{}", self.ballots, ballot.file_name()), Sealed::marker()).await?;
             let places = self.list(known.position).await?;
@@ -436,8 +439,10 @@ impl DiskPaxos {
         let mut places = Vec::new();
         while let Some(object) = listed.try_next().await? {
             let place = object.path.rsplit('/').next().and_then(EntryName::parse);
-            let may_count =
-                |place: &EntryName| self.judge.as_ref().is_none_or(|judge| judge.may_be_entry(place));
+            let may_count = |place: &EntryName| {
+                let is_entry = |judge: &Judge| judge.may_be_entry(place) && judge.may_be_begun(place.ballot);
+                self.judge.as_ref().is_none_or(is_entry)
+            };
             places.extend(place.filter(may_count));
         }
         places.sort_by_key(|place| place.position);
@@ -472,7 +477,10 @@ impl DiskPaxos {
         while let Some(object) = listed.try_next().await? {
             let Some(name) = object.path.rsplit('/').next() else { continue };
             match Ballot::of_file(name) {
-                Some(ballot) => all.push(ballot),
+                Some(ballot) if self.judge.as_ref().is_none_or(|judge| judge.may_be_begun(ballot)) => {
+                    all.push(ballot)
+                }
+                Some(_) => {}
                 None => names.extend(Name::parse(name)),
             }
         }

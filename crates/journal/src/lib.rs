@@ -90,6 +90,7 @@ impl Journal {
     /// The same, counted together with others.
     #[must_use]
     pub fn counted(self, metrics: Arc<JournalMetrics>) -> Self {
+        self.judge.counted(metrics.clone());
         Journal { metrics, ..self }
     }
 

@@ -1,13 +1,18 @@
 //! The folder of manifests: which checkpoints a log has, which positions are passed over, and what vouches for older keys.
 //!
 //! A listing gives names; what is there counts only with a MAC of the installation ([`sealpost_vault::mark`]). What has none is
-//! noise: reported, and passed over by everything that acts on this folder. An object is read once for as long as a log is in use,
-//! because none is ever changed; only a trim, which removes what cannot be had again, reads anew.
+//! noise: reported, and passed over by everything that acts on this folder. Most names carry a tag under `server.key` and need no
+//! reading; a checkpoint has a *witness*, whose name does. Only what earlier versions wrote, and noise, is read: once for as long as
+//! a log is in use, because no object is ever changed, and never more than a few. Only a trim, which removes what cannot be had
+//! again, reads anew.
+
+use std::collections::BTreeSet;
 
 use bytes::Bytes;
 use futures::TryStreamExt;
 use futures::future::{BoxFuture, FutureExt, try_join_all};
 use sealpost_base::{Error, Kind, Position, Result, limits};
+use sealpost_vault::mark::NameVerdict;
 use sealpost_vault::{AppendMode, Hash, Store, mark};
 
 use crate::Journal;
@@ -18,8 +23,10 @@ use crate::noise::Judge;
 const PASSED_OVER: char = 's';
 /// What the name of an attestation begins with: behind those of all checkpoints too.
 const ATTESTATION: char = 'k';
+/// What the name of a witness begins with: behind those of all checkpoints too.
+const WITNESS: char = 'm';
 /// Objects read at once.
-const READ_AHEAD: usize = 16;
+pub(crate) const READ_AHEAD: usize = 16;
 /// How often it is listed anew because something went that was listed: newer checkpoints are there then.
 const LISTINGS: u32 = 6;
 
@@ -28,10 +35,13 @@ const LISTINGS: u32 = 6;
 pub(crate) enum Name {
     /// A checkpoint's manifest.
     Checkpoint(Position),
-    /// A mark that a position is passed over. The number is random, so that nobody can be there first.
+    /// A mark that a position is passed over. The number is a [tag](mark::number), so that nobody can be there first; earlier
+    /// versions chose a random one.
     PassedOver(Position, u64),
-    /// What vouches for objects under older keys, with a random number too.
+    /// What vouches for objects under older keys, with such a number too.
     Attestation(u64),
+    /// What says by its name that the checkpoint at that position is one.
+    Witness(Position, u64),
 }
 
 impl Name {
@@ -42,6 +52,10 @@ impl Name {
         if let Some(number) = name.strip_prefix(ATTESTATION) {
             return Some(Name::Attestation(position_in(number)?.0));
         }
+        if let Some(numbered) = name.strip_prefix(WITNESS) {
+            let (position, number) = numbered.split_once('-')?;
+            return Some(Name::Witness(position_in(position)?, position_in(number)?.0));
+        }
         let (position, number) = name.strip_prefix(PASSED_OVER)?.split_once('-')?;
         Some(Name::PassedOver(position_in(position)?, position_in(number)?.0))
     }
@@ -51,12 +65,15 @@ impl Name {
             Name::Checkpoint(position) => format!("{:016x}", position.0),
             Name::PassedOver(position, number) => format!("{PASSED_OVER}{:016x}-{number:016x}", position.0),
             Name::Attestation(number) => format!("{ATTESTATION}{number:016x}"),
+            Name::Witness(position, number) => format!("{WITNESS}{:016x}-{number:016x}", position.0),
         }
     }
 
     pub(crate) fn position(self) -> Position {
         match self {
-            Name::Checkpoint(position) | Name::PassedOver(position, _) => position,
+            Name::Checkpoint(position) | Name::PassedOver(position, _) | Name::Witness(position, _) => {
+                position
+            }
             Name::Attestation(_) => Position::ZERO,
         }
     }
@@ -66,13 +83,23 @@ impl Name {
             Name::Checkpoint(_) => mark::Kind::Checkpoint,
             Name::PassedOver(..) => mark::Kind::PassedOver,
             Name::Attestation(_) => mark::Kind::Attestation,
+            Name::Witness(..) => mark::Kind::Witness,
+        }
+    }
+
+    fn number(self) -> Option<u64> {
+        match self {
+            Name::Checkpoint(_) => None,
+            Name::PassedOver(_, number) | Name::Attestation(number) | Name::Witness(_, number) => {
+                Some(number)
+            }
         }
     }
 }
 
 /// Whether that is the name of something beside checkpoints and ballots in the folder of manifests.
 pub fn is_mark(name: &str) -> bool {
-    matches!(Name::parse(name), Some(Name::PassedOver(..) | Name::Attestation(_)))
+    matches!(Name::parse(name), Some(Name::PassedOver(..) | Name::Attestation(_) | Name::Witness(..)))
 }
 
 /// What the folder of manifests says of positions.
@@ -116,34 +143,44 @@ pub(crate) enum MarkRead {
 }
 
 /// Which of the objects with these names count; `None` if one of them is gone by now. Positions that are passed over are of
-/// interest only as far behind `known` as the next entry may be.
+/// interest only as far behind `known` as the next entry may be. Names tell most of it. Of the others so many are read as earlier
+/// versions may have left; what is beyond that is noise.
 pub(crate) async fn judged(judge: &Judge, names: &[Name], known: Position) -> Result<Option<Marked>> {
     let last = Position(known.0.saturating_add(limits::LOG_GAP + 1));
     let is_of_interest = |name: &Name| match name {
-        Name::Checkpoint(_) => true,
         Name::PassedOver(position, _) => *position > known && *position <= last,
-        Name::Attestation(_) => false,
+        Name::Checkpoint(_) | Name::Attestation(_) | Name::Witness(..) => true,
     };
     let names: Vec<Name> = names.iter().copied().filter(is_of_interest).collect();
-    if names.len() > limits::LOG_NOISE {
-        return Err(Error::corrupt(format!(
-            "more than {} objects say which checkpoints a log has, most of which cannot be true; \"sealpost check\" names them: remove \
-             them",
-            limits::LOG_NOISE
-        )));
-    }
-    let mut found = Vec::with_capacity(names.len());
-    for some in names.chunks(READ_AHEAD) {
-        found.extend(try_join_all(some.iter().map(|name| judge.is_mark(*name))).await?);
-    }
+    let (likely, others) = judge.likely(&names);
     let mut marked = Marked::default();
-    for (name, is_mark) in names.into_iter().zip(found) {
-        match (name, is_mark) {
-            (_, None) => return Ok(None),
-            (Name::Checkpoint(position), Some(true)) => marked.checkpoints.push(position),
-            (Name::Checkpoint(position), Some(false)) => marked.noise.push(position),
-            (Name::PassedOver(position, _), Some(true)) => marked.passed_over.push(position),
-            (Name::PassedOver(..) | Name::Attestation(_), Some(_)) => {}
+    for name in likely {
+        match name {
+            Name::Checkpoint(position) => marked.checkpoints.push(position),
+            Name::PassedOver(position, _) => marked.passed_over.push(position),
+            Name::Attestation(_) | Name::Witness(..) => {}
+        }
+    }
+    let (mut checkpoints, mut passed_over): (Vec<_>, Vec<_>) =
+        others.into_iter().partition(|name| matches!(name, Name::Checkpoint(_)));
+    for unread in [&mut checkpoints, &mut passed_over] {
+        let beyond = unread.split_off(unread.len().min(limits::LOG_NOISE));
+        judge.note_unread(beyond.len());
+        let manifests = beyond.iter().filter(|name| matches!(name, Name::Checkpoint(_)));
+        marked.noise.extend(manifests.map(|name| name.position()));
+    }
+    let unread = [checkpoints, passed_over].concat();
+    let attempts = judge.attempts(unread.len());
+    for some in unread.chunks(READ_AHEAD) {
+        let found = try_join_all(some.iter().map(|name| judge.is_mark(*name, attempts))).await?;
+        for (name, is_mark) in some.iter().zip(found) {
+            match (name, is_mark) {
+                (_, None) => return Ok(None),
+                (Name::Checkpoint(position), Some(true)) => marked.checkpoints.push(*position),
+                (Name::Checkpoint(position), Some(false)) => marked.noise.push(*position),
+                (Name::PassedOver(position, _), Some(true)) => marked.passed_over.push(*position),
+                (Name::PassedOver(..) | Name::Attestation(_) | Name::Witness(..), Some(_)) => {}
+            }
         }
     }
     marked.checkpoints.sort_unstable_by(|a, b| b.cmp(a));
@@ -188,18 +225,67 @@ impl Journal {
         if self.marked(Some(before)).await?.passed_over.contains(&position) {
             return Ok(());
         }
-        let name = Name::PassedOver(position, self.random.next_u64());
+        let name = Name::PassedOver(position, self.number(position, mark::Kind::PassedOver));
         let sealed = mark::passed_over(self.judge.key(), self.account, position);
         self.store.put_new(&self.judge.mark_path(name), sealed).await?;
-        self.judge.knows(name);
+        Ok(())
+    }
+
+    fn number(&self, position: Position, kind: mark::Kind) -> u64 {
+        mark::number(self.judge.key(), self.account, position, kind, &*self.random)
+    }
+
+    /// Vouches for the checkpoint at `position`, whose manifest is there, by a name that a listing shows.
+    pub(crate) async fn witness(&self, position: Position) -> Result<()> {
+        let name = Name::Witness(position, self.number(position, mark::Kind::Witness));
+        let sealed = mark::witness(self.judge.key(), self.account, position);
+        self.store.put_new(&self.judge.mark_path(name), sealed).await?;
+        Ok(())
+    }
+
+    /// Gives what earlier versions wrote, or what is under keys that were replaced since, names that a listing can tell from noise:
+    /// checkpoints get witnesses, and an attestation a second name.
+    pub(crate) async fn adopt(&self) -> Result<()> {
+        let names = names(&self.store, &self.manifest_prefix(), None).await?;
+        let is_authentic = |name: &Name| self.judge.name_of(*name) == NameVerdict::Authentic;
+        let authentic: BTreeSet<Name> = names.iter().copied().filter(is_authentic).collect();
+        let is_witnessed =
+            |at: &Position| authentic.iter().any(|name| matches!(name, Name::Witness(of, _) if of == at));
+        let lacks_one = |name: &Name| matches!(name, Name::Checkpoint(at) if !is_witnessed(at));
+        if names.iter().any(lacks_one) {
+            for position in self.newest_two().await?.iter().filter(|at| !is_witnessed(at)) {
+                self.witness(*position).await?;
+            }
+        }
+        let is_attestation = |name: &&Name| matches!(name, Name::Attestation(_));
+        if authentic.iter().any(|name| is_attestation(&name)) {
+            return Ok(());
+        }
+        for name in names.iter().filter(is_attestation).take(limits::LOG_GAP as usize) {
+            if let MarkRead::Authentic(_) = self.judge.read_mark(*name).await? {
+                let named = Name::Attestation(self.number(Position::ZERO, mark::Kind::Attestation));
+                let (from, to) = (self.judge.mark_path(*name), self.judge.mark_path(named));
+                self.store.put_again(&from, &to).await?;
+            }
+        }
         Ok(())
     }
 
     /// The paths of all marks that positions before `end` are passed over, whoever wrote them.
     pub(crate) async fn marks_below(&self, end: Position) -> Result<Vec<String>> {
-        let after = format!("{}/{PASSED_OVER}", self.manifest_prefix());
+        self.marked_below(PASSED_OVER, end).await
+    }
+
+    /// The paths of all witnesses of checkpoints before `end`, whoever wrote them.
+    pub(crate) async fn witnesses_below(&self, end: Position) -> Result<Vec<String>> {
+        self.marked_below(WITNESS, end).await
+    }
+
+    async fn marked_below(&self, prefix: char, end: Position) -> Result<Vec<String>> {
+        let after = format!("{}/{prefix}", self.manifest_prefix());
         let names = names(&self.store, &self.manifest_prefix(), Some(&after)).await?;
-        let old = names.into_iter().filter(|name| matches!(name, Name::PassedOver(at, _) if *at < end));
+        let old =
+            names.into_iter().filter(|name| name.position() < end && name.file_name().starts_with(prefix));
         Ok(old.map(|name| self.judge.mark_path(name)).collect())
     }
 
@@ -212,22 +298,29 @@ impl Journal {
         self.look_again();
         let old = names(&self.store, &self.manifest_prefix(), None).await?;
         let mut objects = self.entries_under_older_keys().await?;
-        for name in &old {
-            if !matches!(name, Name::Attestation(_))
-                && let MarkRead::Authentic(object) = self.judge.read_mark(*name).await?
-                && !mark::is_current(self.judge.key(), &object)
-            {
-                objects.push(Hash::of(&object));
+        let (likely, mut others) = self.judge.likely(&old);
+        others.truncate(limits::LOG_NOISE);
+        for some in [likely, others].concat().chunks(READ_AHEAD) {
+            for found in try_join_all(some.iter().map(|name| self.judge.read_mark(*name))).await? {
+                if let MarkRead::Authentic(object) = found
+                    && !mark::is_current(self.judge.key(), &object)
+                {
+                    objects.push(Hash::of(&object));
+                }
             }
         }
         if !objects.is_empty() {
-            let name = Name::Attestation(self.random.next_u64());
+            let name = Name::Attestation(self.number(Position::ZERO, mark::Kind::Attestation));
             let sealed = mark::attestation(self.judge.key(), self.account, &objects);
             self.store.put_new(&self.judge.mark_path(name), sealed).await?;
         }
         // The new one is of all of them.
         let old = old.into_iter().filter(|name| matches!(name, Name::Attestation(_)));
         self.store.delete_in_order(old.map(|name| self.judge.mark_path(name)).collect()).await?;
+        // Witnesses under the old key count for nothing from then on.
+        for position in self.newest_two().await? {
+            self.witness(position).await?;
+        }
         Ok(objects.len())
     }
 }
@@ -237,17 +330,46 @@ impl Judge {
         format!("acct/{}/manifest/{}", self.account(), name.file_name())
     }
 
+    /// What the name alone says.
+    pub(crate) fn name_of(&self, name: Name) -> NameVerdict {
+        let Some(number) = name.number() else { return NameVerdict::Unknown };
+        mark::judge_name(self.key(), self.account(), name.position(), name.kind(), number)
+    }
+
+    /// The checkpoints and marks of positions among `names` that a tag vouches for, and the others.
+    fn likely(&self, names: &[Name]) -> (Vec<Name>, Vec<Name>) {
+        let is_authentic = |name: &Name| self.name_of(*name) == NameVerdict::Authentic;
+        let witnesses = names.iter().filter(|name| matches!(name, Name::Witness(..)) && is_authentic(name));
+        let witnessed: BTreeSet<Position> = witnesses.map(|name| name.position()).collect();
+        let said = names.iter().filter(|name| matches!(name, Name::Checkpoint(_) | Name::PassedOver(..)));
+        said.copied().partition(|name| match name {
+            Name::Checkpoint(position) => witnessed.contains(position),
+            _ => is_authentic(name),
+        })
+    }
+
+    /// How often each of so many objects is read before it is taken for noise. No log has so many that tags do not tell of as are
+    /// read at once, so then most of them are noise, and to be patient with each would hold up the first that asks.
+    fn attempts(&self, objects: usize) -> u32 {
+        let is_local = self.store().directory().is_some();
+        if is_local || objects > READ_AHEAD { 1 } else { super::read::READ_ATTEMPTS }
+    }
+
     /// Whether the object of that name counts, `None` if it is not there. It is read once.
-    async fn is_mark(&self, name: Name) -> Result<Option<bool>> {
+    async fn is_mark(&self, name: Name, attempts: u32) -> Result<Option<bool>> {
         if let Some(known) = self.known_mark(name) {
             return Ok(Some(known));
         }
-        self.is_mark_now(name).await
+        self.is_mark_as_read(name, attempts).await
     }
 
     /// The same as it is now.
     pub(crate) async fn is_mark_now(&self, name: Name) -> Result<Option<bool>> {
-        Ok(match self.read_mark(name).await? {
+        self.is_mark_as_read(name, self.attempts(1)).await
+    }
+
+    async fn is_mark_as_read(&self, name: Name, attempts: u32) -> Result<Option<bool>> {
+        Ok(match self.read_mark_often(name, attempts).boxed().await? {
             MarkRead::Authentic(_) => {
                 self.knows(name);
                 Some(true)
@@ -263,14 +385,15 @@ impl Judge {
 
     /// The object of that name. What does not count is asked for several times, over half a second, as entries are.
     pub(crate) fn read_mark(&self, name: Name) -> BoxFuture<'_, Result<MarkRead>> {
-        self.read_mark_often(name).boxed()
+        self.read_mark_often(name, self.attempts(1)).boxed()
     }
 
-    async fn read_mark_often(&self, name: Name) -> Result<MarkRead> {
+    async fn read_mark_often(&self, name: Name, attempts: u32) -> Result<MarkRead> {
         let path = self.mark_path(name);
         let store = self.store();
         let is_local = store.directory().is_some();
-        let attempts = if is_local { 1 } else { super::read::READ_ATTEMPTS };
+        // What was noise a minute ago may be something else now, and is hardly ever.
+        let attempts = if self.was_noise(name) { 1 } else { attempts };
         let mut found = MarkRead::Gone;
         for round in 0..=attempts {
             let read = if round == 0 { store.read(&path).await } else { store.read_confirmed(&path).await };
@@ -322,7 +445,8 @@ mod tests {
     #[test]
     fn names_round_trip_and_sort_behind_checkpoints() {
         let checkpoint = Name::Checkpoint(Position(u64::MAX));
-        for name in [checkpoint, Name::PassedOver(Position(7), 1 << 63), Name::Attestation(5)] {
+        let witness = Name::Witness(Position(7), 1 << 63);
+        for name in [checkpoint, Name::PassedOver(Position(7), 1 << 63), Name::Attestation(5), witness] {
             assert_eq!(Name::parse(&name.file_name()), Some(name));
             assert!(name.file_name() >= checkpoint.file_name());
             assert!(*name.file_name() < *"v");

@@ -10,13 +10,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use sealpost_base::{AccountId, Error, Position, Result, limits};
+use sealpost_base::{AccountId, Error, Position, Random, Result, limits};
 use sealpost_vault::entry::{self, Header, LogKey, Origin, Verdict};
 use sealpost_vault::{Store, mark};
 use tokio::time::Instant;
 
+use crate::JournalMetrics;
 use crate::attested::{NOT_VOUCHED_FOR, Vouched};
-use crate::ballot::EntryName;
+use crate::ballot::{Ballot, EntryName};
 use crate::manifests::Name;
 
 /// How long it is not read again. A store, or what is between, may answer wrongly for longer than it takes to read it six times.
@@ -50,6 +51,9 @@ struct NoiseCache {
     /// Whether marks count, and since when that is known.
     marks: BTreeMap<Name, (bool, Instant)>,
     reported_marks: BTreeSet<Name>,
+    /// That there are more marks than are read.
+    reported_unread: bool,
+    metrics: Arc<JournalMetrics>,
     /// What counts under keys that were retired.
     vouched: Option<Arc<Vouched>>,
 }
@@ -72,6 +76,21 @@ impl Judge {
 
     pub(crate) fn key(&self) -> &LogKey {
         &self.key
+    }
+
+    /// Counts noise together with other logs.
+    pub(crate) fn counted(&self, metrics: Arc<JournalMetrics>) {
+        self.lock().metrics = metrics;
+    }
+
+    /// A ballot above `least`.
+    pub(crate) fn ballot_above(&self, least: Ballot, random: &dyn Random) -> Option<Ballot> {
+        least.above_tagged(random, |round, nonce| mark::ballot_tag(&self.key, self.account, round, nonce))
+    }
+
+    /// Whether a writer of this installation may have begun that ballot.
+    pub(crate) fn may_be_begun(&self, ballot: Ballot) -> bool {
+        ballot.may_count(|round, nonce, tag| mark::is_ballot_tag(&self.key, self.account, round, nonce, tag))
     }
 
     /// What the entry at `place` says of itself, if `object` is it.
@@ -100,6 +119,11 @@ impl Judge {
         }
     }
 
+    /// Whether `object`, at `place`, is what is left of an entry or may have been written as one under another key.
+    pub(crate) fn may_have_been(&self, place: &EntryName, object: &[u8]) -> bool {
+        !matches!(entry::judge(&self.key, self.account, place.position, object), Verdict::Noise(_))
+    }
+
     /// What is at `place` is no entry, however often it is read. Reports it, once.
     pub(crate) fn note(&self, place: EntryName, unfit: Unfit, why: &str) {
         let mut known = self.lock();
@@ -108,6 +132,7 @@ impl Judge {
         }
         known.places.insert(place, (unfit, Instant::now()));
         let is_new = known.reported.len() < limits::LOG_NOISE && known.reported.insert(place);
+        known.metrics.noise.add(u64::from(is_new));
         drop(known);
         if is_new {
             let (account, path) = (self.account, place.file_name());
@@ -151,7 +176,8 @@ impl Judge {
 
     fn know_mark(&self, name: Name, counts: bool) {
         let mut known = self.lock();
-        if known.marks.len() >= 2 * limits::LOG_NOISE {
+        // Manifests, marks of positions and attestations, each as many as are read.
+        if known.marks.len() >= 4 * limits::LOG_NOISE {
             known.marks.clear();
         }
         known.marks.insert(name, (counts, Instant::now()));
@@ -162,6 +188,7 @@ impl Judge {
         self.know_mark(name, false);
         let mut known = self.lock();
         let is_new = known.reported_marks.len() < limits::LOG_NOISE && known.reported_marks.insert(name);
+        known.metrics.noise.add(u64::from(is_new));
         drop(known);
         if is_new {
             tracing::error!(
@@ -169,6 +196,28 @@ impl Judge {
                 "this object in the folder of manifests was not written by this server, or is damaged; it is passed over"
             );
         }
+    }
+
+    /// Whether the mark of that name was read before and did not count.
+    pub(crate) fn was_noise(&self, name: Name) -> bool {
+        self.lock().marks.get(&name).is_some_and(|(counts, _)| !counts)
+    }
+
+    /// Whether the object at `place` was read before and was no entry.
+    pub(crate) fn was_unfit(&self, place: &EntryName) -> bool {
+        self.lock().places.contains_key(place)
+    }
+
+    /// So many objects in the folder of manifests are not read, because no earlier version can have left so many. Reports it, once.
+    pub(crate) fn note_unread(&self, objects: usize) {
+        if objects == 0 || std::mem::replace(&mut self.lock().reported_unread, true) {
+            return;
+        }
+        tracing::error!(
+            account = %self.account, objects,
+            "too many objects in the folder of manifests were not written by this server; the rest is not read; \
+             \"sealpost check\" names them, and \"sealpost account repair --remove-noise\" removes them"
+        );
     }
 
     pub(crate) fn known_vouched(&self) -> Option<Arc<Vouched>> {
@@ -241,8 +290,8 @@ pub(crate) fn damaged_end(position: Position) -> Error {
 /// What a writer is told who finds no end in a log.
 pub(crate) fn too_noisy() -> Error {
     Error::corrupt(format!(
-        "more than {} objects at the end of the log are not log entries; \"sealpost check\" names them: \
-         remove them",
+        "more than {} objects at the end of the log are not log entries; \"sealpost check\" names them, and \
+         \"sealpost account repair --remove-noise\" removes them",
         limits::LOG_GAP
     ))
 }

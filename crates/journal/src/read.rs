@@ -333,7 +333,9 @@ impl Journal {
             Err(e) if e.kind() == Kind::Corrupt => (Unfit::Damaged, e.to_string()),
             Err(e) => return Err(e),
         };
-        let attempts = if self.store.directory().is_some() { 1 } else { READ_ATTEMPTS };
+        // What was none a minute ago may be one now, and is hardly ever.
+        let is_known = self.judge.was_unfit(place);
+        let attempts = if is_known || self.store.directory().is_some() { 1 } else { READ_ATTEMPTS };
         for round in 0..attempts {
             match self.store.read_confirmed(&path).await {
                 Ok(object) => match self.judge.entry(place, &object).await? {

@@ -25,7 +25,8 @@ impl Journal {
     pub(crate) async fn pass_over(&self, after: &Tail, is_marked: bool) -> Result<Append> {
         let renumbering = Renumbering::of(after.position.next(), CountedEntries::NONE);
         let mut position = renumbering.from;
-        for _ in 0..limits::LOG_GAP {
+        // The renumbering is at most so far behind the last entry: readers look no further.
+        for _ in 1..limits::LOG_GAP {
             if self.is_free(position).await? && !(is_marked && position == renumbering.from) {
                 return Ok(Append::Lost);
             }
@@ -54,7 +55,7 @@ impl Journal {
         }
     }
 
-    /// Appends a renumbering at `position`, after the entry at `after`: what became of that, and the end of the log if it is there.
+    /// AppendMode a renumbering at `position`, after the entry at `after`: what became of that, and the end of the log if it is there.
     pub(crate) async fn renumber(
         &self,
         after: &Tail,

@@ -2,9 +2,10 @@
 
 use futures::future::try_join_all;
 use sealpost_base::{Kind, Position, Result, limits};
+use sealpost_vault::mark::{self, NameVerdict};
 
 use crate::disk_paxos::order::{last_of, leading_to};
-use crate::manifests;
+use crate::manifests::{self, Name};
 use crate::noise;
 use crate::read::Object;
 use crate::{EntryName, Journal, Tail};
@@ -30,6 +31,8 @@ pub struct Unfit {
     pub position: Position,
     /// It says that it is the entry there, and is not as it was written.
     pub is_damaged: bool,
+    /// It begins as the entry of that position does.
+    pub may_be_entry: bool,
     /// Why, for the operator.
     pub why: String,
 }
@@ -52,18 +55,77 @@ impl Journal {
     /// # Errors
     /// What the store says.
     pub async fn survey_marks(&self) -> Result<Vec<(String, String)>> {
+        let unfit = self.unfit_marks().await?;
+        Ok(unfit.into_iter().map(|(name, why)| (self.judge.mark_path(name), why)).collect())
+    }
+
+    async fn unfit_marks(&self) -> Result<Vec<(Name, String)>> {
         let names = manifests::names(&self.store, &self.manifest_prefix(), None).await?;
         let mut unfit = Vec::new();
         for some in names.chunks(READ_AHEAD) {
-            let read = try_join_all(some.iter().map(|name| self.judge.read_mark(*name))).await?;
-            unfit.extend(some.iter().zip(read).filter_map(|(name, found)| match found {
-                manifests::MarkRead::Noise(why) => Some((self.judge.mark_path(*name), why)),
-                manifests::MarkRead::Authentic(_)
-                | manifests::MarkRead::Superseded
-                | manifests::MarkRead::Gone => None,
-            }));
+            let found = try_join_all(some.iter().map(|name| self.unfit_mark(*name))).await?;
+            unfit.extend(some.iter().zip(found).filter_map(|(name, why)| Some((*name, why?))));
         }
         Ok(unfit)
+    }
+
+    /// Why a mark counts for nothing; `None` if it counts, or did before keys were retired.
+    async fn unfit_mark(&self, name: Name) -> Result<Option<String>> {
+        match (name, self.judge.name_of(name)) {
+            (Name::Witness(..) | Name::PassedOver(..), NameVerdict::Authentic)
+            | (Name::Witness(..) | Name::Attestation(_), NameVerdict::Retired) => return Ok(None),
+            (Name::Witness(..), NameVerdict::Unknown) => {
+                return Ok(Some("its name was not made with this installation's server.key".to_owned()));
+            }
+            _ => {}
+        }
+        Ok(match self.judge.read_mark(name).await? {
+            manifests::MarkRead::Noise(why) => Some(why),
+            manifests::MarkRead::Authentic(_)
+            | manifests::MarkRead::Superseded
+            | manifests::MarkRead::Gone => None,
+        })
+    }
+
+    /// Removes what this installation never wrote: what counts for nothing in the folder of manifests, and what is behind the end of
+    /// the log. The first of that stays, and what is at positions that are passed over already, so that the next entry goes on
+    /// behind it and gives UIDs a new meaning (decision 50): it may have been an entry once. The paths of what was removed. Whoever calls this is sure of `server.key`: under an old copy, what
+    /// other nodes wrote under the next key looks alike.
+    ///
+    /// # Errors
+    /// What the store says. It can be repeated.
+    pub async fn remove_noise(&self) -> Result<Vec<String>> {
+        let mut paths = Vec::new();
+        for (name, _) in self.unfit_marks().await? {
+            let path = self.judge.mark_path(name);
+            if !self.may_have_been_manifest(name, &path).await? {
+                paths.push(path);
+            }
+        }
+        let survey = self.survey(Position::ZERO).await?;
+        let passed_over = self.marked(Some(survey.end())).await?.passed_over;
+        let mut kept = survey.end().next();
+        while passed_over.contains(&kept.next())
+            && kept.0 + 1 < survey.end().0.saturating_add(limits::LOG_GAP)
+        {
+            kept = kept.next();
+        }
+        let behind = survey.unfit.iter().filter(|unfit| unfit.position > kept && !unfit.may_be_entry);
+        paths.extend(behind.map(|unfit| unfit.path.clone()));
+        self.store.delete_in_order(paths.clone()).await?;
+        self.look_again();
+        Ok(paths)
+    }
+
+    /// Whether a damaged manifest is there: it tells writers that the log may be trimmed, readable or not.
+    async fn may_have_been_manifest(&self, name: Name, path: &str) -> Result<bool> {
+        let Name::Checkpoint(position) = name else { return Ok(false) };
+        match self.store.read_confirmed(path).await {
+            Ok(object) => Ok(mark::begins_as(self.account, position, name.kind(), &object)),
+            Err(e) if e.kind() == Kind::NotFound => Ok(false),
+            Err(e) if e.kind() == Kind::Corrupt => Ok(true),
+            Err(e) => Err(e),
+        }
     }
 
     /// Reads whatever is at a path of an entry from `from` on.
@@ -97,7 +159,13 @@ impl Journal {
             Err(e) if e.kind() != Kind::Corrupt => Err(e),
             _ => {
                 let why = "no log has an entry at that position".to_owned();
-                Ok(Some(Unfit { path, position: Position::ZERO, is_damaged: false, why }))
+                Ok(Some(Unfit {
+                    path,
+                    position: Position::ZERO,
+                    is_damaged: false,
+                    may_be_entry: false,
+                    why,
+                }))
             }
         }
     }
@@ -111,14 +179,18 @@ impl Journal {
             Err(e) if e.kind() == Kind::Retry => return Err(e),
             Err(_) => noise::Unfit::Damaged,
         };
-        let why = match self.store.read_confirmed(&self.path(&place)).await {
-            Ok(object) => self.judge.entry(&place, &object).await?.err().map(|(_, why)| why),
-            Err(e) => Some(e.to_string()),
+        let (why, may_be_entry) = match self.store.read_confirmed(&self.path(&place)).await {
+            Ok(object) => {
+                let why = self.judge.entry(&place, &object).await?.err().map(|(_, why)| why);
+                (why, self.judge.may_have_been(&place, &object))
+            }
+            Err(e) => (Some(e.to_string()), true),
         };
         Ok(Some(Some(Unfit {
             path: self.path(&place),
             position: place.position,
             is_damaged: unfit == noise::Unfit::Damaged,
+            may_be_entry,
             why: why.unwrap_or_else(|| "the store returned a different object before".to_owned()),
         })))
     }

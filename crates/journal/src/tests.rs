@@ -252,7 +252,8 @@ async fn a_checkpoint_is_not_made_of_another_historys_parts() {
         w.journal.write_checkpoint(&w.keys, tail, names, move |_| text.as_bytes().to_vec())
     };
     assert_eq!(write(one, "h").await.unwrap_err().kind(), Kind::Conflict);
-    assert_eq!(w.paths("manifest/").await, Vec::<String>::new());
+    let manifests = w.paths("manifest/").await.into_iter().filter(|name| !name.starts_with('m'));
+    assert_eq!(manifests.count(), 0, "a witness alone says nothing");
     let two = w.fill(one, &["two"]).await;
     write(two, "h").await.unwrap();
     // The chunks are the same, and what they are of is not.
@@ -305,7 +306,9 @@ async fn trimming_keeps_what_the_last_two_checkpoints_need() {
     w.journal.trim().await.unwrap();
     assert_eq!(w.paths("log").await, ["/0000000000000004", "/0000000000000005", "/0000000000000006"]);
     assert_eq!(w.paths("snap").await, ["/0000000000000004/head", "/0000000000000006/head"]);
-    assert_eq!(w.paths("manifest").await, ["/0000000000000004", "/0000000000000006"]);
+    let manifests = w.paths("manifest").await;
+    assert_eq!(manifests[..2], ["/0000000000000004", "/0000000000000006"]);
+    assert_eq!(manifests.len(), 4, "and their witnesses: {manifests:?}");
 }
 
 #[tokio::test]
@@ -508,7 +511,8 @@ async fn as_many_positions_as_the_limit_says_are_passed_over() {
 
     let w = world();
     let one = w.fill(Tail::EMPTY, &["one"]).await;
-    for position in 2..limits::LOG_GAP + 3 {
+    // One more, and the next entry would be further away than readers look.
+    for position in 2..limits::LOG_GAP + 2 {
         w.plant(position, b"noise").await;
     }
     let public = w.keys.public();

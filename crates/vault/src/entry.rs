@@ -105,6 +105,18 @@ impl LogKey {
     }
 }
 
+impl LogKey {
+    /// Whether `is_it` says so of the MAC of `parts` under one of the keys, and whether that was retired; `None` if of none.
+    /// For what is too short to name its key.
+    pub(crate) fn verify_any(
+        &self,
+        parts: &[&[u8]],
+        is_it: impl Fn(&[u8; MAC_BYTES]) -> bool,
+    ) -> Option<bool> {
+        self.0.iter().find(|key| is_it(&hmac_sha256(&key.mac, parts))).map(|key| key.is_retired)
+    }
+}
+
 impl KeyParts {
     fn mac_of(&self, header: &[u8], body: &[u8]) -> [u8; MAC_BYTES] {
         hmac_sha256(&self.mac, &[b"sealpost log entry v2", header, body])

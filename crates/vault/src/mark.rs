@@ -2,9 +2,10 @@
 //!
 //! Every node acts on these, also without a key of the account: it does not append, or trims. So a MAC under a key of `server.key`
 //! covers each, with the account, the position and the kind; what has none was written by somebody else and says nothing
-//! ([`judge`]). Format: `docs/format/checkpoint.md`.
+//! ([`judge`]). The number in the name of a mark is a tag under the same key, so that a listing alone tells what somebody else
+//! planted ([`judge_name`], decision 71). Format: `docs/format/checkpoint.md`.
 
-use sealpost_base::{AccountId, Position};
+use sealpost_base::{AccountId, Position, Random};
 
 use crate::entry::{LogKey, MAC_BYTES};
 use crate::{Hash, Sealed};
@@ -14,6 +15,8 @@ const MAGIC: [u8; 4] = *b"SPM\x02";
 const FIXED_BYTES: usize = 4 + 1 + 4 + 16 + 8;
 const HEADER_BYTES: usize = FIXED_BYTES + MAC_BYTES;
 const LABEL: &[u8] = b"sealpost mark v2";
+const NAME_LABEL: &[u8] = b"sealpost mark name v1";
+const BALLOT_LABEL: &[u8] = b"sealpost ballot v1";
 const HASH_BYTES: usize = 32;
 
 /// What a mark says of a position.
@@ -25,6 +28,8 @@ pub enum Kind {
     PassedOver,
     /// Of the whole log: which objects under older keys there were when those were retired.
     Attestation,
+    /// There is a checkpoint there, as its name alone tells, which that of the manifest does not.
+    Witness,
 }
 
 impl Kind {
@@ -33,6 +38,7 @@ impl Kind {
             Kind::Checkpoint => 1,
             Kind::PassedOver => 2,
             Kind::Attestation => 3,
+            Kind::Witness => 4,
         }
     }
 }
@@ -62,6 +68,81 @@ pub fn passed_over(key: &LogKey, account: AccountId, position: Position) -> Seal
 pub fn attestation(key: &LogKey, account: AccountId, objects: &[Hash]) -> Sealed {
     let hashes: Vec<u8> = objects.iter().flat_map(|hash| hash.0).collect();
     seal(key, account, Position::ZERO, Kind::Attestation, &hashes)
+}
+
+/// The object beside the manifest of a checkpoint that vouches for it by its name.
+pub fn witness(key: &LogKey, account: AccountId, position: Position) -> Sealed {
+    seal(key, account, position, Kind::Witness, &[])
+}
+
+/// What the number in the name of a mark says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NameVerdict {
+    /// A process of this installation chose it: the object is what its name says, whatever is in it.
+    Authentic,
+    /// The same under a key that was retired.
+    Retired,
+    /// Somebody else chose it, or an earlier version, whose numbers were random: the object has to tell.
+    Unknown,
+}
+
+/// The number in the name of a new mark. Nobody else can choose it, so nothing is at that path before. Of attestations a log may
+/// have several, so half of theirs is random.
+pub fn number(key: &LogKey, account: AccountId, position: Position, kind: Kind, random: &dyn Random) -> u64 {
+    let nonce = match kind {
+        Kind::Attestation => random.next_u64() as u32,
+        Kind::Checkpoint | Kind::PassedOver | Kind::Witness => 0,
+    };
+    let parts = name_parts(account, position, kind, nonce);
+    number_of(kind, nonce, &key.sign(&[NAME_LABEL, &parts]))
+}
+
+/// What `number`, in the name of a mark of that kind for `position` of `account`, says. Reads nothing.
+pub fn judge_name(
+    key: &LogKey,
+    account: AccountId,
+    position: Position,
+    kind: Kind,
+    number: u64,
+) -> NameVerdict {
+    let nonce = if kind == Kind::Attestation { (number >> 32) as u32 } else { 0 };
+    let parts = name_parts(account, position, kind, nonce);
+    let is_it = |mac: &[u8; MAC_BYTES]| number_of(kind, nonce, mac) == number;
+    match key.verify_any(&[NAME_LABEL, &parts], is_it) {
+        Some(false) => NameVerdict::Authentic,
+        Some(true) => NameVerdict::Retired,
+        None => NameVerdict::Unknown,
+    }
+}
+
+fn name_parts(account: AccountId, position: Position, kind: Kind, nonce: u32) -> Vec<u8> {
+    [&[kind.code()], &account.0[..], &position.0.to_be_bytes(), &nonce.to_be_bytes()].concat()
+}
+
+fn number_of(kind: Kind, nonce: u32, mac: &[u8; MAC_BYTES]) -> u64 {
+    let mut first = [0; 8];
+    first.copy_from_slice(&mac[..8]);
+    let tag = u64::from_be_bytes(first);
+    if kind == Kind::Attestation { u64::from(nonce) << 32 | tag >> 32 } else { tag }
+}
+
+/// What a writer's ballot of that round ends with after that nonce, in the log of `account`: nobody else can tell.
+pub fn ballot_tag(key: &LogKey, account: AccountId, round: u32, nonce: u32) -> u32 {
+    ballot_tag_of(&key.sign(&[BALLOT_LABEL, &ballot_parts(account, round, nonce)]))
+}
+
+/// Whether it ends with `tag`, under any of the keys: what was written in a ballot is never written again.
+pub fn is_ballot_tag(key: &LogKey, account: AccountId, round: u32, nonce: u32, tag: u32) -> bool {
+    let parts = ballot_parts(account, round, nonce);
+    key.verify_any(&[BALLOT_LABEL, &parts], |mac| ballot_tag_of(mac) == tag).is_some()
+}
+
+fn ballot_parts(account: AccountId, round: u32, nonce: u32) -> Vec<u8> {
+    [&account.0[..], &round.to_be_bytes(), &nonce.to_be_bytes()].concat()
+}
+
+fn ballot_tag_of(mac: &[u8; MAC_BYTES]) -> u32 {
+    u32::from_be_bytes([mac[0], mac[1], mac[2], mac[3]])
 }
 
 /// Which objects an attestation names, from what it says.
@@ -97,6 +178,14 @@ pub fn judge<'a>(
         Some((true, true)) => Verdict::Retired(body),
         Some((true, false)) => Verdict::Authentic(body),
     }
+}
+
+/// Whether `object` begins as the mark of that kind for `position` of `account` does, under whichever key.
+pub fn begins_as(account: AccountId, position: Position, kind: Kind, object: &[u8]) -> bool {
+    let place = [&account.0[..], &position.0.to_be_bytes()].concat();
+    object.starts_with(&MAGIC)
+        && object.get(4) == Some(&kind.code())
+        && object.get(9..FIXED_BYTES) == Some(&place)
 }
 
 /// Whether `object`, which was [judged](judge), is under the key that everything new is under.
@@ -176,6 +265,34 @@ mod tests {
         assert_eq!(judged(&rotated.settled()), (false, true));
         assert!(is_current(&LogKey::of(&old), mark.as_ref()));
         assert!(!is_current(&LogKey::of(&rotated), mark.as_ref()));
+    }
+
+    #[test]
+    fn the_number_in_a_name_is_bound_to_key_account_position_and_kind() {
+        let random = SeededRandom::new(4);
+        let old = keys();
+        let rotated = old.with_next(&random).unwrap().rotated();
+        let (key, retired) = (LogKey::of(&old), LogKey::of(&rotated.settled()));
+        let other = LogKey::of(&ServerKeys::generate(&random));
+        for kind in [Kind::PassedOver, Kind::Attestation, Kind::Witness] {
+            let number = number(&key, ACCOUNT, AT, kind, &random);
+            let judged = |key, account, at, kind, number| judge_name(key, account, at, kind, number);
+            assert_eq!(judged(&key, ACCOUNT, AT, kind, number), NameVerdict::Authentic);
+            assert_eq!(judged(&LogKey::of(&rotated), ACCOUNT, AT, kind, number), NameVerdict::Authentic);
+            assert_eq!(judged(&retired, ACCOUNT, AT, kind, number), NameVerdict::Retired);
+            for unknown in [
+                judged(&other, ACCOUNT, AT, kind, number),
+                judged(&key, AccountId([4; 16]), AT, kind, number),
+                judged(&key, ACCOUNT, AT.next(), kind, number),
+                judged(&key, ACCOUNT, AT, Kind::Checkpoint, number),
+                judged(&key, ACCOUNT, AT, kind, number ^ 1),
+                judged(&key, ACCOUNT, AT, kind, random.next_u64()),
+            ] {
+                assert_eq!(unknown, NameVerdict::Unknown);
+            }
+        }
+        let two = [1, 2].map(|_| number(&key, ACCOUNT, Position::ZERO, Kind::Attestation, &random));
+        assert_ne!(two[0], two[1], "a log may have several");
     }
 
     #[test]

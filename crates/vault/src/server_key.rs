@@ -48,6 +48,8 @@ pub enum Purpose {
     Record,
     /// What a node remembers of a store, outside of it.
     Watermark,
+    /// What all who use a bucket go by.
+    Store,
 }
 
 impl Purpose {
@@ -55,6 +57,7 @@ impl Purpose {
         match self {
             Purpose::Record => b"records",
             Purpose::Watermark => b"watermarks",
+            Purpose::Store => b"store marks",
         }
     }
 }

@@ -36,7 +36,7 @@ pub use crate::local::{Extent, Inspection, Mark, Newer, Remedy, Repaired};
 use crate::remote::Remote;
 use crate::server_key::ServerKeys;
 use crate::{Sealed, StoreMetrics};
-pub use append_mode::MODE_MARKERS;
+pub use append_mode::{MODE_MARKERS, MarkMemory, StoreMark};
 pub use batch::Batch;
 pub(crate) use e_tags::ETags;
 pub use transfer::{Transfer, Unreadable};
@@ -122,6 +122,11 @@ impl Store {
     /// server: only the first ones count.
     pub fn seal_sizes(&self, keys: &ServerKeys) {
         self.0.sizes.get_or_init(|| keys.derived(b"message sizes"));
+    }
+
+    /// Whether it was told a key for sizes.
+    pub fn seals_sizes(&self) -> bool {
+        !self.sizes_keys().is_empty()
     }
 
     /// Those keys: the first one seals, all open.

@@ -77,6 +77,10 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     if args.account.is_empty() {
         beside_accounts(&data_dir, &records, &mut report).await?;
         owners::check(&data_dir, &mut report);
+        let marks = data_dir.store.survey_append_modes(&data_dir.key).await;
+        for (path, why) in report.note(At::Account, marks).unwrap_or_default() {
+            report.found(At::Object(path), why);
+        }
     }
     watermarks::check(&data_dir, &records, args.account.is_empty(), &mut report).await?;
     let sound = report.finish()?;

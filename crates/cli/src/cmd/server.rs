@@ -12,8 +12,10 @@ use sealpost_vault::entry::LogKey;
 use sealpost_vault::server_key::{Role, ServerKeys};
 use serde::Serialize;
 
+use crate::config::Config;
 use crate::data_dir::{DataDir, KEY_FILE};
 use crate::global::Global;
+use crate::store::StoreConfig;
 
 /// Arguments of `sealpost server`.
 #[derive(clap::Args)]
@@ -131,6 +133,7 @@ async fn rotate(args: &RotateArgs, global: &Global) -> Result<()> {
     let seen = Watermarks::load(&data_dir.dir.join(watermarks::FILE), &keys)?;
     let directory = directory.with_watermarks(seen.clone());
     let done = directory.authenticate_again().await?;
+    config_store(global)?.authenticate(&data_dir.store, &keys, &seen).await?;
     tokio::task::spawn_blocking(move || seen.save()).await??;
     if one_by_one && !args.finish {
         let next = "copy server.key to all nodes, restart each, and then run `sealpost server key rotate --finish` here";
@@ -142,6 +145,11 @@ async fn rotate(args: &RotateArgs, global: &Global) -> Result<()> {
     keep(&data_dir, &keys).await?;
     let next = "keep server.key in the backup, and copy it to all nodes; start them";
     told(global, &keys, done, vouched_for, next)
+}
+
+/// What the configuration says of the store.
+fn config_store(global: &Global) -> Result<StoreConfig> {
+    Ok(Config::load(global)?.store)
 }
 
 /// Records which objects of all logs are under older keys, so that nothing else under them counts from now on.

@@ -287,3 +287,167 @@ async fn a_retired_key_replaces_no_old_entry() {
     let read = base.keyed(&keys.settled, 23).read(Tail::EMPTY).await;
     assert!(!read.iter().any(|said| said.contains("forged")), "{read:?}");
 }
+
+async fn plant_many(w: &World, names: impl Iterator<Item = String>) {
+    for name in names {
+        w.write(&w.manifest(&name), b"noise").await;
+    }
+}
+
+/// More than are read: the witness of the checkpoint tells which one is it.
+#[tokio::test(start_paused = true)]
+async fn any_number_of_noise_manifests_stops_nothing() {
+    for appends in BOTH {
+        let w = world_of(appends);
+        let two = w.fill(Tail::EMPTY, &["one", "two"]).await;
+        w.checkpoint(two, &[("head", "h")]).await;
+        let count = limits::LOG_NOISE as u64 + 40;
+        plant_many(&w, (3..3 + count).map(|position| format!("{position:016x}"))).await;
+        plant_many(&w, (0..count).map(|number| format!("s0000000000000003-{number:016x}"))).await;
+        plant_many(&w, (0..count).map(|number| format!("m0000000000000001-{number:016x}"))).await;
+        w.again().deliver("three").await;
+        assert_eq!(w.again().read(Tail::EMPTY).await, ["one", "two", "three"], "{appends:?}");
+        assert_eq!(w.again().journal.checkpoints().await.unwrap(), [Position(2)]);
+        let far = Tail { position: Position(9000), ..two };
+        assert!(!w.again().journal.is_trimmed(far.position).await.unwrap());
+        // All of it is named, and goes when an operator says so.
+        let planted = 3 * count as usize;
+        assert_eq!(w.again().journal.survey_marks().await.unwrap().len(), planted);
+        assert_eq!(w.again().journal.remove_noise().await.unwrap().len(), planted);
+        assert!(w.again().journal.survey_marks().await.unwrap().is_empty());
+        assert_eq!(w.again().journal.checkpoints().await.unwrap(), [Position(2)]);
+    }
+}
+
+/// With noise that is not read any more a delivery takes two requests more, because some of it may have been manifests once.
+#[tokio::test(start_paused = true)]
+async fn noise_beyond_what_is_read_costs_a_delivery_two_requests() {
+    let w = world();
+    let two = w.fill(Tail::EMPTY, &["one", "two"]).await;
+    w.checkpoint(two, &[("head", "h")]).await;
+    let calls = Faulty::new(w.objects.clone(), Plan::default(), 1);
+    let store = Store::over(Arc::new(calls.clone()));
+    let clock = Arc::new(FakeClock::new(Timestamp(0)));
+    let random = Arc::new(SeededRandom::new(5));
+    let journal = Journal::new(store, ACCOUNT, &LogKey::for_tests(), random).timed(clock);
+    let count = limits::LOG_NOISE as u64 + 40;
+    plant_many(&w, (9000..9000 + count).map(|position| format!("{position:016x}"))).await;
+    let (mut tail, mut requests) = (two, Vec::new());
+    for _ in 0..3 {
+        let before = calls.calls();
+        let appended = journal.append(&tail, Seal::Owner(&w.keys), b"mail").await.unwrap();
+        let Append::Done(end) = appended else { panic!("{appended:?}") };
+        (tail, requests) = (end, [requests, vec![calls.calls() - before]].concat());
+    }
+    assert_eq!(requests[1..], [4, 4], "{requests:?}");
+}
+
+/// They have no tags: they are read, and at the next checkpoint get witnesses.
+#[tokio::test(start_paused = true)]
+async fn what_earlier_versions_wrote_counts_and_is_adopted() {
+    for appends in BOTH {
+        let w = world_of(appends);
+        let witnesses = || async {
+            let names = w.paths("manifest/").await.into_iter();
+            names.filter(|name| name.starts_with('m')).collect::<Vec<_>>()
+        };
+        let two = w.fill(Tail::EMPTY, &["one", "two"]).await;
+        w.checkpoint(two, &[("head", "h")]).await;
+        for name in witnesses().await {
+            w.store.delete(&w.manifest(&name)).await.unwrap();
+        }
+        let sealed = mark::passed_over(&LogKey::for_tests(), ACCOUNT, Position(4));
+        w.write(&w.manifest("s0000000000000004-0123456789abcdef"), sealed.as_ref()).await;
+        assert_eq!(w.again().journal.checkpoints().await.unwrap(), [Position(2)], "{appends:?}");
+        let marked = w.again().journal.marked(Some(Position(2))).await.unwrap();
+        assert_eq!(marked.passed_over, [Position(4)]);
+        let three = w.fill(two, &["three"]).await;
+        w.checkpoint(three, &[("head", "h3")]).await;
+        assert_eq!(witnesses().await.len(), 2, "{appends:?}");
+        plant_many(&w, (9000..9100 + limits::LOG_NOISE as u64).map(|at| format!("{at:016x}"))).await;
+        assert_eq!(w.again().journal.checkpoints().await.unwrap(), [Position(3), Position(2)]);
+    }
+}
+
+/// Witnesses go with what they vouch for.
+#[tokio::test(start_paused = true)]
+async fn trim_removes_witnesses() {
+    let w = world();
+    let mut tail = Tail::EMPTY;
+    for text in ["one", "two", "three"] {
+        tail = w.fill(tail, &[text, "more"]).await;
+        w.checkpoint(tail, &[("head", text)]).await;
+    }
+    w.journal.trim().await.unwrap();
+    let names = w.paths("manifest/").await;
+    assert_eq!(names.len(), 4, "two manifests and two witnesses: {names:?}");
+    // A witness without its manifest says nothing.
+    w.store.delete(&w.manifest("0000000000000006")).await.unwrap();
+    assert_eq!(w.again().journal.checkpoints().await.unwrap(), [Position(4)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn planted_attestations_stop_neither_accounts_nor_rotations() {
+    for appends in BOTH {
+        let (base, keys) = rotated(appends).await;
+        plant_many(&base, (0..3 * limits::LOG_GAP).map(|number| format!("k{number:016x}"))).await;
+        let expected = ["one", "two", "three", "four"];
+        assert_eq!(base.keyed(&keys.settled, 13).read(Tail::EMPTY).await, expected, "{appends:?}");
+        let unfit = base.keyed(&keys.settled, 14).journal.survey_marks().await.unwrap();
+        assert_eq!(unfit.len(), 3 * limits::LOG_GAP as usize, "{unfit:?}");
+        let next = rotation(keys.settled, 16);
+        base.keyed(&next.rotated, 17).journal.attest().await.unwrap();
+        assert_eq!(base.keyed(&next.settled, 18).read(Tail::EMPTY).await, expected);
+        assert_eq!(base.keyed(&next.settled, 19).journal.checkpoints().await.unwrap(), [Position(2)]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn noise_behind_the_end_is_removed_by_a_repair() {
+    for appends in BOTH {
+        let w = world_of(appends);
+        let one = w.fill(Tail::EMPTY, &["one"]).await;
+        for position in 2..limits::LOG_GAP + 9 {
+            w.plant(position, b"noise").await;
+        }
+        let public = w.keys.public();
+        let append = || async { w.again().journal.append(&one, Seal::Delivery(&public), b"mail").await };
+        if appends == AppendMode::Conditional {
+            assert_eq!(append().await.unwrap_err().kind(), Kind::Corrupt);
+        }
+        let removed = w.again().journal.remove_noise().await.unwrap();
+        // The first one stays, and what is passed over already: what follows it gives UIDs a new meaning.
+        let kept = if appends == AppendMode::Conditional { limits::LOG_GAP - 1 } else { 1 };
+        assert_eq!(removed.len() as u64, limits::LOG_GAP + 7 - kept, "{appends:?}");
+        w.again().deliver("two").await;
+        let read = w.again().read(Tail::EMPTY).await;
+        match appends {
+            AppendMode::Conditional => assert_eq!(read, ["one", "renumbered 1", "two"]),
+            AppendMode::Siblings => assert_eq!(read, ["one", "two"]),
+        }
+    }
+}
+
+/// The greatest ballot there can be, behind which nobody could begin another, and entries in it.
+#[tokio::test(start_paused = true)]
+async fn forged_ballots_stop_no_writer() {
+    let w = world_of(AppendMode::Siblings);
+    w.fill(Tail::EMPTY, &["one", "two"]).await;
+    let greatest = format!("{:08x}{:016x}", u32::MAX, u64::MAX);
+    let untagged = format!("{:08x}{:016x}", (1u32 << 31) - 1, u64::MAX);
+    let first = w.paths("log/").await.remove(0);
+    let copied = w.store.read(&format!("acct/{ACCOUNT}/log/{first}")).await.unwrap();
+    for ballot in [&greatest, &untagged] {
+        w.write(&w.manifest(&format!("w{ballot}")), b"SPM\x01").await;
+    }
+    let path = format!("acct/{ACCOUNT}/log/0000000000000001-{greatest}-{:024x}", 0);
+    w.write(&path, &copied).await;
+    for text in ["three", "four"] {
+        w.again().deliver(text).await;
+    }
+    let other = w.again();
+    other.deliver("five").await;
+    w.again().deliver("six").await;
+    other.deliver("seven").await;
+    assert_eq!(w.again().read(Tail::EMPTY).await, ["one", "two", "three", "four", "five", "six", "seven"]);
+}

@@ -560,6 +560,16 @@ const FAMILIES: &[Family] = &[
         }
     ),
     family!(
+        "sealpost_log_noise",
+        Counter,
+        "",
+        "",
+        "Objects in logs that this installation did not write, or that are damaged (sealpost check).",
+        |v, s| {
+            s.number(&[], v.ctx.accounts.metrics().journal.noise.read());
+        }
+    ),
+    family!(
         "sealpost_log_entries_trimmed",
         Counter,
         "",

@@ -1,4 +1,4 @@
-//! What all who use one bucket must believe alike: whether its conditional creates can be relied on.
+//! What all who use one bucket must believe alike: whether its conditional creates can be relied on, and its format.
 //!
 //! Each finds that out for itself ([`crate::probe`]), and may be wrong: a proxy in between drops the header, a server of the
 //! store is of another version, a request failed at the wrong moment. If one took for a log's only entry what another
@@ -7,6 +7,13 @@
 //!
 //! A mark is written before it is looked whether there are others. So of two that come first at once and differ, one at least sees
 //! both.
+//!
+//! The mark that decides has a MAC under `server.key` in its name ([`StoreMark`], decision 71): what else is in that folder was
+//! planted, or left by an earlier version, whose marks had none. Those decide only in a bucket without an authentic mark, on a node
+//! that never saw one; the first node that comes then adds it. A node that has seen one keeps it outside of the bucket, and writes it
+//! again when it is gone.
+
+use std::fmt;
 
 use futures::TryStreamExt;
 use futures::future::try_join_all;
@@ -15,6 +22,8 @@ use sealpost_base::{Error, Result};
 use super::{AppendMode, Store};
 use crate::Sealed;
 use crate::format::{self, FORMAT};
+use crate::remote::Remote;
+use crate::server_key::{MAC_BYTES, Macs, Purpose, ServerKeys};
 
 #[cfg(test)]
 mod tests;
@@ -35,31 +44,166 @@ impl AppendMode {
         }
     }
 
+    fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|append_mode| append_mode.name() == name)
+    }
+
     fn mark(self) -> String {
         format!("{MODE_MARKERS}/{}", self.name())
     }
 }
 
+const LABEL: &[u8] = b"sealpost store mark v1";
+
+/// What all who use a bucket go by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StoreMark {
+    /// How they append.
+    pub append_mode: AppendMode,
+    /// The bucket's format.
+    pub format: u32,
+    /// How often that was decided anew. The latest counts, so that an earlier mark that is put back changes nothing.
+    pub change: u32,
+}
+
+/// As in its name, before the MAC.
+impl fmt::Display for StoreMark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}-{:08x}", self.append_mode.name(), self.format, self.change)
+    }
+}
+
+impl StoreMark {
+    fn parse(text: &str) -> Option<Self> {
+        let mut parts = text.split('-');
+        let (append_mode, format, change) = (parts.next()?, parts.next()?, parts.next()?);
+        let mark = StoreMark {
+            append_mode: AppendMode::named(append_mode)?,
+            format: format.parse().ok()?,
+            change: u32::from_str_radix(change, 16).ok()?,
+        };
+        // What is written in another way is none.
+        (parts.next().is_none() && mark.to_string() == text).then_some(mark)
+    }
+
+    fn path(self, macs: &Macs) -> String {
+        let mac = macs.sign(&[LABEL, self.to_string().as_bytes()]);
+        let hex: String = mac.iter().map(|byte| format!("{byte:02x}")).collect();
+        format!("{MODE_MARKERS}/{self}-{hex}")
+    }
+
+    /// The mark of that name in the folder of marks; `None` if none of the keys vouches for it.
+    fn authentic(name: &str, macs: &Macs) -> Option<Self> {
+        let (text, hex) = name.rsplit_once('-')?;
+        let mark = Self::parse(text)?;
+        let mut mac = [0; MAC_BYTES];
+        if hex.len() != 2 * MAC_BYTES || !hex.is_ascii() {
+            return None;
+        }
+        for (byte, digits) in mac.iter_mut().zip(hex.as_bytes().chunks(2)) {
+            *byte = u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?;
+        }
+        macs.verify_any(&[LABEL, text.as_bytes()], &mac).map(|_| mark)
+    }
+
+    /// The mark of that name, if one of the keys vouches for it.
+    pub(crate) fn parse_authentic(name: &str, keys: &ServerKeys) -> Option<Self> {
+        Self::authentic(name, &keys.macs(Purpose::Store))
+    }
+
+    /// As a node keeps it.
+    pub fn to_number(self) -> u64 {
+        let append_mode = AppendMode::ALL
+            .iter()
+            .position(|append_mode| *append_mode == self.append_mode)
+            .unwrap_or_default();
+        u64::from(self.change) << 32 | u64::from(self.format & 0xff_ffff) << 8 | append_mode as u64
+    }
+
+    /// What [`StoreMark::to_number`] made.
+    pub fn from_number(number: u64) -> Option<Self> {
+        Some(StoreMark {
+            append_mode: *AppendMode::ALL.get((number & 0xff) as usize)?,
+            format: (number >> 8 & 0xff_ffff) as u32,
+            change: (number >> 32) as u32,
+        })
+    }
+}
+
+/// What a node brings to a bucket: its keys, and the mark that it saw there last.
+pub struct MarkMemory<'a> {
+    /// What vouches for marks.
+    pub keys: &'a ServerKeys,
+    /// The last authentic mark that this node has seen.
+    pub seen: Option<StoreMark>,
+}
+
+/// What is in the folder of marks.
+struct ListedMarks {
+    /// The marks that a key vouches for: those of the latest change.
+    authentic: Vec<StoreMark>,
+    /// What earlier versions leave, and anybody can.
+    plain: Vec<AppendMode>,
+    /// Names that are neither, and one of them.
+    foreign: (usize, String),
+}
+
 impl Store {
-    /// The store as all who use it must append to it; the first one decides. Other stores than buckets are as they were.
+    /// The store as all who use it must append to it; the first one decides. Other stores than buckets are as they were. With
+    /// `memory` only what is authentic decides, where there is such; the mark that this node goes by, to be remembered, if there is
+    /// one.
     ///
     /// # Errors
     /// `Invalid` if others rely on conditional creates and this process found that it cannot, or if those who came first did not
     /// agree; with what to do. What the store says.
-    pub async fn pin_append_mode(self) -> Result<Self> {
-        let Some(remote) = &self.0.remote else { return Ok(self) };
-        let found = self.append_mode();
-        let mut marks = self.mode_markers().await?;
+    pub async fn pin_append_mode(self, memory: Option<MarkMemory<'_>>) -> Result<(Self, Option<StoreMark>)> {
+        let Some(remote) = self.0.remote.clone() else { return Ok((self, None)) };
+        if let Some(memory) = memory {
+            let macs = memory.keys.macs(Purpose::Store);
+            let listed = self.listed_marks(&macs).await?;
+            listed.report_foreign();
+            let mut authentic = listed.authentic;
+            let change = authentic.first().map(|mark| mark.change);
+            if let Some(seen) = memory.seen.filter(|seen| change.is_none_or(|change| change < seen.change)) {
+                tracing::error!(
+                    mark = %seen, "the bucket's append mode and format were removed or rolled back; they are recorded again"
+                );
+                self.put_new(&seen.path(&macs), Sealed::marker()).await?;
+                authentic = vec![seen];
+            }
+            if let [mark, rest @ ..] = authentic.as_slice() {
+                if let Some(other) = authentic.iter().find(|mark| mark.format != FORMAT) {
+                    return Err(format::other("this store", Some(other.format)));
+                }
+                let recorded: Vec<AppendMode> = authentic.iter().map(|mark| mark.append_mode).collect();
+                if rest.is_empty() && listed.plain.iter().any(|plain| *plain != mark.append_mode) {
+                    tracing::error!(
+                        %mark, "a mark in {MODE_MARKERS} that this installation did not write contradicts the authentic one; \
+                                it is ignored"
+                    );
+                }
+                let (mark, again) = (*mark, mark.path(&macs));
+                let pinned = self.pinned(&remote, &recorded, &again).await?;
+                return Ok((pinned, Some(mark)));
+            }
+        }
+        let mut marks = self.plain_markers().await?;
         self.check_format(marks.is_empty()).await?;
         if marks.is_empty() {
-            self.put_new(&found.mark(), Sealed::marker()).await?;
-            marks = self.mode_markers().await?;
+            self.put_new(&self.append_mode().mark(), Sealed::marker()).await?;
+            marks = self.plain_markers().await?;
         }
-        match (marks.as_slice(), found) {
+        Ok((self.pinned(&remote, &marks, &AppendMode::Siblings.mark()).await?, None))
+    }
+
+    /// The store in the mode that is recorded; `again` is the path of the mark if that is siblings.
+    async fn pinned(self, remote: &Remote, recorded: &[AppendMode], again: &str) -> Result<Self> {
+        let found = self.append_mode();
+        match (recorded, found) {
             ([AppendMode::Conditional], AppendMode::Conditional) => Ok(self),
             ([AppendMode::Siblings], _) => {
                 // It may have been seen by this reader and not be by the next, if whoever wrote it did not get to know.
-                self.put_new(&AppendMode::Siblings.mark(), Sealed::marker()).await?;
+                self.put_new(again, Sealed::marker()).await?;
                 if found == AppendMode::Siblings {
                     return Ok(self);
                 }
@@ -85,6 +229,68 @@ impl Store {
         }
     }
 
+    /// Makes an authentic mark of what this process goes by, under the current key, and removes those under older ones: after the
+    /// first start with a bucket, with one of an earlier version, and when keys were replaced. The mark; `None` if the store is no
+    /// bucket.
+    ///
+    /// # Errors
+    /// `Invalid` if the bucket says something else by now; what the store says.
+    pub async fn authenticate_append_mode(&self, keys: &ServerKeys) -> Result<Option<StoreMark>> {
+        if self.0.remote.is_none() {
+            return Ok(None);
+        }
+        let macs = keys.macs(Purpose::Store);
+        let first = StoreMark { append_mode: self.append_mode(), format: FORMAT, change: 0 };
+        let mark = match self.listed_marks(&macs).await?.authentic.as_slice() {
+            [] => first,
+            [mark] if mark.append_mode == self.append_mode() => *mark,
+            _ => return Err(Error::invalid("the bucket's append mode was changed meanwhile: start again")),
+        };
+        let path = mark.path(&macs);
+        let mut listed = self.list(MODE_MARKERS, None);
+        let (mut is_there, mut old) = (false, Vec::new());
+        while let Some(object) = listed.try_next().await? {
+            let name = &object.path[MODE_MARKERS.len() + 1..];
+            is_there |= object.path == path;
+            if object.path != path && StoreMark::authentic(name, &macs).is_some() {
+                old.push(object.path);
+            }
+        }
+        if !is_there {
+            self.put_new(&path, Sealed::marker()).await?;
+        }
+        // Of two that add the first one at once and differ, one sees both.
+        match self.listed_marks(&macs).await?.authentic.as_slice() {
+            [seen] if *seen == mark => {}
+            _ => return Err(Error::invalid("the bucket's append mode was changed meanwhile: start again")),
+        }
+        try_join_all(old.iter().map(|old| self.delete(old))).await?;
+        Ok(Some(mark))
+    }
+
+    async fn listed_marks(&self, macs: &Macs) -> Result<ListedMarks> {
+        let mut found = ListedMarks { authentic: Vec::new(), plain: Vec::new(), foreign: (0, String::new()) };
+        let mut listed = self.list(MODE_MARKERS, None);
+        while let Some(object) = listed.try_next().await? {
+            let name = &object.path[MODE_MARKERS.len() + 1..];
+            if let Some(mark) = StoreMark::authentic(name, macs) {
+                let latest = found.authentic.first().map_or(0, |latest| latest.change);
+                if mark.change > latest {
+                    found.authentic.clear();
+                }
+                // The same mark may be there under several keys.
+                if mark.change >= latest && !found.authentic.contains(&mark) {
+                    found.authentic.push(mark);
+                }
+            } else if let Some(plain) = AppendMode::named(name) {
+                found.plain.push(plain);
+            } else {
+                found.foreign = (found.foreign.0 + 1, object.path);
+            }
+        }
+        Ok(found)
+    }
+
     /// Whether the bucket has this program's format; a new one gets it. Asked after the marks: whoever leaves one has left the format
     /// before.
     async fn check_format(&self, is_new: bool) -> Result<()> {
@@ -103,28 +309,110 @@ impl Store {
         }
     }
 
-    /// What was said of the store by those who use it: nothing, one, or, if they did not agree, both.
+    /// What was said of the store by those who use it: nothing, one, or, if they did not agree, both. With keys, what is authentic
+    /// counts, if there is such.
     ///
     /// # Errors
     /// What the store says.
-    pub async fn mode_markers(&self) -> Result<Vec<AppendMode>> {
+    pub async fn mode_markers(&self, keys: Option<&ServerKeys>) -> Result<Vec<AppendMode>> {
+        if let Some(keys) = keys {
+            let authentic = self.listed_marks(&keys.macs(Purpose::Store)).await?.authentic;
+            if !authentic.is_empty() {
+                return Ok(authentic.iter().map(|mark| mark.append_mode).collect());
+            }
+        }
+        self.plain_markers().await
+    }
+
+    async fn plain_markers(&self) -> Result<Vec<AppendMode>> {
         let listed: Vec<_> = self.list(MODE_MARKERS, None).try_collect().await?;
         let is_listed =
             |append_mode: &AppendMode| listed.iter().any(|object| object.path == append_mode.mark());
         Ok(AppendMode::ALL.into_iter().filter(is_listed).collect())
     }
 
-    /// Leaves the mark that says what was found of this store now, and no other. Nobody else may use it meanwhile.
+    /// What is in the folder of marks, and decides nothing: the paths, and why.
     ///
     /// # Errors
     /// What the store says.
-    pub async fn reset_append_mode(&self) -> Result<()> {
-        if self.0.remote.is_none() {
-            return Ok(());
+    pub async fn survey_append_modes(&self, keys: &ServerKeys) -> Result<Vec<(String, &'static str)>> {
+        let macs = keys.macs(Purpose::Store);
+        let latest = self.listed_marks(&macs).await?.authentic;
+        let mut unfit = Vec::new();
+        for folder in [MODE_MARKERS, FORMATS] {
+            let mut listed = self.list(folder, None);
+            while let Some(object) = listed.try_next().await? {
+                let name = &object.path[folder.len() + 1..];
+                let is_fit = match folder {
+                    FORMATS => name == FORMAT.to_string(),
+                    _ => match (StoreMark::authentic(name, &macs), AppendMode::named(name)) {
+                        (Some(_), _) => true,
+                        (None, Some(plain)) => {
+                            latest.is_empty() || latest.iter().any(|mark| mark.append_mode == plain)
+                        }
+                        (None, None) => false,
+                    },
+                };
+                if !is_fit {
+                    unfit.push((
+                        object.path,
+                        "this installation did not write this mark; it is ignored: remove it",
+                    ));
+                }
+            }
         }
+        Ok(unfit)
+    }
+
+    /// Leaves the mark that says what was found of this store now, and no other. Nobody else may use it meanwhile. `seen` is what this
+    /// node has seen there last. The mark, if there are keys to vouch for it.
+    ///
+    /// # Errors
+    /// `Invalid` if there are authentic marks and no keys; what the store says.
+    pub async fn reset_append_mode(&self, memory: Option<MarkMemory<'_>>) -> Result<Option<StoreMark>> {
+        if self.0.remote.is_none() {
+            return Ok(None);
+        }
+        let Some(memory) = memory else {
+            let mut listed = self.list(MODE_MARKERS, None);
+            while let Some(object) = listed.try_next().await? {
+                let name = &object.path[MODE_MARKERS.len() + 1..];
+                if name.rsplit_once('-').is_some_and(|(text, _)| StoreMark::parse(text).is_some()) {
+                    return Err(Error::invalid(
+                        "the bucket's append mode is authenticated by server.key: run this on a node, with --dir or --config",
+                    ));
+                }
+            }
+            self.reset_plain().await?;
+            return Ok(None);
+        };
+        let macs = memory.keys.macs(Purpose::Store);
+        let latest = self.listed_marks(&macs).await?.authentic;
+        let change = latest.iter().chain(&memory.seen).map(|mark| mark.change.saturating_add(1)).max();
+        let mark = StoreMark { append_mode: self.append_mode(), format: FORMAT, change: change.unwrap_or(0) };
+        self.put_new(&mark.path(&macs), Sealed::marker()).await?;
+        self.reset_plain().await?;
+        self.authenticate_append_mode(memory.keys).await
+    }
+
+    async fn reset_plain(&self) -> Result<()> {
         self.put_new(&self.append_mode().mark(), Sealed::marker()).await?;
         let others = AppendMode::ALL.into_iter().filter(|other| *other != self.append_mode());
         try_join_all(others.map(|other| async move { self.delete(&other.mark()).await })).await?;
         Ok(())
+    }
+}
+
+impl ListedMarks {
+    fn report_foreign(&self) {
+        let (count, example) = &self.foreign;
+        if *count > 0 {
+            tracing::error!(
+                count,
+                example,
+                "objects in {MODE_MARKERS} were not written by this installation; they are ignored, and \
+                                 \"sealpost check\" names them"
+            );
+        }
     }
 }

@@ -15,6 +15,9 @@ use super::name_args::NameArgs;
 use crate::data_dir::DataDir;
 use crate::global::Global;
 
+/// Removed objects that are named.
+const SHOWN: usize = 20;
+
 /// Arguments of `sealpost account repair`.
 #[derive(clap::Args)]
 #[command(
@@ -24,7 +27,8 @@ use crate::global::Global;
                         repairs shared mailboxes of the account too.
 
 Examples:
-  sealpost account repair jane@example.org"
+  sealpost account repair jane@example.org
+  sealpost account repair jane@example.org --remove-noise"
 )]
 pub(super) struct Args {
     #[command(flatten)]
@@ -33,6 +37,10 @@ pub(super) struct Args {
     /// only the checkpoints had are lost
     #[arg(long)]
     without_checkpoints: bool,
+    /// First remove the objects that were planted in the account's logs: those that this installation did not write. Make sure that
+    /// server.key is the one that all nodes use: under an older copy, what they write looks planted
+    #[arg(long)]
+    remove_noise: bool,
 }
 
 /// What was done.
@@ -40,6 +48,9 @@ pub(super) struct Args {
 struct Repaired {
     account: String,
     logs: Vec<RepairedLog>,
+    /// How many planted objects were removed, and some of them.
+    removed_count: usize,
+    removed: Vec<String>,
 }
 
 /// A log that goes on.
@@ -57,25 +68,34 @@ pub(super) async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     let record = data_dir.directory.get(&name).await?;
     let mut logs = vec![record.id];
     logs.extend(data_dir.directory.shares_of(record.id).await?.iter().map(|share| share.share));
-    let mut repaired = Repaired { account: name.to_string(), logs: Vec::new() };
+    let mut repaired =
+        Repaired { account: name.to_string(), logs: Vec::new(), removed_count: 0, removed: Vec::new() };
     for id in logs {
+        if args.remove_noise {
+            let removed = journal(&data_dir, id).remove_noise().await?;
+            repaired.removed_count += removed.len();
+            repaired.removed.extend(removed);
+        }
         // Shares without checkpoints of their own are no reason to give up theirs.
         let without_checkpoints = args.without_checkpoints && id == record.id;
         repaired.logs.extend(repair(&data_dir, id, without_checkpoints).await?);
     }
+    repaired.removed.truncate(SHOWN);
     global.output().done(&repaired, Repaired::text)?;
     Ok(ExitCode::SUCCESS)
 }
 
 async fn repair(data_dir: &DataDir, id: AccountId, without_checkpoints: bool) -> Result<Option<RepairedLog>> {
-    let journal =
-        Journal::new(data_dir.store.clone(), id, &LogKey::of(&data_dir.key), data_dir.random.clone());
-    let done = journal.repair(without_checkpoints).await?;
+    let done = journal(data_dir, id).repair(without_checkpoints).await?;
     Ok(done.map(|done| RepairedLog {
         log: id.to_string(),
         problems: done.breaks.iter().map(problem).collect(),
         recorded_at: done.position.0,
     }))
+}
+
+fn journal(data_dir: &DataDir, id: AccountId) -> Journal {
+    Journal::new(data_dir.store.clone(), id, &LogKey::of(&data_dir.key), data_dir.random.clone())
 }
 
 fn problem(found: &Break) -> String {
@@ -87,14 +107,18 @@ fn problem(found: &Break) -> String {
 
 impl Repaired {
     fn text(&self) -> String {
+        let removed = match self.removed_count {
+            0 => String::new(),
+            count => format!("removed {count} planted objects: {}\n", self.removed.join(", ")),
+        };
         if self.logs.is_empty() {
-            return format!("nothing to repair: the log of {} is complete", self.account);
+            return format!("{removed}nothing to repair: the log of {} is complete", self.account);
         }
         let line = |log: &RepairedLog| {
             let problems = log.problems.join(", ");
             format!("\n  log {}: {problems}; entry {} says so", log.log, log.recorded_at)
         };
         let lines: String = self.logs.iter().map(line).collect();
-        format!("repaired {}: mail programs fetch its mailboxes again{lines}", self.account)
+        format!("{removed}repaired {}: mail programs fetch its mailboxes again{lines}", self.account)
     }
 }

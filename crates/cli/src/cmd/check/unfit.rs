@@ -33,7 +33,8 @@ fn said(survey: &Survey, gaps: &Gaps, unfit: &UnfitObject) -> String {
     };
     if survey.is_far(*position) {
         return format!(
-            "not a log entry ({why}), and far beyond the end of the log, which is at {}: it is never read; remove it",
+            "not a log entry ({why}), and far beyond the end of the log, which is at {}: it is never read; \
+             \"sealpost account repair --remove-noise\" removes it",
             survey.end()
         );
     }
@@ -61,7 +62,7 @@ pub async fn marks(journal: &Journal) -> Result<Vec<Finding>> {
     let said = |why: &str| {
         format!(
             "this object is not a checkpoint's manifest or a mark that this server wrote ({why}); it is skipped; \
-             remove it"
+             \"sealpost account repair --remove-noise\" removes it"
         )
     };
     Ok(unfit.into_iter().map(|(path, why)| Finding::object(path, said(&why))).collect())

@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use sealpost_base::{Error, SystemClock, SystemRandom};
 use sealpost_vault::probe::{self, Conditions, Probe};
+use sealpost_vault::store::MarkMemory;
 use sealpost_vault::{AppendMode, Store};
 use serde::Serialize;
 
@@ -14,7 +15,7 @@ use crate::config::Config;
 use crate::exit::FAILED;
 use crate::global::Global;
 use crate::output::text;
-use crate::store::{Purpose, is_store};
+use crate::store::{NodeMemory, Purpose, is_store};
 
 /// Arguments of `sealpost store probe`.
 #[derive(clap::Args)]
@@ -99,7 +100,10 @@ async fn find(args: Args, global: &Global, name: &mut Option<String>) -> Result<
         }
         None => config.store.unused(&url, Purpose::Change).await?,
     };
-    let found = look(&store, args.reset_append_mode, shown).await;
+    // The keys are of the configuration's own store; another one may be somebody else's.
+    let is_own = url == config.store.url && directory.is_none();
+    let memory = if is_own { NodeMemory::load(&config.directory)? } else { None };
+    let found = look(&store, args.reset_append_mode, shown, memory, &config.store.mark_name()).await;
     found.map_err(|e| config.store.explained(&url, e))
 }
 
@@ -117,16 +121,28 @@ fn require(directory: &Path) -> Result<()> {
     .into())
 }
 
-async fn look(store: &Store, reset_append_mode: bool, name: String) -> Result<ProbeReport> {
+async fn look(
+    store: &Store,
+    reset_append_mode: bool,
+    name: String,
+    memory: Option<NodeMemory>,
+    mark_name: &str,
+) -> Result<ProbeReport> {
     let probe = probe::probe(store, &SystemClock::new(), &SystemRandom).await?;
     if reset_append_mode {
         // What it does is what was found when it was opened, and again now.
         if store.append_mode() != probe.conditions.append_mode() {
             return Err(Error::retry("conditional creates worked in one test and failed in another; nothing was recorded: run it again").into());
         }
-        store.reset_append_mode().await?;
+        let known =
+            memory.as_ref().map(|memory| MarkMemory { keys: &memory.keys, seen: memory.mark(mark_name) });
+        let mark = store.reset_append_mode(known).await?;
+        if let (Some(memory), Some(mark)) = (&memory, mark) {
+            memory.keep(mark_name, mark)?;
+        }
     }
-    Ok(ProbeReport::new(name, &probe, &store.mode_markers().await?))
+    let recorded = store.mode_markers(memory.as_ref().map(|memory| &memory.keys)).await?;
+    Ok(ProbeReport::new(name, &probe, &recorded))
 }
 
 impl ProbeReport {

@@ -13,7 +13,23 @@ const RETRY_POLICY: RetryPolicy =
 
 /// As a server opens it.
 async fn open(server: &FakeS3, seed: u64) -> Result<Store> {
-    found(server, seed).await.pin_append_mode().await
+    let (store, _) = found(server, seed).await.pin_append_mode(None).await?;
+    Ok(store)
+}
+
+fn keys(seed: u64) -> ServerKeys {
+    ServerKeys::generate(&SeededRandom::new(seed))
+}
+
+/// As a node with these keys opens it that has seen that mark; the mark that it goes by then.
+async fn node(server: &FakeS3, keys: &ServerKeys, seen: Option<StoreMark>) -> Result<(Store, StoreMark)> {
+    let memory = MarkMemory { keys, seen };
+    let (store, mark) = found(server, 5).await.pin_append_mode(Some(memory)).await?;
+    let mark = match mark {
+        Some(mark) => mark,
+        None => store.authenticate_append_mode(keys).await?.unwrap(),
+    };
+    Ok((store, mark))
 }
 
 /// With nothing but what it does.
@@ -31,7 +47,7 @@ async fn the_first_server_decides() {
         let server = FakeS3::start(manners, 1000).await;
         for seed in 1..4 {
             assert_eq!(open(&server, seed).await.unwrap().append_mode(), append_mode);
-            assert_eq!(found(&server, 9).await.mode_markers().await.unwrap(), [append_mode]);
+            assert_eq!(found(&server, 9).await.mode_markers(None).await.unwrap(), [append_mode]);
         }
     }
 }
@@ -75,11 +91,11 @@ async fn who_could_do_more_does_as_the_others() {
     server.behave(ConditionalPut::Keeps);
     assert_eq!(open(&server, 2).await.unwrap().append_mode(), AppendMode::Siblings);
     // Until somebody settles it.
-    found(&server, 3).await.reset_append_mode().await.unwrap();
+    found(&server, 3).await.reset_append_mode(None).await.unwrap();
     assert_eq!(open(&server, 4).await.unwrap().append_mode(), AppendMode::Conditional);
     server.behave(ConditionalPut::Ignores);
     assert!(open(&server, 5).await.is_err());
-    found(&server, 6).await.reset_append_mode().await.unwrap();
+    found(&server, 6).await.reset_append_mode(None).await.unwrap();
     assert_eq!(open(&server, 7).await.unwrap().append_mode(), AppendMode::Siblings);
 }
 
@@ -95,9 +111,9 @@ async fn two_that_come_first_at_once_do_not_go_on_differently() {
         true => Fault::Late(late),
         false => Fault::None,
     });
-    let went_on = tokio::join!(one.pin_append_mode(), two.pin_append_mode());
+    let went_on = tokio::join!(one.pin_append_mode(None), two.pin_append_mode(None));
     if let (Ok(one), Ok(two)) = &went_on {
-        assert_eq!(one.append_mode(), two.append_mode());
+        assert_eq!(one.0.append_mode(), two.0.append_mode());
     }
 }
 
@@ -113,7 +129,7 @@ async fn where_the_first_did_not_agree_nobody_begins_until_it_is_settled() {
     {
         server.behave(manners);
         assert_eq!(open(&server, 3).await.err().unwrap().kind(), Kind::Invalid);
-        found(&server, 4).await.reset_append_mode().await.unwrap();
+        found(&server, 4).await.reset_append_mode(None).await.unwrap();
         assert_eq!(open(&server, 5).await.unwrap().append_mode(), append_mode);
         for mark in AppendMode::ALL {
             found(&server, 6).await.put_new(&mark.mark(), Sealed::marker()).await.unwrap();
@@ -123,7 +139,119 @@ async fn where_the_first_did_not_agree_nobody_begins_until_it_is_settled() {
 
 #[tokio::test]
 async fn a_store_on_this_machine_has_no_marks() {
-    let store = Store::memory().pin_append_mode().await.unwrap();
-    store.reset_append_mode().await.unwrap();
-    assert!(store.mode_markers().await.unwrap().is_empty());
+    let (store, mark) = Store::memory().pin_append_mode(None).await.unwrap();
+    assert_eq!(mark, None);
+    store.reset_append_mode(None).await.unwrap();
+    assert!(store.mode_markers(None).await.unwrap().is_empty());
+}
+
+#[test]
+fn marks_round_trip_and_other_names_are_none() {
+    let macs = keys(1).macs(Purpose::Store);
+    for append_mode in AppendMode::ALL {
+        let mark = StoreMark { append_mode, format: FORMAT, change: 77 };
+        assert_eq!(StoreMark::from_number(mark.to_number()), Some(mark));
+        let path = mark.path(&macs);
+        let name = &path[MODE_MARKERS.len() + 1..];
+        assert_eq!(StoreMark::authentic(name, &macs), Some(mark));
+        assert_eq!(StoreMark::authentic(name, &keys(2).macs(Purpose::Store)), None);
+        for strange in
+            ["", "-", "conditional", &name[1..], &name[..name.len() - 1], &name.replace("-5-", "-6-")]
+        {
+            assert_eq!(StoreMark::authentic(strange, &macs), None, "{strange}");
+        }
+    }
+    for strange in ["conditional-05-00000001", "conditional-5-1", "siblings-5-0000000G", "x-5-00000001"] {
+        assert_eq!(StoreMark::parse(strange), None, "{strange}");
+    }
+}
+
+/// Whoever can write to the bucket, and has no key, stops nobody and splits nobody.
+#[tokio::test]
+async fn planted_marks_are_ignored_where_there_is_an_authentic_one() {
+    let keys = keys(1);
+    for (manners, append_mode) in
+        [(ConditionalPut::Keeps, AppendMode::Conditional), (ConditionalPut::Ignores, AppendMode::Siblings)]
+    {
+        let server = FakeS3::start(manners, 1000).await;
+        let (store, mark) = node(&server, &keys, None).await.unwrap();
+        assert_eq!((store.append_mode(), mark.append_mode), (append_mode, append_mode));
+        let forged = StoreMark { append_mode: AppendMode::Siblings, format: 9, change: 9 };
+        for path in [
+            AppendMode::Conditional.mark(),
+            AppendMode::Siblings.mark(),
+            format!("{FORMATS}/{}", FORMAT + 1),
+            format!("{MODE_MARKERS}/noise"),
+            forged.path(&ServerKeys::generate(&SeededRandom::new(2)).macs(Purpose::Store)),
+        ] {
+            store.put_new(&path, Sealed::marker()).await.unwrap();
+        }
+        // Also on a node that was never here.
+        for seen in [None, Some(mark)] {
+            let (again, now) = node(&server, &keys, seen).await.unwrap();
+            assert_eq!((again.append_mode(), now), (append_mode, mark));
+        }
+        assert_eq!(store.mode_markers(Some(&keys)).await.unwrap(), [append_mode]);
+        let unfit = store.survey_append_modes(&keys).await.unwrap();
+        assert_eq!(unfit.len(), 4, "{unfit:?}");
+        // Without the plain marks of the first start: they are for earlier versions.
+        for path in [append_mode.mark(), format!("{FORMATS}/{FORMAT}")] {
+            store.delete(&path).await.unwrap();
+        }
+        assert_eq!(node(&server, &keys, None).await.unwrap().1, mark);
+    }
+}
+
+#[tokio::test]
+async fn a_mark_that_was_removed_or_rolled_back_is_written_again() {
+    let (server, keys) = (FakeS3::start(ConditionalPut::Keeps, 1000).await, keys(1));
+    let macs = keys.macs(Purpose::Store);
+    let (store, first) = node(&server, &keys, None).await.unwrap();
+    // Somebody removes it, and plants what an earlier version would leave.
+    store.delete(&first.path(&macs)).await.unwrap();
+    store.delete(&AppendMode::Conditional.mark()).await.unwrap();
+    store.put_new(&AppendMode::Siblings.mark(), Sealed::marker()).await.unwrap();
+    let (again, mark) = node(&server, &keys, Some(first)).await.unwrap();
+    assert_eq!((again.append_mode(), mark), (AppendMode::Conditional, first));
+    assert_eq!(node(&server, &keys, None).await.unwrap().1, first, "the others have it again");
+    // The mode is changed, and somebody puts the old mark back.
+    server.behave(ConditionalPut::Ignores);
+    let memory = MarkMemory { keys: &keys, seen: Some(first) };
+    let changed = found(&server, 4).await.reset_append_mode(Some(memory)).await.unwrap().unwrap();
+    assert_eq!((changed.append_mode, changed.change), (AppendMode::Siblings, first.change + 1));
+    assert_eq!(found(&server, 4).await.mode_markers(Some(&keys)).await.unwrap(), [AppendMode::Siblings]);
+    store.put_new(&first.path(&macs), Sealed::marker()).await.unwrap();
+    assert_eq!(node(&server, &keys, None).await.unwrap().1, changed);
+    store.delete(&changed.path(&macs)).await.unwrap();
+    assert_eq!(node(&server, &keys, Some(changed)).await.unwrap().1, changed);
+    // Nobody changes it without the key.
+    let refused = found(&server, 4).await.reset_append_mode(None).await.unwrap_err();
+    assert_eq!(refused.kind(), Kind::Invalid, "{refused}");
+}
+
+/// What an earlier version left decides until there is an authentic mark, which its first start adds.
+#[tokio::test]
+async fn a_bucket_of_an_earlier_version_gets_an_authentic_mark() {
+    let (server, keys) = (FakeS3::start(ConditionalPut::Ignores, 1000).await, keys(1));
+    open(&server, 1).await.unwrap();
+    server.behave(ConditionalPut::Keeps);
+    let (store, mark) = node(&server, &keys, None).await.unwrap();
+    assert_eq!((store.append_mode(), mark.append_mode), (AppendMode::Siblings, AppendMode::Siblings));
+    // An earlier version goes on as before.
+    assert_eq!(open(&server, 3).await.unwrap().append_mode(), AppendMode::Siblings);
+    store.delete(&AppendMode::Siblings.mark()).await.unwrap();
+    store.put_new(&AppendMode::Conditional.mark(), Sealed::marker()).await.unwrap();
+    assert_eq!(node(&server, &keys, None).await.unwrap().0.append_mode(), AppendMode::Siblings);
+}
+
+#[tokio::test]
+async fn a_mark_survives_the_replacement_of_keys() {
+    let (server, old) = (FakeS3::start(ConditionalPut::Keeps, 1000).await, keys(1));
+    let (store, mark) = node(&server, &old, None).await.unwrap();
+    let rotated = old.with_next(&SeededRandom::new(2)).unwrap().rotated();
+    assert_eq!(store.authenticate_append_mode(&rotated).await.unwrap(), Some(mark));
+    for keys in [&rotated, &rotated.settled()] {
+        assert_eq!(node(&server, keys, None).await.unwrap().1, mark);
+    }
+    assert!(store.survey_append_modes(&rotated.settled()).await.unwrap().is_empty());
 }
