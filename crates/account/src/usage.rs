@@ -67,9 +67,11 @@ struct Counted {
 
 async fn count(directory: &Directory, account: AccountId) -> Result<Counted> {
     // Before the record is read, so that what comes meanwhile is counted.
-    let since = directory.usage_written(account).await?;
+    let written = directory.usage_written(account).await?;
     let record = directory.usage_record(account).await?;
-    let since = since.filter(|_| record.is_some());
+    // Of the record itself: what is behind it was planted, and would hide what came before that.
+    let is_of = |version: u64| record.is_some_and(|record| version <= record.version);
+    let since = written.into_iter().filter(|(version, _)| is_of(*version)).max().map(|(_, at)| at);
     let mut found = UsageScan::default();
     found.look(directory.store(), account, since).await?;
     for share in directory.shares_of(account).await? {
@@ -120,12 +122,15 @@ impl UsageScan {
     }
 }
 
-/// Octets of the message in an object; `None` if it was removed meanwhile. One that is damaged counts as much as it takes.
+/// Octets of the message in an object; `None` if it was removed meanwhile. One whose footer is not this server's counts for nothing:
+/// else whoever can write to the store could plant objects, remove the usage record, and have mail rejected for a full quota. One
+/// whose footer is damaged is not counted either, until a session writes down what is there. A store without keys for sizes has no
+/// such footers, and an object counts as much as it takes.
 async fn size(store: &Store, object: &ListedObject) -> Result<Option<u64>> {
     match message::size_in(store, object).await {
         Ok(octets) => Ok(Some(octets)),
         Err(e) if e.kind() == Kind::NotFound => Ok(None),
-        Err(e) if e.kind() == Kind::Corrupt => Ok(Some(object.size)),
+        Err(e) if e.kind() == Kind::Corrupt => Ok((!store.seals_sizes()).then_some(object.size)),
         Err(e) => Err(e),
     }
 }

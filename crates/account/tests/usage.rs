@@ -163,3 +163,26 @@ async fn a_store_that_was_copied_is_not_counted_twice() {
     let known = usage::known(&there, world.record.id).await.unwrap();
     assert_eq!((known.messages, known.storage), (2, 2000));
 }
+
+/// Whoever can write to the store removes the usage record, and plants what the node would count.
+#[tokio::test]
+async fn planted_objects_count_for_nothing() {
+    let world = World::new().await;
+    append(&world.account, 5000).await;
+    assert_eq!(world.settled().await, (1, 5000));
+    let store = world.accounts.store();
+    let id = world.record.id;
+    let list = |prefix: String| store.list(&prefix, None).map_ok(|o| o.path).try_collect::<Vec<_>>();
+    let real = list(format!("acct/{id}/msg")).await.unwrap().remove(0);
+    // A copy of a real one: its footer is bound to its path.
+    let copy = format!("acct/{id}/msg/{:032x}", 7);
+    store.put_again(&real, &copy).await.unwrap();
+    let noise = format!("acct/{id}/msg/{:032x}", 8);
+    store.put_new(&noise, sealpost_vault::Sealed::marker()).await.unwrap();
+    for path in list(format!("usage/{id}")).await.unwrap() {
+        store.delete(&path).await.unwrap();
+    }
+    let again = Directory::new(store.clone(), world.key.clone(), world.clock.clone(), world.random.clone());
+    let counted = usage::settle(&again, id).await.unwrap();
+    assert_eq!((counted.usage.messages, counted.usage.storage), (1, 5000));
+}

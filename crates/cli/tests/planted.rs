@@ -36,10 +36,19 @@ fn entries(home: &Home) -> Vec<String> {
 fn plant(home: &Home, name: &str) -> String {
     let entry = entries(home).remove(0);
     let path = format!("{}/{name}", entry.rsplit_once("/log/").unwrap().0);
-    database(home)
-        .execute("INSERT INTO objects (path, size, modified, head) VALUES (?1, 5, 0, ?2)", (&path, b"noise"))
-        .unwrap();
+    plant_all(home, std::slice::from_ref(&path));
     path
+}
+
+/// Plants noise at these paths.
+fn plant_all(home: &Home, paths: &[String]) {
+    let mut database = database(home);
+    let transaction = database.transaction().unwrap();
+    for path in paths {
+        let sql = "INSERT INTO objects (path, size, modified, head) VALUES (?1, 5, 0, ?2)";
+        transaction.execute(sql, (path, b"noise")).unwrap();
+    }
+    transaction.commit().unwrap();
 }
 
 fn head(home: &Home, path: &str) -> Vec<u8> {
@@ -155,4 +164,87 @@ fn replacing_the_server_key_vouches_for_the_log() {
     let (report, status) = home.json(&["check"]);
     assert_eq!(status, 1);
     assert!(report["problems"].to_string().contains("a server key that was retired"), "{report}");
+}
+
+/// More of everything than is read, and than earlier versions bore: mail goes on, and an operator gets rid of it.
+#[test]
+fn any_number_of_planted_marks_stops_neither_mail_nor_rotation() {
+    let home = home();
+    let entry = entries(&home).remove(0);
+    let folder = format!("{}/manifest", entry.rsplit_once("/log/").unwrap().0);
+    let next = entries(&home).len() as u64 + 1;
+    let mut planted: Vec<String> = (0..200).map(|n| format!("{folder}/k{n:016x}")).collect();
+    planted.extend((0..1100).map(|n| format!("{folder}/{:016x}", next + n)));
+    planted.extend((0..1100).map(|n| format!("{folder}/s{next:016x}-{n:016x}")));
+    planted.sort();
+    plant_all(&home, &planted);
+    home.file("more.mbox", mbox(1, 100));
+    assert_eq!(home.import("more.mbox").0["imported"], 1);
+    assert_eq!(home.json(&["server", "key", "rotate"]).1, 0);
+    let (report, status) = home.json(&["check"]);
+    assert_eq!(status, 1);
+    let named = named(&report);
+    // A rotation replaces all lists of what retired keys count for.
+    planted.retain(|path| !path.contains("/k"));
+    assert_eq!(named, planted);
+    let (repaired, status) = home.json(&["account", "repair", ACCOUNT, "--remove-noise"]);
+    assert_eq!((status, &repaired["removed_count"]), (0, &planted.len().into()), "{repaired}");
+    assert_eq!(home.check().1, 0);
+}
+
+#[test]
+fn planted_records_stop_neither_logins_nor_starts() {
+    let home = home();
+    let mut planted = vec![
+        format!("accounts/{ACCOUNT}/0000000000000009"),
+        format!("accounts/{ACCOUNT}/ffffffffffffffff"),
+        "server/key/0000000000000009".to_owned(),
+    ];
+    planted.extend((0..70).map(|n| format!("accounts/a{n:03}@localhost/0000000000000001")));
+    plant_all(&home, &planted);
+    let server = home.serve();
+    assert!(server.logs_in("one and two"));
+    drop(server);
+    let (report, status) = home.json(&["check"]);
+    assert_eq!(status, 1);
+    assert!(planted.iter().all(|path| report.to_string().contains(path)), "{report}");
+    home.ok(&["account", "suspend", ACCOUNT]);
+    home.ok(&["account", "resume", ACCOUNT]);
+    assert!(home.serve().logs_in("one and two"));
+}
+
+/// The record of an account is there twice: its key survives the damage of one.
+#[test]
+fn one_damaged_object_of_a_record_costs_nothing() {
+    let home = home();
+    // What holds slots is in a file of its own.
+    let query = "SELECT path, file FROM objects WHERE path LIKE 'accounts/%' ORDER BY path DESC LIMIT 1";
+    let row = |row: &rusqlite::Row<'_>| Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?));
+    let (newest, file) = database(&home).query_row(query, [], row).unwrap();
+    let file = home.path("data/objects").join(file);
+    let mut bytes = std::fs::read(&file).unwrap();
+    bytes[40] ^= 1;
+    std::fs::write(&file, bytes).unwrap();
+    assert!(home.serve().logs_in("one and two"));
+    let (report, status) = home.json(&["check"]);
+    assert_eq!((status, named(&report)), (1, vec![newest]));
+    home.ok(&["account", "suspend", ACCOUNT]);
+    home.ok(&["account", "resume", ACCOUNT]);
+    assert_eq!(home.check().1, 0);
+}
+
+#[test]
+fn noise_behind_the_end_of_a_log_is_removed_by_a_repair() {
+    let home = home();
+    let next = entries(&home).len() as u64 + 1;
+    let folder = entries(&home).remove(0).rsplit_once('/').unwrap().0.to_owned();
+    let planted: Vec<String> = (0..90).map(|n| format!("{folder}/{:016x}", next + n)).collect();
+    plant_all(&home, &planted);
+    home.file("more.mbox", mbox(1, 100));
+    let import = ["import", "more.mbox", "--account", ACCOUNT, "--password-file", "password"];
+    assert!(!home.run(&import).status.success(), "nothing is appended behind so many");
+    let (repaired, status) = home.json(&["account", "repair", ACCOUNT, "--remove-noise"]);
+    // As many as may be passed over stay: 63.
+    assert_eq!((status, &repaired["removed_count"]), (0, &27.into()), "{repaired}");
+    assert_eq!(home.import("more.mbox").0["imported"], 1);
 }

@@ -11,6 +11,8 @@ use super::Directory;
 
 /// The record that every store has.
 const RECORD: &str = "server/key";
+/// Records that this node has seen of which it looks whether they are authentic.
+const SEEN_RECORDS: usize = 64;
 /// Where records are.
 const ROOTS: [&str; 5] = ["server", "accounts", "aliases", "shares", "usage"];
 
@@ -39,19 +41,20 @@ impl Directory {
         match self.versions.newest(RECORD).await {
             Ok(Some(_)) => return Ok(()),
             Ok(None) => {}
-            // It may be damaged, and everything else in order.
+            // It may be damaged, or something planted beside it, and everything else in order.
             Err(e) if e.kind() == Kind::Corrupt => {
-                return match self.is_any_ours().await? {
-                    Some(true) => {
-                        tracing::error!(error = %e, "the record of the server key is damaged; other records are in order");
-                        Ok(())
-                    }
-                    _ => Err(another()),
-                };
+                let is_ours = self.versions.is_any_authentic(RECORD).await? == Some(true)
+                    || self.is_any_seen_ours().await?
+                    || self.is_any_ours().await? == Some(true);
+                if !is_ours {
+                    return Err(another());
+                }
+                tracing::error!(error = %e, "the record of the server key is damaged; other records are in order");
+                return Ok(());
             }
             Err(e) => return Err(e),
         }
-        if self.is_any_ours().await? == Some(false) {
+        if !self.is_any_seen_ours().await? && self.is_any_ours().await? == Some(false) {
             return Err(another());
         }
         if !write {
@@ -71,6 +74,17 @@ impl Directory {
         let bytes = minicbor::to_vec(ServerRecord { written: self.clock.now() })
             .map_err(|e| Error::internal("a server record cannot be encoded").with_source(e.to_string()))?;
         self.versions.put_after(RECORD, version, &bytes).await
+    }
+
+    /// Whether one of the records that this node has seen is there and authentic: whoever plants others beside them does not keep
+    /// it from starting.
+    async fn is_any_seen_ours(&self) -> Result<bool> {
+        for (directory, _) in self.versions.watermarks.records().into_iter().take(SEEN_RECORDS) {
+            if self.versions.is_any_authentic(&directory).await? == Some(true) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Whether one of the first records is this server's; `None`: there are no records.

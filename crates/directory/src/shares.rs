@@ -5,7 +5,7 @@
 
 use futures::{StreamExt, TryStreamExt};
 use minicbor::{Decode, Encode};
-use sealpost_base::{AccountId, Error, Result, Timestamp};
+use sealpost_base::{AccountId, Error, Kind, Result, Timestamp};
 use sealpost_vault::PublicKey;
 
 use super::Directory;
@@ -73,7 +73,14 @@ impl Directory {
         let mut records = self.versions.all(root);
         let mut shares = Vec::new();
         while let Some((at, newest)) = records.next().await {
-            let newest = newest?;
+            let newest = match newest {
+                // Planted, or damaged: `check` names it. The account and its other shares do not wait for that.
+                Err(e) if e.kind() == Kind::Corrupt => {
+                    tracing::warn!(record = at, error = %e, "the record of a shared mailbox is not authentic; it is passed over");
+                    continue;
+                }
+                newest => newest?,
+            };
             let record: ShareRecord = minicbor::decode(&newest.bytes)
                 .map_err(|e| Error::corrupt(format!("the share record {at}")).with_source(e.to_string()))?;
             if directory(record.owner, record.share) != at {

@@ -6,6 +6,7 @@ use futures::{StreamExt, TryStreamExt};
 use object_store::memory::InMemory;
 use sealpost_base::{AccountId, FakeClock, Kind, SeededRandom, Timestamp, limits};
 use sealpost_testkit::faulty::{Faulty, Plan};
+use sealpost_vault::Sealed;
 use sealpost_vault::record::seal_record;
 use sealpost_vault::slot::SlotKind;
 
@@ -123,6 +124,10 @@ async fn shares_are_deleted_with_their_owners_account() {
             world.store.put_new(&path, seal_record(&world.key, &path, b"x")).await.unwrap();
         }
         assert_eq!(directory.shares_of(record.id).await.unwrap()[0].share, share);
+        // What somebody plants there is none.
+        let planted = format!("shares/{}/{share}x/0000000000000001", record.id);
+        world.store.put_new(&planted, Sealed::marker()).await.unwrap();
+        assert_eq!(directory.shares_of(record.id).await.unwrap().len(), 1);
         shares.push((record.id, share));
     }
     assert_eq!(directory.shares().await.unwrap().len(), 2);
@@ -319,7 +324,7 @@ async fn changes_at_the_same_time_are_all_made() {
         task.await.unwrap().unwrap();
     }
     let record = world.directory().get(&me).await.unwrap();
-    assert_eq!((record.app_passwords().count(), record.version), (8, 9));
+    assert_eq!((record.app_passwords().count(), record.version), (8, 18));
     assert_eq!(world.paths("accounts").await.len(), 2, "old versions are pruned");
 }
 
@@ -448,19 +453,19 @@ async fn a_record_that_is_not_ours_is_not_believed() {
     directory.create(&name("you@x"), new("pw")).await.unwrap();
     let mine = world.store.read("accounts/me@x/0000000000000001").await.unwrap();
 
-    // A forged newer version, by somebody with another key: not taken, and the older one does not stand in for it.
+    // A forged newer version, by somebody with another key: it changes nothing.
     let forger = ServerKeys::generate(&SeededRandom::new(99));
     let plaintext =
         sealpost_vault::record::open_record(&world.key, "accounts/me@x/0000000000000001", &mine).unwrap();
-    let path = "accounts/you@x/0000000000000002";
+    let path = "accounts/you@x/0000000000000003";
     world.store.put_new(path, seal_record(&forger, path, &plaintext)).await.unwrap();
-    assert_eq!(kind(directory.get(&name("you@x"))).await, Kind::Corrupt);
-    assert_eq!(kind(directory.resolve("you@x")).await, Kind::Corrupt);
+    assert_eq!(directory.get(&name("you@x")).await.unwrap().version, 2);
+    assert_eq!(names(&directory, "you@x").await, ["you@x"]);
 
     // Authentic, but the record of somebody else.
-    let path = "accounts/me@x/0000000000000002";
+    let path = "accounts/me@x/0000000000000003";
     let mut other = directory.create(&name("third@x"), new("pw")).await.unwrap().0;
-    other.version = 2;
+    other.version = 3;
     world
         .store
         .put_new(path, seal_record(&world.key, path, &minicbor::to_vec(&other).unwrap()))
@@ -472,7 +477,7 @@ async fn a_record_that_is_not_ours_is_not_believed() {
     let listed: Vec<_> = directory.list().collect().await;
     let kinds: Vec<_> =
         listed.iter().map(|r| r.as_ref().map(|r| r.name.to_string()).map_err(|e| e.kind())).collect();
-    assert_eq!(kinds, [Err(Kind::Corrupt), Ok("third@x".to_owned()), Err(Kind::Corrupt)]);
+    assert_eq!(kinds, [Err(Kind::Corrupt), Ok("third@x".to_owned()), Ok("you@x".to_owned())]);
 }
 
 #[tokio::test]
@@ -708,7 +713,8 @@ async fn odd_names_have_plain_paths() {
     let directory = world.directory();
     let odd = name("a/b+c'd@grün.example");
     directory.create(&odd, new("pw")).await.unwrap();
-    assert_eq!(world.paths("accounts").await, ["accounts/a=2Fb=2Bc=27d@gr=C3=BCn.example/0000000000000001"]);
+    let path = |version: u64| format!("accounts/a=2Fb=2Bc=27d@gr=C3=BCn.example/{version:016x}");
+    assert_eq!(world.paths("accounts").await, [path(1), path(2)]);
     let listed: Vec<_> = directory.list().try_collect().await.unwrap();
     assert_eq!(listed[0].name, odd);
 }
@@ -831,10 +837,19 @@ async fn a_name_that_was_an_account_does_not_fall_to_the_catch_all() {
     assert_eq!(names(&directory, "me@x").await, ["third@x"], "an alias of that name may have it");
 
     // Whoever may write to the store removes the record, or its newest version: whoever has seen it refuses for now.
+    let path = |version: u64| format!("accounts/third@x/{version:016x}");
+    world.store.put_again(&path(2), "accounts/aside/0000000000000002").await.unwrap();
     directory.suspend(&name("third@x")).await.unwrap();
-    for version in [2, 1] {
-        assert_eq!(directory.get(&name("third@x")).await.unwrap().version, version);
-        world.store.delete(&format!("accounts/third@x/{version:016x}")).await.unwrap();
+    assert_eq!(directory.get(&name("third@x")).await.unwrap().version, 4);
+    world.store.delete(&path(4)).await.unwrap();
+    world.store.delete(&path(3)).await.unwrap();
+    world.store.put_again("accounts/aside/0000000000000002", &path(2)).await.unwrap();
+    world.store.delete("accounts/aside/0000000000000002").await.unwrap();
+    for version in [2, 0] {
+        if version == 0 {
+            assert_eq!(directory.get(&name("third@x")).await.unwrap().version, 2);
+            world.store.delete(&path(2)).await.unwrap();
+        }
         for refuses in [kind(directory.resolve("third@x")).await, kind(directory.get(&name("third@x"))).await]
         {
             assert_eq!(refuses, Kind::Retry, "{version}");
@@ -897,4 +912,113 @@ async fn records_are_written_again_under_the_next_key() {
     settled.unlock(&name("me@x"), secret("pw")).await.unwrap();
     assert_eq!(names(&settled, "info@x").await, ["me@x"]);
     assert_eq!(kind(directory.check_key(true)).await, Kind::Corrupt, "a node that has the old key alone");
+}
+
+/// Noise as anybody may write it who can write to the store: anything, and what looks like a record.
+fn noises(path: &str) -> Vec<Sealed> {
+    let other = ServerKeys::generate(&SeededRandom::new(99));
+    vec![Sealed::marker(), seal_record(&other, path, b"noise")]
+}
+
+#[tokio::test]
+async fn noise_beside_a_record_changes_nothing() {
+    let world = World::new();
+    let directory = world.directory();
+    let me = name("me@mail.example");
+    let (_, root) = directory.create(&me, new("one")).await.unwrap();
+    let record = directory.get(&me).await.unwrap();
+    let below = format!("accounts/{me}");
+    for version in [record.version + 1, record.version + 2, record.version + 9, u64::MAX] {
+        let path = format!("{below}/{version:016x}");
+        let noises = noises(&path);
+        let noise = &noises[(version % 2) as usize];
+        world.store.put_new(&path, noise.clone()).await.unwrap();
+    }
+    // Reading, changing, and reading on another node.
+    directory.unlock(&me, secret("one")).await.unwrap();
+    world.directory().set_password(&me, &root, secret("two")).await.unwrap();
+    assert_eq!(kind(world.directory().unlock(&me, secret("one"))).await, Kind::Denied);
+    world.directory().unlock(&me, secret("two")).await.unwrap();
+    world.directory().set_password(&me, &root, secret("three")).await.unwrap();
+    directory.unlock(&me, secret("three")).await.unwrap();
+    // All records get the new key.
+    let rotated = world.key.with_next(&SeededRandom::new(7)).unwrap().rotated();
+    let with = |keys| Directory::new(world.store.clone(), keys, world.clock.clone(), world.random.clone());
+    with(rotated.clone()).authenticate_again().await.unwrap();
+    with(rotated.settled()).unlock(&me, secret("three")).await.unwrap();
+}
+
+#[tokio::test]
+async fn more_noise_than_is_read_stops_the_record_until_it_is_removed() {
+    let world = World::new();
+    let directory = world.directory();
+    let me = name("me@mail.example");
+    let (_, root) = directory.create(&me, new("one")).await.unwrap();
+    let record = directory.get(&me).await.unwrap();
+    let count = limits::RECORD_NOISE as u64 + 1;
+    let path = |n: u64| format!("accounts/{me}/{:016x}", record.version + n);
+    for n in 1..=count {
+        world.store.put_new(&path(n), Sealed::marker()).await.unwrap();
+    }
+    assert_eq!(kind(directory.get(&me)).await, Kind::Corrupt);
+    world.store.delete(&path(count)).await.unwrap();
+    directory.set_password(&me, &root, secret("two")).await.unwrap();
+    directory.unlock(&me, secret("two")).await.unwrap();
+}
+
+/// Each version is there twice, so the account survives the damage of one object; of both, what came before does not take their place.
+#[tokio::test]
+async fn one_of_the_objects_of_a_record_may_be_damaged_or_missing() {
+    let world = World::new();
+    let watermarks = Watermarks::default();
+    let directory = world.directory().with_watermarks(watermarks);
+    let me = name("me@mail.example");
+    let (_, root) = directory.create(&me, new("one")).await.unwrap();
+    directory.set_password(&me, &root, secret("two")).await.unwrap();
+    let record = directory.get(&me).await.unwrap();
+    let path = |version: u64| format!("accounts/{me}/{version:016x}");
+    assert_eq!(world.paths("accounts").await, [path(record.version - 1), path(record.version)]);
+    world.store.delete(&path(record.version)).await.unwrap();
+    assert_eq!(directory.get(&me).await.unwrap().version, record.version);
+    world.store.put_new(&path(record.version), Sealed::marker()).await.unwrap();
+    // On any node, whatever it has seen; and it can be changed.
+    for directory in [&directory, &world.directory()] {
+        assert_eq!(directory.get(&me).await.unwrap().version, record.version);
+        directory.unlock(&me, secret("two")).await.unwrap();
+    }
+    let before = world.paths("accounts").await;
+    world.store.delete(&path(record.version - 1)).await.unwrap();
+    world.store.put_new(&path(record.version - 1), Sealed::marker()).await.unwrap();
+    assert_eq!(world.paths("accounts").await, before);
+    assert_eq!(kind(directory.get(&me)).await, Kind::Corrupt);
+    for version in [record.version - 1, record.version] {
+        world.store.delete(&path(version)).await.unwrap();
+    }
+    assert_eq!(kind(directory.get(&me)).await, Kind::Retry, "this node has seen one");
+}
+
+#[tokio::test]
+async fn planted_records_keep_no_node_from_starting() {
+    let world = World::new();
+    let directory = world.directory();
+    directory.check_key(true).await.unwrap();
+    let watermarks = Watermarks::default();
+    directory.clone().with_watermarks(watermarks.clone()).create(&name("z@x"), new("pw")).await.unwrap();
+    for version in [2, 9, u64::MAX] {
+        let path = format!("server/key/{version:016x}");
+        world.store.put_new(&path, Sealed::marker()).await.unwrap();
+    }
+    for n in 0..limits::RECORD_NOISE {
+        let path = format!("accounts/a{n}@x/0000000000000001");
+        world.store.put_new(&path, Sealed::marker()).await.unwrap();
+    }
+    world.directory().check_key(true).await.unwrap();
+    // Without the record of the key, too.
+    world.store.delete("server/key/0000000000000001").await.unwrap();
+    world.directory().check_key(true).await.unwrap();
+    world.directory().with_watermarks(watermarks).check_key(true).await.unwrap();
+    let random = SeededRandom::new(3);
+    let other = ServerKeys::generate(&random);
+    let theirs = Directory::new(world.store.clone(), other, world.clock.clone(), world.random.clone());
+    assert_eq!(kind(theirs.check_key(true)).await, Kind::Corrupt);
 }

@@ -208,15 +208,12 @@ impl Directory {
         Ok(Some(UsageRecord { usage, complete, version: newest.version }))
     }
 
-    /// When that was, by the store's clock.
+    /// When its versions were written, by the store's clock; the versions that are listed, which may be planted.
     ///
     /// # Errors
     /// What the store says.
-    pub async fn usage_written(&self, account: AccountId) -> Result<Option<Timestamp>> {
-        let listed = self.versions.store().list(&directory(account), None);
-        let written =
-            listed.try_fold(None, |last, object| std::future::ready(Ok(last.max(Some(object.modified)))));
-        written.await
+    pub async fn usage_written(&self, account: AccountId) -> Result<Vec<(u64, Timestamp)>> {
+        self.versions.written(&directory(account)).await
     }
 
     /// Writes down how much an account holds now, all that has come included; the record.

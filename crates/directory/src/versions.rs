@@ -2,20 +2,29 @@
 //!
 //! Where the store creates conditionally, a version is created if it is absent. Elsewhere whoever changes a record agrees with
 //! the others on its next version as writers of a log do ([`DiskPaxos`]).
+//!
+//! Whoever can write to the store can plant objects in the folder of a record. Where the store creates conditionally they are passed
+//! over: the last authentic version counts, and the next one goes behind what is in its place. It is no more than removing later
+//! versions would do, which a node notices that has seen them ([`Watermarks`]).
+//!
+//! The record of an account holds its keys, and is one object of a few hundred bytes. So there each version is written twice, as two
+//! versions that say the same, and the first one says that the next repeats it: one of them may be damaged.
 
+use std::collections::{BTreeSet, VecDeque};
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use futures::StreamExt;
+use futures::future::try_join_all;
 use futures::stream::{self, BoxStream};
 use lru::LruCache;
-use sealpost_base::{Clock, Error, Kind, Position, Random, Result, limits};
+use sealpost_base::{Clock, Error, Kind, Position, Random, Result, Timestamp, limits};
 use sealpost_journal::{Append, DiskPaxos, EntryName};
 use sealpost_vault::record::Records;
 use sealpost_vault::server_key::{KeyId, ServerKeys};
-use sealpost_vault::{AppendMode, Put, Sealed, Store};
+use sealpost_vault::{AppendMode, Hash, Put, Sealed, Store};
 
 use super::remembered::Remembered;
 use crate::watermarks::Watermarks;
@@ -35,6 +44,8 @@ pub(super) struct Versions {
     pub(super) watermarks: Watermarks,
     /// Counts what this process tried to write.
     written: Arc<AtomicU64>,
+    /// Records beside which noise was reported.
+    noisy: Arc<Mutex<BTreeSet<String>>>,
 }
 
 /// A moment of the store's; another one is different if a record may have changed between them.
@@ -56,8 +67,14 @@ pub(super) struct Newest {
 /// Versions of a record that are kept: the one in force, and the one before for a reader that is just about to
 /// read it.
 const KEPT_VERSIONS: u64 = 2;
-/// Random bytes behind a record, which nobody reads.
+/// Objects read at once.
+const READ_AHEAD: usize = 16;
+/// How often an object is read again before it is taken for no version.
+const READ_ATTEMPTS: usize = 3;
+/// Random bytes behind a record; half of them are something else if the next version [repeats](is_repeated) this one.
 const NONCE_BYTES: usize = 16;
+/// Records whose versions are written twice.
+const TWICE: &str = "accounts/";
 /// Records of which this process remembers that everybody sees their newest version.
 const CHAINS: NonZeroUsize = NonZeroUsize::new(4096).expect("not zero");
 
@@ -74,6 +91,7 @@ impl Versions {
             lately: false,
             watermarks: Watermarks::default(),
             written: Arc::default(),
+            noisy: Arc::default(),
         }
     }
 
@@ -108,7 +126,7 @@ impl Versions {
     /// The newest version of the record `directory`; `None` if there never was one.
     ///
     /// # Errors
-    /// `Corrupt` if it is not one that this server's key authenticated: an older one does not take its place.
+    /// `Corrupt` if none is one that this server's key authenticated; `Retry` if this node has seen a later one.
     pub(super) async fn newest(&self, directory: &str) -> Result<Option<Newest>> {
         if self.lately
             && let Some(newest) = self.remembered.find(directory)
@@ -164,8 +182,113 @@ impl Versions {
         };
         // Whatever its name has beside it, a record is bound to its version.
         let version = place.position.0;
-        let (key, bytes) = self.records.open_by(&path(directory, version), &object)?;
-        Ok(Some(Newest { version, bytes, key }))
+        let mut newest = match self.records.open_by(&path(directory, version), &object) {
+            Ok((key, bytes)) => Newest { version, bytes, key },
+            Err(e) if self.store.append_mode() == AppendMode::Conditional => {
+                let found = self.last_authentic(directory).await?.ok_or(e)?;
+                self.note_noise(directory, found.version);
+                found
+            }
+            Err(e) => return Err(e),
+        };
+        // The next one would say the same: it is damaged, or not written yet.
+        if is_repeated(directory, newest.version, &newest.bytes) {
+            newest.version = newest.version.saturating_add(1);
+        }
+        Ok(Some(newest))
+    }
+
+    /// The last authentic version of a record, among as many objects as may be planted there.
+    async fn last_authentic(&self, directory: &str) -> Result<Option<Newest>> {
+        let (_, last) = self.first_and_last(directory).await?;
+        let last: Vec<_> = last.into_iter().rev().collect();
+        for some in last.chunks(READ_AHEAD) {
+            let read = try_join_all(
+                some.iter().map(|(version, object)| self.authentic(directory, *version, object)),
+            );
+            if let Some(found) = read.await?.into_iter().flatten().next() {
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The last objects in the folder of a record: the version of each, and when it was written by the store's clock.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub(super) async fn written(&self, directory: &str) -> Result<Vec<(u64, Timestamp)>> {
+        let mut written = VecDeque::new();
+        let mut listed = self.store.list(directory, None);
+        while let Some(object) = listed.next().await {
+            let object = object?;
+            let Some((_, version)) = split(&object.path).filter(|(d, _)| *d == directory) else { continue };
+            written.push_back((version, object.modified));
+            if written.len() > 2 * limits::RECORD_NOISE {
+                written.pop_front();
+            }
+        }
+        Ok(written.into())
+    }
+
+    /// Whether any version of a record is authentic, among its first and its last ones; `None` if there is no object.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub(super) async fn is_any_authentic(&self, directory: &str) -> Result<Option<bool>> {
+        let (first, last) = self.first_and_last(directory).await?;
+        let all: Vec<_> = first.into_iter().chain(last).collect();
+        for some in all.chunks(READ_AHEAD) {
+            let read = try_join_all(
+                some.iter().map(|(version, object)| self.authentic(directory, *version, object)),
+            );
+            if read.await?.iter().any(Option::is_some) {
+                return Ok(Some(true));
+            }
+        }
+        Ok((!all.is_empty()).then_some(false))
+    }
+
+    /// The objects of a record with their versions: the first ones, and the last ones, which may be the same.
+    async fn first_and_last(&self, directory: &str) -> Result<(Vec<(u64, String)>, VecDeque<(u64, String)>)> {
+        let (mut first, mut last) = (Vec::new(), VecDeque::new());
+        let mut listed = self.store.list(directory, None);
+        while let Some(object) = listed.next().await {
+            let object = object?.path;
+            let Some((_, version)) = split(&object).filter(|(d, _)| *d == directory) else { continue };
+            if first.len() < limits::RECORD_NOISE {
+                first.push((version, object.clone()));
+            }
+            last.push_back((version, object));
+            // Noise, and what is before it.
+            if last.len() > limits::RECORD_NOISE + 1 {
+                last.pop_front();
+            }
+        }
+        Ok((first, last))
+    }
+
+    /// The version at the path `object`, if it is authentic.
+    async fn authentic(&self, directory: &str, version: u64, object: &str) -> Result<Option<Newest>> {
+        let bytes = match self.store.read_confirmed(object).await {
+            Err(e) if matches!(e.kind(), Kind::NotFound | Kind::Corrupt) => return Ok(None),
+            bytes => bytes?,
+        };
+        let opened = self.records.open_by(&path(directory, version), &bytes);
+        Ok(opened.ok().map(|(key, bytes)| Newest { version, bytes, key }))
+    }
+
+    /// Something that is no version of the record is behind the one that counts. Reports it, once.
+    fn note_noise(&self, directory: &str, version: u64) {
+        let mut noisy = self.noisy.lock().unwrap_or_else(PoisonError::into_inner);
+        if noisy.len() < limits::LOGGED_ERRORS && noisy.insert(directory.to_owned()) {
+            tracing::error!(
+                record = directory,
+                version,
+                "objects behind this version of a record are not authentic: they were planted, or later versions are damaged; this \
+                 version is used, and \"sealpost check\" names them"
+            );
+        }
     }
 
     async fn last(&self, directory: &str) -> Result<Option<(EntryName, Bytes)>> {
@@ -202,21 +325,21 @@ impl Versions {
     /// # Errors
     /// What the store says; `Retry` when it is unknown whether the version counts.
     pub(super) async fn put_after(&self, directory: &str, version: u64, bytes: &[u8]) -> Result<bool> {
-        let next =
-            version.checked_add(1).ok_or_else(|| Error::corrupt("the versions of a record have run out"))?;
-        let path = path(directory, next);
-        // Two who change a record alike must not take each other's for their own.
-        let mut distinct = bytes.to_vec();
-        distinct.resize(bytes.len() + NONCE_BYTES, 0);
-        self.random.fill(&mut distinct[bytes.len()..]);
-        let object = self.records.seal(&path, &distinct);
-        let written = self.write(directory, version, &path, object).await;
+        let twice = directory.starts_with(TWICE) && self.store.append_mode() == AppendMode::Conditional;
+        let mut written = self.write(directory, version, bytes, twice).await;
+        if let (true, Ok(Some(first))) = (twice, &written) {
+            // It counts already.
+            let first = *first;
+            match self.write(directory, first, bytes, false).await {
+                Ok(again) => written = Ok(again.or(Some(first))),
+                Err(e) => tracing::debug!(directory, error = %e, "a version of a record is there only once"),
+            }
+        }
         // Whatever came of it: what is remembered is not the newest any more, or may not be.
         self.remembered.forget(directory);
         self.written.fetch_add(1, Ordering::Release);
-        if !written? {
-            return Ok(false);
-        }
+        let Some(next) = written? else { return Ok(false) };
+        let path = path(directory, next);
         // Whoever stood still before it wrote may have made again what others had made and removed meanwhile. Elsewhere no name
         // is used twice.
         let conditional = self.store.append_mode() == AppendMode::Conditional;
@@ -234,16 +357,31 @@ impl Versions {
     }
 
     /// Makes the store forget every version before `version`, the newest: it writes `bytes`, which are those of that version, once
-    /// more. So whoever stands still meanwhile finds the two versions that [`Versions::put_after`] relies on, and neither holds what
-    /// the earlier ones do.
+    /// more, unless they are there twice. So whoever stands still meanwhile finds the two versions that [`Versions::put_after`] relies
+    /// on, and neither holds what the earlier ones do.
     ///
     /// # Errors
     /// What the store says; then an older version may be there until the record changes again.
     pub(super) async fn forget_before(&self, directory: &str, version: u64, bytes: &[u8]) -> Result<()> {
-        if !self.put_after(directory, version, bytes).await? {
-            // Others have changed it since, and have removed what they found.
-            self.prune(directory, version.saturating_add(1)).await?;
-        }
+        let newest = self.read_newest_once(directory).await?;
+        let is_it = |newest: &Newest| {
+            newest.bytes.len() == bytes.len() + NONCE_BYTES && newest.bytes.starts_with(bytes)
+        };
+        let version = match newest.filter(is_it) {
+            Some(newest) if self.is_twice(directory, newest.version).await? => {
+                self.prune(directory, newest.version).await?;
+                newest.version - 1
+            }
+            Some(newest) => {
+                self.put_after(directory, newest.version, bytes).await?;
+                newest.version
+            }
+            None => {
+                // Others have changed it since, and have removed what they found.
+                self.prune(directory, version.saturating_add(1)).await?;
+                version
+            }
+        };
         let old = |path: &str| split(path).is_some_and(|(d, found)| d == directory && found < version);
         let mut listed = self.store.list(directory, None);
         while let Some(object) = listed.next().await {
@@ -255,6 +393,21 @@ impl Versions {
             }
         }
         Ok(())
+    }
+
+    /// Whether the version before `version` says the same, because both were written at once.
+    async fn is_twice(&self, directory: &str, version: u64) -> Result<bool> {
+        let Some(first) = version.checked_sub(1) else { return Ok(false) };
+        // If the newest one is missing, the first one counts in its place.
+        for version in [first, version] {
+            let Some(found) = self.authentic(directory, version, &path(directory, version)).await? else {
+                return Ok(false);
+            };
+            if version == first && !is_repeated(directory, first, &found.bytes) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Objects of a record whose newest version is `newest` that are to go before their time: earlier versions of which nothing is
@@ -288,14 +441,45 @@ impl Versions {
         Ok(withdrawn)
     }
 
-    async fn write(&self, directory: &str, version: u64, path: &str, object: Sealed) -> Result<bool> {
-        match self.store.append_mode() {
-            AppendMode::Conditional => self.put(path, object).await,
-            AppendMode::Siblings => {
-                let chain = self.chain(directory);
-                Ok(matches!(chain.append_at(Position(version), object).await?, Append::Done(_)))
+    /// Writes the version after `version`, behind what is in its place and is no version; `None` if somebody else was first.
+    async fn write(
+        &self,
+        directory: &str,
+        version: u64,
+        bytes: &[u8],
+        is_repeated: bool,
+    ) -> Result<Option<u64>> {
+        let mut next = version;
+        for _ in 0..=limits::RECORD_NOISE {
+            next =
+                next.checked_add(1).ok_or_else(|| Error::corrupt("the versions of a record have run out"))?;
+            let path = path(directory, next);
+            // Two who change a record alike must not take each other's for their own.
+            let mut distinct = [bytes, &[0; NONCE_BYTES]].concat();
+            self.random.fill(&mut distinct[bytes.len()..]);
+            if is_repeated {
+                let (random, tag) = distinct[bytes.len()..].split_at_mut(NONCE_BYTES / 2);
+                tag.copy_from_slice(&repeated(&path, random));
+            }
+            let object = self.records.seal(&path, &distinct);
+            if self.store.append_mode() == AppendMode::Siblings {
+                let appended = self.chain(directory).append_at(Position(version), object).await?;
+                return Ok(matches!(appended, Append::Done(_)).then_some(next));
+            }
+            if self.put(&path, object).await? {
+                return Ok(Some(next));
+            }
+            // One answer of a remote store may be wrong, and what others wrote must not be passed over.
+            for _ in 0..READ_ATTEMPTS {
+                if self.authentic(directory, next, &path).await?.is_some() {
+                    return Ok(None);
+                }
             }
         }
+        Err(Error::corrupt(format!(
+            "more than {} objects of the record {directory} are not authentic; \"sealpost check\" names them: remove them",
+            limits::RECORD_NOISE
+        )))
     }
 
     /// Creates `path`; `false` if somebody else's object is there. A write that failed may have happened, so the
@@ -333,7 +517,15 @@ impl Versions {
             let version = split(&path).filter(|(d, _)| *d == directory).map(|(_, version)| version);
             versions.extend(version.map(|version| (version, path)));
         }
-        let newest = versions.iter().map(|(version, _)| *version).fold(written, u64::max);
+        let mut newest = written;
+        let later = versions.iter().filter(|(version, _)| *version > written).take(limits::RECORD_NOISE);
+        for (version, path) in later {
+            // What others plant there is no reason to remove what was written.
+            let siblings = self.store.append_mode() == AppendMode::Siblings;
+            if siblings || self.authentic(directory, *version, path).await?.is_some() {
+                newest = newest.max(*version);
+            }
+        }
         let old = versions.into_iter().filter(|(version, _)| is_old(*version, newest));
         for (_, path) in old {
             if let Err(e) = self.store.delete(&path).await {
@@ -372,7 +564,8 @@ impl Versions {
                 bytes => bytes?,
             };
             let opened = self.records.open_by(&path(directory, version), &bytes);
-            if !opened.is_ok_and(|(key, _)| key == self.records.current()) {
+            // What no key authenticates stays so.
+            if opened.is_ok_and(|(key, _)| key != self.records.current()) {
                 return Ok(false);
             }
         }
@@ -412,6 +605,21 @@ impl Versions {
         })
         .boxed()
     }
+}
+
+/// What the second half of the nonce of a version is that the next one repeats, after that first half.
+fn repeated(path: &str, random: &[u8]) -> [u8; NONCE_BYTES / 2] {
+    let hash = Hash::of(&[b"sealpost record repeated v1 ", path.as_bytes(), b" ", random].concat());
+    let mut tag = [0; NONCE_BYTES / 2];
+    tag.copy_from_slice(&hash.0[..NONCE_BYTES / 2]);
+    tag
+}
+
+/// Whether the version after this one says the same as this one, if it is there.
+fn is_repeated(directory: &str, version: u64, bytes: &[u8]) -> bool {
+    let nonce = bytes.len().checked_sub(NONCE_BYTES).map(|at| bytes[at..].split_at(NONCE_BYTES / 2));
+    directory.starts_with(TWICE)
+        && nonce.is_some_and(|(random, tag)| *tag == repeated(&path(directory, version), random))
 }
 
 fn path(directory: &str, version: u64) -> String {
