@@ -155,6 +155,10 @@ bench: ## Measure beside Dovecot and write docs/benchmarks.md and docs/benchmark
 guessing: build ## Right logins while 0, 100 and 700 addresses guess passwords (ARGS="--addresses 0,700 --seconds 30")
 	@bench/guessing.py --sealpost "$(RELEASE)/sealpost" $(ARGS)
 
+.PHONY: entry-mac
+entry-mac: ## What the MAC of a log entry costs a delivery and a reader, in a release build
+	@cargo run --release $(LOCKED) --quiet -p sealpost-vault --example entry_mac
+
 .PHONY: fuzz
 fuzz: ## Fuzz one target: make fuzz TARGET=mime_scanner SECONDS=300
 	@fuzz/run.sh $(and $(TARGET),"$(TARGET)" "$(SECONDS)" $(ARGS))

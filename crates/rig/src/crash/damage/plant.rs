@@ -65,67 +65,67 @@ impl Objects {
         Ok(Objects { digests, ids })
     }
 
-    /// How many messages of each account may be lost with what is not in `after` as it is here. An entry of a log may be of `batch`
-    /// deliveries.
+    /// How many messages of each account may be lost with what is not in `after` as it is here: those whose own bytes are in it. An entry
+    /// of a log that no checkpoint includes may be of `batch` deliveries.
     pub fn lost_messages(&self, after: &Objects, batch: usize) -> [usize; ACCOUNTS.len()] {
         let mut lost = [0usize; ACCOUNTS.len()];
-        let mut checkpoints = [const { Vec::new() }; ACCOUNTS.len()];
-        let gone = self.digests.iter().filter(|(path, digest)| after.digests.get(*path) != Some(digest));
-        for path in gone.map(|(path, _)| path) {
-            for (account, id) in self.ids.iter().enumerate() {
-                let Some(below) = path.strip_prefix(&format!("acct/{id}/")) else {
-                    let is_record = path.starts_with(&format!("accounts/{}/", ACCOUNTS[account]));
-                    if is_record && self.newest(&format!("accounts/{}/", ACCOUNTS[account])) == Some(path) {
-                        lost[account] = usize::MAX;
-                    }
-                    continue;
-                };
-                let mut parts = below.split('/');
-                let more = match (parts.next(), parts.next()) {
-                    (Some("msg"), _) => 1,
-                    (Some("log"), _) => batch,
-                    (Some("snap" | "manifest"), Some(position)) => {
-                        checkpoints[account].push(position.to_owned());
-                        0
-                    }
-                    _ => 0,
-                };
-                lost[account] = lost[account].saturating_add(more);
-            }
-        }
-        for (account, positions) in checkpoints.iter_mut().enumerate() {
-            positions.dedup();
-            // With two of them gone, the log does not reach back.
-            if positions.len() > 1 {
+        for (account, id) in self.ids.iter().enumerate() {
+            let is_same = |path: &&String| after.digests.get(*path) == self.digests.get(*path);
+            // Each version of a record is there twice.
+            let mut versions = self.below(&format!("accounts/{}/", ACCOUNTS[account]));
+            if !versions.any(|path| is_same(&path)) {
                 lost[account] = usize::MAX;
+                continue;
             }
+            let log = format!("acct/{id}/log/");
+            let checkpoints: Vec<u64> = self.positions(&format!("acct/{id}/manifest/")).collect();
+            let is_sound = |position: &&u64| {
+                let manifest = format!("acct/{id}/manifest/{position:016x}");
+                let mut chunks = self.below(&format!("acct/{id}/snap/{position:016x}/"));
+                is_same(&&manifest) && chunks.all(|path| is_same(&path))
+            };
+            let included = checkpoints.iter().filter(is_sound).max().copied();
+            if included.is_none() && self.positions(&log).next() != Some(1) {
+                // What was trimmed was in checkpoints alone.
+                lost[account] = usize::MAX;
+                continue;
+            }
+            let later = self.positions(&log).filter(|position| Some(*position) > included);
+            let entries = later.filter(|position| !is_same(&&format!("{log}{position:016x}"))).count();
+            let bodies = self.below(&format!("acct/{id}/msg/")).filter(|path| !is_same(path)).count();
+            lost[account] = entries * batch + bodies;
         }
         lost
     }
 
-    fn newest(&self, below: &str) -> Option<&String> {
-        self.below(below).next_back()
+    /// The positions that have an object in a folder, ascending.
+    fn positions<'a>(&'a self, below: &str) -> impl DoubleEndedIterator<Item = u64> + use<'a> {
+        self.below(below).filter_map(|path| {
+            let name = path.rsplit('/').next().filter(|name| name.len() == 16)?;
+            u64::from_str_radix(name, 16).ok()
+        })
     }
 
-    fn below(&self, prefix: &str) -> impl DoubleEndedIterator<Item = &String> {
+    fn below<'a>(&'a self, prefix: &str) -> impl DoubleEndedIterator<Item = &'a String> + use<'a> {
         let after = format!("{prefix}\u{10ffff}");
         self.digests.range(prefix.to_owned()..after).map(|(path, _)| path)
     }
 
     fn last_position(&self, below: &str) -> u64 {
-        let newest = self.newest(below).and_then(|path| path.rsplit('/').next());
-        newest.and_then(|name| u64::from_str_radix(name, 16).ok()).unwrap_or(0)
+        self.positions(below).next_back().unwrap_or(0)
     }
 }
 
 /// Does one thing, whichever.
 pub fn anything(dir: &Path, objects: &Objects, random: &SeededRandom) -> Result<Planted> {
-    match random.below(12) {
+    match random.below(15) {
         0..3 => flip_in_database(dir, random),
         3..5 => flip_in_a_file(dir, random),
         5..8 => plant(dir, objects, random, "log noise", |id, _| format!("acct/{id}/log/")),
         8..10 => plant(dir, objects, random, "manifest noise", |id, _| format!("acct/{id}/manifest/")),
         10 => plant(dir, objects, random, "copy of a record", |_, name| format!("accounts/{name}/")),
+        11 => plant(dir, objects, random, "noise beside the server key", |_, _| "server/key/".to_owned()),
+        12 | 13 => plant_marks(dir, objects, random),
         _ => plant_derived(dir, objects, random),
     }
 }
@@ -205,6 +205,19 @@ fn plant(
         path,
         &[folder(&objects.ids[0], ACCOUNTS[0]), folder(&objects.ids[1], ACCOUNTS[1])],
     )
+}
+
+/// Plants what looks like a mark of positions, a witness or a list of what retired keys count for.
+fn plant_marks(dir: &Path, objects: &Objects, random: &SeededRandom) -> Result<Planted> {
+    let id = &objects.ids[random.below(ACCOUNTS.len() as u64) as usize];
+    let (folder, number) = (format!("acct/{id}/manifest/"), random.next_u64());
+    let next = objects.last_position(&format!("acct/{id}/log/")) + 1;
+    let name = match random.below(3) {
+        0 => format!("s{next:016x}-{number:016x}"),
+        1 => format!("m{next:016x}-{number:016x}"),
+        _ => format!("k{number:016x}"),
+    };
+    insert(dir, objects, random, "noise among marks", format!("{folder}{name}"), &[folder])
 }
 
 /// Plants an object that looks like a message, or like derived data.
