@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use sealpost_account::{Account, Accounts, Delivery};
 use sealpost_base::{Budget, FakeClock, Kind, SeededRandom, Timestamp, UidValidity};
-use sealpost_directory::{AccountName, AccountRecord, Directory, NewAccount, Secret};
+use sealpost_directory::{AccountName, AccountRecord, Directory, NewAccount, Secret, UnverifiedSlots};
 use sealpost_vault::entry::{self, LogKey};
 use sealpost_vault::server_key::ServerKeys;
 use sealpost_vault::{AccountKeys, Epoch, RootKey, Store};
@@ -52,6 +52,11 @@ impl Fixture {
         self.directory.unlock(&self.name, secret(password)).await.unwrap().1
     }
 
+    async fn rekey(&self, root: &RootKey) -> sealpost_base::Result<RootKey> {
+        let rekeyed = self.directory.rekey(&self.name, root, UnverifiedSlots::Refuse).await?;
+        Ok(rekeyed.root)
+    }
+
     async fn open(&self, root: &RootKey) -> Arc<Account> {
         self.accounts().open(self.record().await.id, root).await.unwrap()
     }
@@ -96,7 +101,7 @@ async fn mail_of_every_epoch_stays_readable_under_its_uid() {
             account.checkpoint().await.unwrap();
         }
         assert_eq!(f.record().await.epoch(), Epoch(epoch));
-        root = f.directory.rekey(&f.name, &root).await.unwrap();
+        root = f.rekey(&root).await.unwrap();
         for secret in ["one", &phone, &recovery] {
             assert!(f.root(secret).await.same(&root), "every slot holds the new key");
         }
@@ -119,9 +124,10 @@ async fn an_old_backup_and_password_open_no_later_mail() {
     let accounts = f.accounts();
     f.deliver(&accounts, "before").await;
     f.directory.set_password(&f.name, &root, secret("two")).await.unwrap();
-    let next = f.directory.rekey(&f.name, &root).await.unwrap();
+    let next = f.rekey(&root).await.unwrap();
     f.deliver(&accounts, "after").await;
     let old = backup.opener()(&backup.slots[0], b"one").expect("the backup opens with its own password");
+    let old = old.root;
     assert!(old.same(&root) && next.follows(&old));
     let (id, old_keys) = (backup.id, AccountKeys::derive(&old, backup.id));
     let entry = async |position: u64| {
@@ -150,7 +156,7 @@ async fn a_node_with_the_key_before_takes_nothing_for_damage() {
     let id = f.record().await.id;
     let (session, other) = (here.open(id, &root).await.unwrap(), there.open(id, &root).await.unwrap());
     let before = inbox(&session).await;
-    let next = f.directory.rekey(&f.name, &root).await.unwrap();
+    let next = f.rekey(&root).await.unwrap();
     f.deliver(&here, "after").await;
     for account in [&session, &other] {
         assert_eq!(account.refresh().await.unwrap_err().kind(), Kind::Denied);
@@ -175,13 +181,9 @@ async fn a_node_with_the_key_before_takes_nothing_for_damage() {
 async fn another_key_than_the_accounts_rekeys_nothing() {
     let (f, root) = Fixture::new().await;
     let foreign = RootKey::generate(&*f.random);
-    assert_eq!(f.directory.rekey(&f.name, &foreign).await.err().unwrap().kind(), Kind::Denied);
-    let next = f.directory.rekey(&f.name, &root).await.unwrap();
-    assert_eq!(
-        f.directory.rekey(&f.name, &root).await.err().unwrap().kind(),
-        Kind::Denied,
-        "it is the one before"
-    );
+    assert_eq!(f.rekey(&foreign).await.err().unwrap().kind(), Kind::Denied);
+    let next = f.rekey(&root).await.unwrap();
+    assert_eq!(f.rekey(&root).await.err().unwrap().kind(), Kind::Denied, "it is the one before");
     assert_eq!(
         f.directory.set_password(&f.name, &root, secret("evil")).await.unwrap_err().kind(),
         Kind::Denied

@@ -18,7 +18,9 @@ use std::sync::Arc;
 
 use sealpost_base::{AccountId, Budget, Clock, Error, Random, Result, limits};
 use sealpost_directory::{AccountRecord, Directory, Secret};
-use sealpost_vault::slot::{PasswordParams, Slot, SlotId, SlotKind, account_of_app_password, for_login};
+use sealpost_vault::slot::{
+    Opened, PasswordParams, Slot, SlotId, SlotKind, SlotTrust, account_of_app_password, for_login,
+};
 use sealpost_vault::{Keyring, RootKey};
 
 use crate::metrics::LoginMetrics;
@@ -137,7 +139,11 @@ impl Authenticator {
             Ok(secret) => (secret, record),
             Err(_) => (stand_in(secret), None),
         };
-        if let Some(entered) = record.as_ref().and_then(|record| self.cheaply(record, &secret)) {
+        let cheap = match &record {
+            Some(record) => self.cheaply(record, &secret).await?,
+            None => None,
+        };
+        if let Some(entered) = cheap {
             self.known.note(entered.record.id, network);
             return Ok(entered);
         }
@@ -176,7 +182,11 @@ impl Authenticator {
     async fn check_bearer(&self, peer: Option<IpAddr>, name: &str, token: &[u8]) -> Result<Entered, Denied> {
         let network = peer.map(Network::of);
         let (tried, record) = self.find(name).await?;
-        if let Some(entered) = record.as_ref().and_then(|record| self.by_app_password(record, token)) {
+        let opened = match &record {
+            Some(record) => self.by_app_password(record, token).await?,
+            None => None,
+        };
+        if let Some(entered) = opened {
             self.known.note(entered.record.id, network);
             return Ok(entered);
         }
@@ -243,11 +253,11 @@ impl Authenticator {
 
     /// A login that needs no password check: one that is remembered, or a token. A token is 256 random bits: there is nothing to
     /// guess.
-    fn cheaply(&self, record: &AccountRecord, secret: &Secret) -> Option<Entered> {
-        let remembered = self.recall(record, secret);
-        remembered
-            .map(|(root, slot)| Entered { record: record.clone(), root, slot })
-            .or_else(|| self.by_app_password(record, secret.bytes()))
+    async fn cheaply(&self, record: &AccountRecord, secret: &Secret) -> Result<Option<Entered>, Denied> {
+        match self.recall(record, secret) {
+            Some((root, slot)) => Ok(Some(Entered { record: record.clone(), root, slot })),
+            None => self.by_app_password(record, secret.bytes()).await,
+        }
     }
 
     fn recall(&self, record: &AccountRecord, secret: &Secret) -> Option<(RootKey, SlotId)> {
@@ -291,10 +301,19 @@ impl Authenticator {
             Some(record) => {
                 let tag = self.remembered.tag(record, secret.bytes());
                 let open = record.opener();
-                let opens = move |slot: &Slot| open(slot, secret.bytes()).map(|root| (root, slot.id()));
+                let opens = move |slot: &Slot| Some((open(slot, secret.bytes())?, slot.clone()));
                 let check = move || slots.iter().find_map(opens);
                 let opened = self.checks.run(turn, check).await.map_err(Denied::Unavailable)?;
-                let opened = opened.map(|(root, slot)| (self.keys.one(record.id, root), slot));
+                let opened = match opened {
+                    Some((opened, slot)) => match self.authentic(record, opened, &slot).await {
+                        Ok(root) => Some((root, slot.id())),
+                        Err(denied) => {
+                            attempt.succeeded();
+                            return Err(denied);
+                        }
+                    },
+                    None => None,
+                };
                 if let Some((root, slot)) = opened.as_ref().filter(|_| record.lets_in()) {
                     self.remembered.insert(tag, record, root.clone(), *slot);
                     self.known.note(record.id, network);
@@ -310,10 +329,34 @@ impl Authenticator {
     }
 
     /// The login by a token, if that is one of the account.
-    fn by_app_password(&self, record: &AccountRecord, secret: &[u8]) -> Option<Entered> {
-        let slot = token_slot(&for_login(&record.slots, secret))?;
-        let root = self.keys.one(record.id, record.opener()(slot, secret)?);
-        Some(Entered { record: record.clone(), root, slot: slot.id() })
+    async fn by_app_password(&self, record: &AccountRecord, secret: &[u8]) -> Result<Option<Entered>, Denied> {
+        let Some(slot) = token_slot(&for_login(&record.slots, secret)) else { return Ok(None) };
+        let Some(opened) = record.opener()(slot, secret) else { return Ok(None) };
+        let root = self.authentic(record, opened, slot).await?;
+        Ok(Some(Entered { record: record.clone(), root, slot: slot.id() }))
+    }
+
+    /// The key that a secret found in a slot of `record`, unless that was forged. A slot from before slots had tags gets one: its secret
+    /// has just shown whose it is.
+    async fn authentic(
+        &self,
+        record: &AccountRecord,
+        opened: Opened,
+        slot: &Slot,
+    ) -> Result<RootKey, Denied> {
+        let Opened { root, is_own_key } = opened;
+        if let Err(error) = record.check_forgeries(&root, slot, is_own_key) {
+            tracing::error!(%error, "a login was refused");
+            return Err(Denied::Unavailable(error));
+        }
+        if record.lets_in()
+            && slot.trust(&root, record.id) == SlotTrust::Unverified
+            && let Err(error) = self.directory.verify_slot(&record.name, &root, slot).await
+        {
+            // The next login tries again.
+            tracing::debug!(account = %record.name, %error, "a slot is not verified yet");
+        }
+        Ok(self.keys.one(record.id, root))
     }
 
     /// Does what a wrong password would cost.

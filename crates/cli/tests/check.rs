@@ -349,3 +349,79 @@ fn a_password_that_is_wrong() {
     let (report, status) = home.json(&["check", "--password-file", "wrong"]);
     assert_eq!((status, &report["without_key"][0]), (0, &ACCOUNT.into()));
 }
+
+/// A password change that was killed after its first write: the version with the old slot is still there.
+#[test]
+fn a_half_withdrawn_password_is_named() {
+    let home = Home::with_account();
+    home.file("new", "three and four");
+    let record = object(&home, "accounts/%");
+    let query = "SELECT size, modified, file FROM objects WHERE path = ?1";
+    let row = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
+    let (size, modified, file): (i64, i64, String) =
+        database(&home).query_row(query, [&record], row).unwrap();
+    let bytes = std::fs::read(home.path("data/objects").join(&file)).unwrap();
+    home.ok(&[
+        "account",
+        "passwd",
+        run::ACCOUNT,
+        "--password-file",
+        "password",
+        "--new-password-file",
+        "new",
+    ]);
+    home.ok(&["check"]);
+    let again = "ff/half-withdrawn.slots";
+    home.file(&format!("data/objects/{again}"), bytes);
+    let insert = "INSERT INTO objects (path, size, modified, file) VALUES (?1, ?2, ?3, ?4)";
+    database(&home).execute(insert, (&record, size, modified, again)).unwrap();
+    let problem = problem_of(&home, &["check"]);
+    assert_eq!(problem["path"], record.as_str());
+    assert_eq!(
+        problem["problem"],
+        "it holds a password or app password that was withdrawn, because that change was interrupted: start the server, which \
+         removes it, or repeat the change"
+    );
+    home.file("password", "three and four");
+    let server = home.serve();
+    let is_erased = goes(&home.path("data/objects").join(again));
+    server.stop();
+    assert!(is_erased);
+    home.ok(&["check"]);
+}
+
+/// The same, killed after the row was removed: a file that no row names.
+#[test]
+fn a_file_of_a_removed_record_is_named_until_the_server_erases_it() {
+    let home = Home::with_account();
+    let left = home.file("data/objects/ff/left.slots", "a record with slots");
+    let second = home.path("second-name");
+    std::fs::hard_link(&left, &second).unwrap();
+    let problem = problem_of(&home, &["check"]);
+    assert_eq!(problem["path"], "objects/ff/left.slots");
+    assert_eq!(
+        problem["problem"],
+        "a file of an account record that was removed: it may hold a password or app password that was withdrawn, because a \
+         process was killed before it had erased it: start the server, which erases it"
+    );
+    let server = home.serve();
+    let is_erased = goes(&left);
+    server.stop();
+    assert!(is_erased && std::fs::read(second).unwrap().iter().all(|byte| *byte == 0));
+    home.ok(&["check"]);
+}
+
+/// Whether a server that has just started removes the file.
+fn goes(file: &Path) -> bool {
+    (0..1000).any(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+        !file.exists()
+    })
+}
+
+/// The only problem that this command finds.
+fn problem_of(home: &Home, command: &[&str]) -> Value {
+    let (report, status) = home.json(command);
+    assert_eq!((status, &report["problem_count"]), (1, &1.into()), "{report}");
+    report["problems"][0].clone()
+}

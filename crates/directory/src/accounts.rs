@@ -6,11 +6,11 @@
 use futures::StreamExt;
 use futures::stream::BoxStream;
 use sealpost_base::{AccountId, Error, Kind, Result, Timestamp, limits};
-use sealpost_vault::slot::{PasswordParams, Slot, SlotId, SlotKind};
-use sealpost_vault::{AccountKeys, EarlierKeys, Epoch, RootKey};
+use sealpost_vault::slot::{PasswordParams, Slot, SlotId, SlotKind, SlotTrust};
+use sealpost_vault::{EarlierKeys, Epoch, RootKey};
 use zeroize::Zeroizing;
 
-use super::{AccountName, AccountRecord, AppPassword, Directory, Role, Secret, path};
+use super::{AccountName, AccountRecord, AppPassword, Directory, Role, Secret, SlotInfo, path};
 
 pub(super) const ROOT: &str = "accounts";
 
@@ -29,6 +29,23 @@ impl NewAccount {
     pub fn with_password(password: Secret) -> Self {
         NewAccount { password, quota: None, role: Role::User }
     }
+}
+
+/// What becomes of slots without a right tag when an account gets a new root key: that is never sealed to them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UnverifiedSlots {
+    /// They stay, and so does the key: the change is refused.
+    Refuse,
+    /// They are removed.
+    Remove,
+}
+
+/// An account with a new root key.
+pub struct Rekeyed {
+    /// The key.
+    pub root: RootKey,
+    /// Slots that were removed.
+    pub removed: Vec<SlotInfo>,
 }
 
 impl Directory {
@@ -62,7 +79,7 @@ impl Directory {
             created: self.clock.now(),
             quota: new.quota,
             role: new.role,
-            public: AccountKeys::derive(&root, id).public(),
+            public: root.delivery_key(id),
             slots: vec![slot],
             removed: None,
             purged: false,
@@ -222,9 +239,9 @@ impl Directory {
     pub async fn unlock(&self, name: &AccountName, secret: Secret) -> Result<(AccountRecord, RootKey)> {
         let record = self.get(name).await?;
         let (open, slots) = (record.opener(), record.slots.clone());
-        let root = blocking(move || slots.iter().find_map(|slot| open(slot, secret.bytes()))).await?;
-        match root {
-            Some(root) => Ok((record, root)),
+        let opened = blocking(move || slots.iter().find_map(|slot| open(slot, secret.bytes()))).await?;
+        match opened {
+            Some(opened) => Ok((record, opened.root)),
             None => Err(Error::denied(format!("wrong password for {name}"))),
         }
     }
@@ -239,30 +256,60 @@ impl Directory {
         self.replace(name, root, id, slot).await
     }
 
-    /// Gives the account a new root key and a new key pair for deliveries, for what comes: with what was there before, and a password of
-    /// that time, nobody opens it. Passwords, tokens and the recovery code stay as they are; what was stored before stays readable by
-    /// its own keys. Returns the new key. Whoever uses the account with the one before has to log in again.
+    /// Gives `slot`, which its secret has just opened and which publishes the key of that secret, a tag under `root`, the key that was
+    /// in it. That shows that it is the owner's; nothing else does, of a slot that came without a tag.
     ///
     /// # Errors
-    /// As [`Directory::set_password`]; `Limit` if that was done too often.
-    pub async fn rekey(&self, name: &AccountName, root: &RootKey) -> Result<RootKey> {
+    /// `NotFound` if there is no such account, `Conflict` if it has no such slot any more.
+    pub async fn verify_slot(&self, name: &AccountName, root: &RootKey, slot: &Slot) -> Result<()> {
+        self.update(name, |record| {
+            let (id, found) = (record.id, record.slots.iter_mut().find(|known| *known == slot));
+            let found = found.ok_or_else(|| Error::conflict(format!("the record of {name} has changed")))?;
+            *found = slot.clone().tagged(root, id);
+            Ok(())
+        })
+        .await
+    }
+
+    /// Gives the account a new root key and a new key pair for deliveries, for what comes: with what was there before, and a password of
+    /// that time, nobody opens it. Passwords, tokens and the recovery code stay as they are; what was stored before stays readable by
+    /// its own keys. The new key is sealed to verified slots alone: anybody may have planted the others. Whoever uses the account with
+    /// the one before has to log in again.
+    ///
+    /// # Errors
+    /// As [`Directory::set_password`]; `Limit` if that was done too often; `Conflict` if there are slots without a right tag and they
+    /// are not to be removed.
+    pub async fn rekey(
+        &self,
+        name: &AccountName,
+        root: &RootKey,
+        unverified: UnverifiedSlots,
+    ) -> Result<Rekeyed> {
         let next = root.next(&*self.random);
         let next =
             next.ok_or_else(|| Error::limit(format!("{name} was given {} keys already", Epoch::LAST.0)))?;
         let id = self.get(name).await?.id;
-        let (public, earlier) = (
-            AccountKeys::derive(&next, id).public(),
-            EarlierKeys::of(&next, id, &*self.random).map(Box::new),
-        );
-        self.update(name, |record| {
+        let (public, earlier) =
+            (next.delivery_key(id), EarlierKeys::of(&next, id, &*self.random).map(Box::new));
+        let removed = self.update(name, |record| {
             owned(record, id, root)?;
-            let sealed = record.slots.iter().map(|slot| slot.reseal(&next, id, &*self.random));
-            record.slots = sealed.collect::<Result<_>>()?;
+            let removed: Vec<_> = record.unverified(root).map(SlotInfo::of).collect();
+            if unverified == UnverifiedSlots::Refuse && !removed.is_empty() {
+                return Err(refused(name, &removed));
+            }
+            record.slots.retain(|slot| slot.trust(root, id) == SlotTrust::Verified);
+            if record.slots.is_empty() {
+                let why =
+                    "no slot of it is verified: log in once, or change the password, and repeat the command";
+                return Err(Error::conflict(format!("{name}: {why}")));
+            }
+            let resealed = |slot: &Slot| Ok(slot.reseal(&next, id, &*self.random)?.tagged(&next, id));
+            record.slots = record.slots.iter().map(resealed).collect::<Result<_>>()?;
             (record.public, record.earlier) = (public, earlier.clone());
-            Ok(())
-        })
-        .await?;
-        Ok(next)
+            Ok(removed)
+        });
+        let removed = removed.await?;
+        Ok(Rekeyed { root: next, removed })
     }
 
     /// Makes a recovery code, which replaces the one before, and returns it.
@@ -272,7 +319,7 @@ impl Directory {
     pub async fn set_recovery(&self, name: &AccountName, root: &RootKey) -> Result<Zeroizing<String>> {
         let id = self.get(name).await?.id;
         let (slot, code) = Slot::recovery(root, id, &*self.random);
-        self.replace(name, root, id, slot.labelled(None, self.clock.now())).await?;
+        self.replace(name, root, id, slot.labelled(None, self.clock.now()).tagged(root, id)).await?;
         Ok(code)
     }
 
@@ -293,7 +340,7 @@ impl Directory {
         }
         let id = self.get(name).await?.id;
         let (slot, secret) = Slot::token(root, id, name.as_str(), &*self.random);
-        let slot = slot.labelled(Some(label.to_owned()), self.clock.now());
+        let slot = slot.labelled(Some(label.to_owned()), self.clock.now()).tagged(root, id);
         self.update(name, |record| {
             owned(record, id, root)?;
             if record.app_passwords().count() >= limits::ACCOUNT_APP_PASSWORDS {
@@ -340,7 +387,7 @@ impl Directory {
         let (root, random, now) = (root.clone(), self.random.clone(), self.clock.now());
         blocking(move || {
             let slot = Slot::password(&root, id, password.bytes(), PasswordParams::default(), &*random);
-            slot.labelled(None, now)
+            slot.labelled(None, now).tagged(&root, id)
         })
         .await
     }
@@ -369,12 +416,29 @@ impl Directory {
     }
 }
 
-/// A slot for another key than the account's would lock its owner out.
-fn owned(record: &AccountRecord, id: AccountId, root: &RootKey) -> Result<()> {
-    if record.id == id && AccountKeys::derive(root, id).public() == record.public {
-        return Ok(());
+/// A slot for another key than the account's would lock its owner out. A public key that others have put there is put right: a tag shows
+/// which key the account has.
+fn owned(record: &mut AccountRecord, id: AccountId, root: &RootKey) -> Result<()> {
+    let public = root.delivery_key(id);
+    let is_verified = |slot: &Slot| slot.trust(root, id) == SlotTrust::Verified;
+    if record.id != id || record.public != public && !record.slots.iter().any(is_verified) {
+        return Err(Error::denied(format!("wrong key for the account {}", record.name)));
     }
-    Err(Error::denied(format!("wrong key for the account {}", record.name)))
+    if record.public != public {
+        tracing::error!(account = %record.name, "the record had another public key than the account; it is put right");
+        record.public = public;
+    }
+    Ok(())
+}
+
+fn refused(name: &AccountName, slots: &[SlotInfo]) -> Error {
+    let named: Vec<_> = slots.iter().map(SlotInfo::to_string).collect();
+    Error::conflict(format!(
+        "{name} has slots that may have been planted: {}. No new key is sealed to them. Log in once with each app password that you use, \
+         make a new recovery code (sealpost account recovery), revoke what you do not know, and repeat the command; or repeat it \
+         with --remove-unverified, which removes them",
+        named.join(", ")
+    ))
 }
 
 fn directory(name: &AccountName) -> String {

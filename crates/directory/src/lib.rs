@@ -40,10 +40,10 @@ mod withdrawn;
 #[cfg(test)]
 mod tests;
 
-pub use accounts::NewAccount;
+pub use accounts::{NewAccount, Rekeyed, UnverifiedSlots};
 pub use aliases::{Alias, AliasChange, AliasName};
 pub use name::{AccountName, Address};
-pub use record::{AccountRecord, AppPassword, Role};
+pub use record::{AccountRecord, AppPassword, Forgery, Role, SlotInfo};
 pub use resolve::{Recipient, Resolved};
 pub use secret::Secret;
 pub use server::Authenticated;

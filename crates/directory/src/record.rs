@@ -1,8 +1,10 @@
 //! What is recorded about an account: everything the server must know without the account's key.
 
+use std::fmt;
+
 use minicbor::{Decode, Encode};
-use sealpost_base::{AccountId, Timestamp};
-use sealpost_vault::slot::{Slot, SlotId, SlotKind};
+use sealpost_base::{AccountId, Error, Result, Timestamp};
+use sealpost_vault::slot::{Opened, Slot, SlotId, SlotKind, SlotTrust};
 use sealpost_vault::{EarlierKeys, Epoch, PublicKey, RootKey};
 
 use super::AccountName;
@@ -82,6 +84,58 @@ pub struct AppPassword {
     pub created: Option<Timestamp>,
 }
 
+/// A slot as reports name it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SlotInfo {
+    /// Its id.
+    pub id: SlotId,
+    /// What opens it.
+    pub kind: SlotKind,
+    /// What its owner calls it.
+    pub label: Option<String>,
+}
+
+impl SlotInfo {
+    /// That of `slot`.
+    pub fn of(slot: &Slot) -> Self {
+        let label = slot.label().map(|label| label.replace(char::is_control, "?"));
+        SlotInfo { id: slot.id(), kind: slot.kind(), label }
+    }
+}
+
+impl fmt::Display for SlotInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.kind {
+            SlotKind::Password => write!(f, "password slot {}", self.id),
+            SlotKind::Recovery => write!(f, "recovery code {}", self.id),
+            SlotKind::Token => {
+                write!(f, "app password {} ({})", self.id, self.label.as_deref().unwrap_or("no label"))
+            }
+        }
+    }
+}
+
+/// What of a record was changed by a process that has `server.key` and not the account's root key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Forgery {
+    /// Deliveries are sealed to another key than the account's.
+    DeliveryKey,
+    /// This slot is not as it was made, or was planted.
+    Slot(SlotInfo),
+}
+
+impl fmt::Display for Forgery {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Forgery::DeliveryKey => f.write_str(
+                "the record has another public key than the account: its owner cannot read mail that was delivered since \
+                 then, and the owner of that key can",
+            ),
+            Forgery::Slot(slot) => write!(f, "the {slot} was planted or changed"),
+        }
+    }
+}
+
 impl AccountRecord {
     /// Whether the account can be used: not removed.
     pub fn is_active(&self) -> bool {
@@ -100,15 +154,57 @@ impl AccountRecord {
 
     /// Opens slots of this account, apart from the record: its root key with those of earlier epochs, if the secret opens the slot. As
     /// [`Slot::open`] this may block for long.
-    pub fn opener(&self) -> impl Fn(&Slot, &[u8]) -> Option<RootKey> + Send + 'static {
+    pub fn opener(&self) -> impl Fn(&Slot, &[u8]) -> Option<Opened> + Send + 'static {
         let (id, earlier) = (self.id, self.earlier.clone());
         move |slot, secret| {
-            let root = slot.open(id, secret)?;
+            let opened = slot.open(id, secret)?;
             match &earlier {
-                None => Some(root),
-                Some(earlier) => earlier.before(&root, id).ok(),
+                None => Some(opened),
+                Some(earlier) => {
+                    let root = earlier.before(&opened.root, id).ok()?;
+                    Some(Opened { root, ..opened })
+                }
             }
         }
+    }
+
+    /// What of this record, whose root key is `root`, a process without that key has changed: it has `server.key` and writes to the
+    /// store. The slot that was opened counts too if the key that it publishes is not that of its secret.
+    pub fn forgeries(&self, root: &RootKey, opened: Option<(&Slot, bool)>) -> Vec<Forgery> {
+        let mut found = Vec::new();
+        if root.delivery_key(self.id) != self.public {
+            found.push(Forgery::DeliveryKey);
+        }
+        let is_foreign = |slot: &Slot| opened.is_some_and(|(of, is_own)| !is_own && of == slot);
+        let forged = |slot: &&Slot| slot.trust(root, self.id) == SlotTrust::Forged || is_foreign(slot);
+        found.extend(self.slots.iter().filter(forged).map(|slot| Forgery::Slot(SlotInfo::of(slot))));
+        found
+    }
+
+    /// Refuses a login with the slot that was opened if this record was forged to the harm of that login: deliveries go to another
+    /// key, or the slot itself is not as it was made. What else was forged is logged.
+    ///
+    /// # Errors
+    /// `Corrupt` with the remedy.
+    pub fn check_forgeries(&self, root: &RootKey, slot: &Slot, is_own_key: bool) -> Result<()> {
+        for forgery in self.forgeries(root, Some((slot, is_own_key))) {
+            let remedy = "a process with server.key and without the account's key changed the record: see \
+                          \"What an attacker can do\" in the guide to keys";
+            match forgery {
+                Forgery::Slot(other) if other.id != slot.id() => {
+                    tracing::error!(account = %self.name, "{}; {remedy}", Forgery::Slot(other));
+                }
+                forgery => {
+                    return Err(Error::corrupt(format!("the account {}: {forgery}; {remedy}", self.name)));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Slots of which no tag says that a process with the root key `root` made them.
+    pub fn unverified(&self, root: &RootKey) -> impl Iterator<Item = &Slot> {
+        self.slots.iter().filter(|slot| slot.trust(root, self.id) != SlotTrust::Verified)
     }
 
     /// Its app passwords, oldest first.

@@ -12,6 +12,8 @@ use sealpost_vault::slot::SlotKind;
 
 use super::*;
 
+mod forged;
+
 struct Fixture {
     store: Store,
     key: ServerKeys,

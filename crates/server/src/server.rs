@@ -352,6 +352,13 @@ async fn finish_withdrawals(ctx: &Context) {
         }
         Err(e) => tracing::warn!(error = %e, "cannot look for copies of withdrawn secrets"),
     }
+    match ctx.store.erase_left_slots().await {
+        Ok(0) => {}
+        Ok(files) => {
+            tracing::info!(files, "files of removed account records were erased: a process was killed")
+        }
+        Err(e) => tracing::warn!(error = %e, "cannot look for files of removed account records"),
+    }
 }
 
 async fn keep_house(ctx: Arc<Context>, tls: Option<Arc<Tls>>) {

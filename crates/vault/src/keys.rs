@@ -13,7 +13,7 @@ use minicbor::{Decode, Decoder, Encode, Encoder};
 use sealpost_base::{AccountId, Error, Random, Result};
 use zeroize::Zeroizing;
 
-use crate::cipher::{ObjectCipher, PiecePosition, Secret, TAG_BYTES, derive, leaving_nothing, sha256};
+use crate::cipher::{ObjectCipher, PiecePosition, Secret, TAG_BYTES, derive, hmac_sha256, leaving_nothing, sha256};
 
 /// How often an account was given a new root key, from 1. Everything that is sealed says which one it is sealed under.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -114,6 +114,19 @@ impl RootKey {
     /// Tells whether anybody has this copy of the key, or a clone of it.
     pub fn watch(&self) -> RootKeyWatch {
         RootKeyWatch(Arc::downgrade(&self.0))
+    }
+
+    /// What deliveries to `account` are sealed to while this is its newest key.
+    pub fn delivery_key(&self, account: AccountId) -> PublicKey {
+        let delivery = derive(b"sealpost account keys v1", self.bytes(), &[b"delivery", &account.0]);
+        PublicKey { epoch: self.epoch(), ..key_pair(&delivery).1 }
+    }
+
+    /// The MAC under the key for slots of `account`, over `parts` and the epoch: those who have no root key of it make none.
+    pub(crate) fn tag_slot(&self, account: AccountId, parts: &[&[u8]]) -> [u8; 32] {
+        let key = derive(b"sealpost account keys v1", self.bytes(), &[b"slots", &account.0]);
+        let (epoch, label) = (self.epoch().0.to_be_bytes(), b"sealpost slot tag v1");
+        hmac_sha256(&key, &[&[&label[..], &epoch], parts].concat())
     }
 
     fn newest(&self) -> &Secret {
@@ -327,6 +340,11 @@ impl PublicKey {
     /// Which epoch it is of.
     pub fn epoch(&self) -> Epoch {
         self.epoch
+    }
+
+    /// The key itself.
+    pub(crate) fn bytes(&self) -> &[u8; 32] {
+        &self.bytes
     }
 }
 

@@ -12,6 +12,7 @@
 mod failure;
 mod files;
 mod frozen;
+mod leftovers;
 mod reader;
 mod repair;
 mod reserve;
@@ -183,6 +184,23 @@ impl LocalStore {
             connection.query_row(newest, [], |row| row.get(0).map(Timestamp)).optional()
         };
         spawn_blocking(look).await?.map_err(generic)
+    }
+
+    /// Files that held account records and have no object any more: a process was killed before it had erased them. Paths below the
+    /// store's directory.
+    pub(crate) async fn left_slots(&self) -> object_store::Result<Vec<String>> {
+        let (files, database, access) = (self.files.clone(), self.database.clone(), self.access);
+        let now = self.clock.now();
+        let find = move || leftovers::find(&files, &schema::connect(&database, access)?, now);
+        spawn_blocking(find).await?.map_err(generic)
+    }
+
+    /// Erases them; how many there were.
+    pub(crate) async fn erase_left_slots(&self) -> object_store::Result<usize> {
+        self.writer()?;
+        let (files, database, now) = (self.files.clone(), self.database.clone(), self.clock.now());
+        let erase = move || leftovers::erase(&files, &schema::connect(&database, Access::Read)?, now);
+        spawn_blocking(erase).await?.map_err(generic)
     }
 
     /// If that is damage, this instance writes nothing any more.

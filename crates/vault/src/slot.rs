@@ -3,8 +3,11 @@
 //! From its secret a slot derives a pair of keys. It publishes the public one, and the root key is sealed to that: so a root key
 //! can be sealed to every slot of an account without any of the secrets ([`Slot::reseal`]). A password slot stretches its secret
 //! with Argon2id; token and recovery slots hold secrets of their own making, too long to guess, and need none. Changing a password
-//! replaces a slot, never the mail. Every slot is bound to its account, its id and its kind. Format:
-//! `docs/format/keys-and-slots.md`.
+//! replaces a slot, never the mail. Every slot is bound to its account, its id and its kind.
+//!
+//! The record that slots are in carries a MAC of `server.key`, which others may have. So a slot has a *tag* too, under a key of the root
+//! key, over all that it says of itself: a new root key is sealed to slots with a right tag alone
+//! (`docs/decisions/0070-authentic-slots.md`). Format: `docs/format/keys-and-slots.md`.
 
 mod recovery;
 mod token;
@@ -17,7 +20,7 @@ use sealpost_base::{AccountId, Random, Result, Timestamp};
 pub use token::account_of as account_of_app_password;
 use zeroize::Zeroizing;
 
-use crate::cipher::{ObjectCipher, PiecePosition, Secret, TAG_BYTES, derive, leaving_nothing, sha256};
+use crate::cipher::{ObjectCipher, PiecePosition, Secret, TAG_BYTES, derive, equal, leaving_nothing, sha256};
 use crate::kem::{self, ENCAPSULATED_BYTES};
 use crate::keys::{PrivateKey, key_pair};
 use crate::{PublicKey, RootKey};
@@ -74,6 +77,29 @@ const MAX_PARAMS: PasswordParams = PasswordParams { memory_kib: 256 * 1024, pass
 /// The encapsulated key, the root key and its tag.
 const SEALED_BYTES: usize = ENCAPSULATED_BYTES + 32 + TAG_BYTES;
 
+/// What a slot's tag says of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SlotTrust {
+    /// A process that had the root key made the slot as it is, or saw its secret open it.
+    Verified,
+    /// There is no tag: an earlier version made the slot, or a process without the root key.
+    Unverified,
+    /// The tag is not that of the slot as it is: a process without the root key changed it.
+    Forged,
+}
+
+/// What a secret found in a slot.
+pub struct Opened {
+    /// The root key.
+    pub root: RootKey,
+    /// Whether the public key that the slot publishes is that of the secret.
+    pub is_own_key: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Encode, Decode)]
+#[cbor(transparent)]
+struct SlotTag(#[cbor(n(0), with = "minicbor::bytes")] [u8; 32]);
+
 /// One way to an account's root key.
 #[derive(Clone, PartialEq, Eq, Encode, Decode)]
 pub struct Slot {
@@ -95,6 +121,9 @@ pub struct Slot {
     label: Option<String>,
     #[n(7)]
     created: Option<Timestamp>,
+    /// Over all but `sealed`, under a key of the root key.
+    #[n(8)]
+    tag: Option<SlotTag>,
 }
 
 impl Slot {
@@ -143,7 +172,44 @@ impl Slot {
     pub fn labelled(mut self, label: Option<String>, created: Timestamp) -> Slot {
         self.label = label;
         self.created = Some(created);
+        self.tag = None;
         self
+    }
+
+    /// The same slot with a tag, as the last step of making it; or of one whose secret has just opened it and is that of the public key
+    /// that it publishes ([`Opened::is_own_key`]).
+    #[must_use]
+    pub fn tagged(mut self, root: &RootKey, account: AccountId) -> Slot {
+        self.tag = Some(self.tag_under(root, account));
+        self
+    }
+
+    /// What its tag says of it, to a process that has the root key.
+    pub fn trust(&self, root: &RootKey, account: AccountId) -> SlotTrust {
+        match &self.tag {
+            None => SlotTrust::Unverified,
+            Some(tag) if equal(&tag.0, &self.tag_under(root, account).0) => SlotTrust::Verified,
+            Some(_) => SlotTrust::Forged,
+        }
+    }
+
+    /// Whether there is a tag, right or wrong.
+    pub fn has_tag(&self) -> bool {
+        self.tag.is_some()
+    }
+
+    fn tag_under(&self, root: &RootKey, account: AccountId) -> SlotTag {
+        let created = self.created.map_or([0; 9], |at| {
+            let mut bytes = [1; 9];
+            bytes[1..].copy_from_slice(&at.0.to_be_bytes());
+            bytes
+        });
+        let has_label = [u8::from(self.label.is_some())];
+        let label = self.label.as_deref().unwrap_or_default().as_bytes();
+        let context = self.context(account);
+        // Of fixed length but for the label, which is last.
+        let parts: [&[u8]; 6] = [&context, &self.salt, self.public.bytes(), &created, &has_label, label];
+        SlotTag(root.tag_slot(account, &parts))
     }
 
     /// The slot's id.
@@ -166,11 +232,12 @@ impl Slot {
         self.created
     }
 
-    /// The root key, if `secret` (a password, a token or a recovery code, as typed) opens this slot of `account`.
+    /// The root key, if `secret` (a password, a token or a recovery code, as typed) opens this slot of `account`, and whether the slot
+    /// publishes the key of that secret.
     ///
     /// Costs the same whether it does or not. A password slot blocks the thread for as long as Argon2 takes and
     /// uses the memory that its parameters say.
-    pub fn open(&self, account: AccountId, secret: &[u8]) -> Option<RootKey> {
+    pub fn open(&self, account: AccountId, secret: &[u8]) -> Option<Opened> {
         let parsed;
         let secret: &[u8] = match self.kind {
             SlotKind::Password => secret,
@@ -187,11 +254,12 @@ impl Slot {
                 &parsed
             }
         };
-        let (private, _) = self.keys(account, secret)?;
-        self.unseal(account, &private)
+        let (private, public) = self.keys(account, secret)?;
+        let root = self.unseal(account, &private)?;
+        Some(Opened { root, is_own_key: equal(public.bytes(), self.public.bytes()) })
     }
 
-    /// The same slot with another root key of `account` in it, which its secret opens from now on. Needs no secret.
+    /// The same slot with another root key of `account` in it, which its secret opens from now on, without a tag. Needs no secret.
     ///
     /// # Errors
     /// `Corrupt` if the slot's public key is none.
@@ -204,6 +272,7 @@ impl Slot {
         cipher.seal(PLACE, HEADER, &mut sealed, ENCAPSULATED_BYTES);
         let mut slot = self.clone();
         slot.sealed.copy_from_slice(&sealed);
+        slot.tag = None;
         Ok(slot)
     }
 
@@ -221,7 +290,7 @@ impl Slot {
         random.fill(&mut id.0);
         random.fill(&mut salt);
         let (public, sealed) = (PublicKey::NONE, [0; SEALED_BYTES]);
-        Slot { id, kind, salt, params, public, sealed, label: None, created: None }
+        Slot { id, kind, salt, params, public, sealed, label: None, created: None, tag: None }
     }
 
     fn made(mut self, root: &RootKey, account: AccountId, secret: &[u8], random: &dyn Random) -> Slot {

@@ -399,6 +399,29 @@ impl Store {
         }
     }
 
+    /// Files of the local store that held account records and have no object any more: a process was killed before it had erased
+    /// them. Paths below the store's directory; none of other backends.
+    ///
+    /// # Errors
+    /// What the store says if it cannot be looked at.
+    pub async fn left_slots(&self) -> Result<Vec<String>> {
+        match &self.0.local {
+            Some(local) => local.left_slots().await.map_err(|e| error("files of account records", e)),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// Erases what [`Store::left_slots`] names; how many files.
+    ///
+    /// # Errors
+    /// As [`Store::left_slots`]; if the database is damaged nothing is erased.
+    pub async fn erase_left_slots(&self) -> Result<usize> {
+        match &self.0.local {
+            Some(local) => local.erase_left_slots().await.map_err(|e| error("files of account records", e)),
+            None => Ok(0),
+        }
+    }
+
     /// Writes nothing any more if that is damage: where an index hides rows, what is written might lie beside what is there.
     pub fn write_only_if_sound(&self, found: &Inspection) {
         if let Some(local) = &self.0.local {

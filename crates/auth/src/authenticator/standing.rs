@@ -17,7 +17,7 @@ use std::time::Duration;
 use futures::StreamExt;
 use sealpost_base::AccountId;
 use sealpost_directory::{AccountName, AccountRecord, Directory};
-use sealpost_vault::Epoch;
+use sealpost_vault::PublicKey;
 use sealpost_vault::slot::SlotId;
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep, timeout_at};
@@ -78,15 +78,15 @@ struct StoredAccount {
     version: u64,
     /// Empty while the account is suspended, and once it is removed.
     slots: Vec<SlotId>,
-    /// Of the root key: who has an earlier one logs in again.
-    epoch: Epoch,
+    /// Of the root key: who has an earlier one logs in again, and a login refuses one that others have put there.
+    public: PublicKey,
 }
 
 /// The right of a session to go on.
 pub struct Standing {
     id: AccountId,
     slot: SlotId,
-    epoch: Epoch,
+    public: PublicKey,
     known: watch::Receiver<StoredAccount>,
 }
 
@@ -117,7 +117,7 @@ impl Standings {
             let accounts = Arc::downgrade(&self.accounts);
             tokio::spawn(watch(self.directory.clone(), accounts, self.accounts.look.clone()));
         }
-        Standing { id: record.id, slot, epoch: record.epoch(), known }
+        Standing { id: record.id, slot, public: record.public, known }
     }
 
     /// Whether somebody tells of changes from now on. When nobody does any more, all records are read: one may have changed
@@ -172,7 +172,7 @@ impl StoredAccount {
     fn of(record: &AccountRecord) -> Self {
         let slots =
             if record.lets_in() { record.slots.iter().map(|slot| slot.id()).collect() } else { Vec::new() };
-        StoredAccount { id: record.id, version: record.version, slots, epoch: record.epoch() }
+        StoredAccount { id: record.id, version: record.version, slots, public: record.public }
     }
 
     /// Takes over a newer record; whether it was newer.
@@ -185,7 +185,7 @@ impl StoredAccount {
     }
 
     fn admits(&self, session: &Standing) -> bool {
-        self.id == session.id && self.epoch == session.epoch && self.slots.contains(&session.slot)
+        self.id == session.id && self.public == session.public && self.slots.contains(&session.slot)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use sealpost_base::{FakeClock, SeededRandom, Timestamp};
-use sealpost_directory::{AccountName, NewAccount};
+use sealpost_directory::{AccountName, NewAccount, UnverifiedSlots};
 use sealpost_vault::Store;
 use sealpost_vault::server_key::ServerKeys;
 
@@ -394,7 +394,7 @@ async fn a_session_may_go_on_as_long_as_what_it_logged_in_with() {
     world.directory.revoke_app_password(&name, info.id).await.unwrap();
     tokio::time::timeout(standing::PERIOD * 2, by_app_password.lost()).await.unwrap();
     assert!(by_password.holds());
-    let next = world.directory.rekey(&name, &root).await.unwrap();
+    let next = world.directory.rekey(&name, &root, UnverifiedSlots::Refuse).await.unwrap().root;
     tokio::time::timeout(standing::PERIOD * 2, by_password.lost()).await.unwrap();
     by_password = standing("new").await;
     assert!(by_password.holds() && world.login("me@x", "new").await.unwrap().root.same(&next));
@@ -494,4 +494,63 @@ async fn nothing_is_read_while_nothing_changes() {
     assert!(standing.holds() && reads() <= before + 1, "once, as it was new: {}", reads() - before);
     world.directory.set_password(&name, &root, secret("new")).await.unwrap();
     standing.lost().await;
+}
+
+/// What a thief of `server.key` makes of a record lets nobody in whom it harms.
+#[tokio::test]
+async fn a_forged_record_refuses_logins_until_it_is_put_right() {
+    let world = World::new(patient()).await;
+    let (name, root) = world.account("me@x", "pw").await;
+    let (_, token) = world.directory.add_app_password(&name, &root, "phone").await.unwrap();
+    let id = world.directory.get(&name).await.unwrap().id;
+    let other = RootKey::generate(&SeededRandom::new(9));
+    let forged = world.directory.update(&name, |record| {
+        record.public = other.delivery_key(id);
+        Ok(())
+    });
+    forged.await.unwrap();
+    for right in ["pw", &token] {
+        assert!(matches!(world.login("me@x", right).await, Err(Denied::Unavailable(_))), "{right}");
+    }
+    let bearer = world.auth.bearer(None, "me@x", token.as_bytes()).await;
+    assert!(matches!(bearer, Err(Denied::Unavailable(_))));
+    assert!(world.refused("me@x", "wrong").await);
+    world.directory.set_password(&name, &root, secret("two")).await.unwrap();
+    for right in ["two", &token] {
+        assert!(world.login("me@x", right).await.unwrap().root.same(&root));
+    }
+}
+
+/// Slots from before there were tags get theirs by a login, each by its own.
+#[tokio::test]
+async fn a_login_verifies_the_slot_that_it_opens_and_no_other() {
+    let world = World::new(patient()).await;
+    let (name, root) = world.account("me@x", "pw").await;
+    let (_, token) = world.directory.add_app_password(&name, &root, "phone").await.unwrap();
+    let untagged = world.directory.update(&name, |record| {
+        let untag = |slot: &Slot| slot.clone().labelled(slot.label().map(str::to_owned), Timestamp(1));
+        record.slots = record.slots.iter().map(untag).collect();
+        Ok(())
+    });
+    untagged.await.unwrap();
+    let unverified = async || {
+        let record = world.directory.get(&name).await.unwrap();
+        let slots: Vec<_> = record.unverified(&root).map(Slot::kind).collect();
+        (slots, record.version)
+    };
+    assert_eq!(unverified().await.0.len(), 2);
+    assert!(world.refused("me@x", "wrong").await);
+    assert_eq!(unverified().await.0.len(), 2);
+    world.login("me@x", "pw").await.unwrap();
+    assert_eq!(unverified().await.0, [SlotKind::Token]);
+    world.login("me@x", &token).await.unwrap();
+    let (left, version) = unverified().await;
+    assert!(left.is_empty());
+    for right in ["pw", &token] {
+        world.login("me@x", right).await.unwrap();
+    }
+    assert_eq!(unverified().await.1, version, "once is enough");
+    // Whatever was withdrawn leaves no copy.
+    let record = world.directory.get(&name).await.unwrap();
+    assert!(world.directory.withdrawn_copies(&record).await.unwrap().is_empty());
 }

@@ -2,6 +2,8 @@
 
 use rustls::pki_types::ServerName;
 use sealpost_base::{FakeClock, Kind, SeededRandom, SystemClock};
+use sealpost_directory::{NewAccount, Secret};
+use sealpost_vault::Sealed;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, BufReader};
 use tokio::net::TcpStream;
 
@@ -153,4 +155,56 @@ async fn a_port_in_use_leaves_nothing_behind() {
     assert!(socket.exists());
     assert!(!server.reload().await.unwrap());
     server.stop(Duration::from_secs(1)).await;
+}
+
+/// What a kill left of withdrawn secrets goes when the server starts, and what comes about later within an hour.
+#[tokio::test(start_paused = true)]
+async fn what_a_killed_withdrawal_left_goes_at_the_start_and_within_an_hour() {
+    const MINUTE: Duration = Duration::from_secs(60);
+    let ctx = Arc::new(crate::context_for_tests());
+    let name = ctx.directory.account_name("me").unwrap();
+    let new = NewAccount::with_password(Secret::new(b"secret").unwrap());
+    let (_, root) = ctx.directory.create(&name, new).await.unwrap();
+    ctx.directory.add_app_password(&name, &root, "phone").await.unwrap();
+    // The local store overwrites an earlier version before it removes it: killed in between it leaves this.
+    let leave = async || {
+        let version = ctx.directory.get(&name).await.unwrap().version - 1;
+        let earlier = format!("{}/{version:016x}", ctx.directory.path_of(&name));
+        ctx.store.delete(&earlier).await.unwrap();
+        ctx.store.put_new(&earlier, Sealed::marker()).await.unwrap();
+    };
+    let left = async || {
+        let record = ctx.directory.get(&name).await.unwrap();
+        ctx.directory.withdrawn_copies(&record).await.unwrap().len()
+    };
+    leave().await;
+    assert_eq!(left().await, 1);
+    let house = tokio::spawn(keep_house(ctx.clone(), None));
+    tokio::time::sleep(MINUTE / 2).await;
+    assert_eq!(left().await, 0, "the start finished it");
+    leave().await;
+    tokio::time::sleep(58 * MINUTE).await;
+    assert_eq!(left().await, 1);
+    tokio::time::sleep(2 * MINUTE).await;
+    assert_eq!(left().await, 0, "the hour finished it");
+    ctx.shutdown.begin();
+    house.await.unwrap();
+}
+
+/// The same with files of the local store that have no row any more.
+#[tokio::test]
+async fn files_of_removed_records_are_erased_with_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let random = Arc::new(SeededRandom::new(1));
+    let (key, store) = (ServerKeys::generate(&*random), Store::local(dir.path()).await.unwrap());
+    let clock = Arc::new(SystemClock::new());
+    let ctx = Context::new(Settings::default(), store, key, None, clock, random).unwrap();
+    let left = dir.path().join("objects/00/0123456789.slots");
+    std::fs::create_dir_all(left.parent().unwrap()).unwrap();
+    std::fs::write(&left, b"a record with slots").unwrap();
+    let second = dir.path().join("second-name");
+    std::fs::hard_link(&left, &second).unwrap();
+    finish_withdrawals(&ctx).await;
+    assert!(!left.exists());
+    assert_eq!(std::fs::read(second).unwrap(), [0; 19]);
 }

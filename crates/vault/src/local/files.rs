@@ -2,7 +2,7 @@
 //! a row.
 
 use std::error::Error as StdError;
-use std::fs::{File, OpenOptions};
+use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
 use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
@@ -28,6 +28,8 @@ const ORPHAN_SECONDS: i64 = 60 * 60;
 /// What ends the name of a file that is overwritten before it is removed. A row would leave copies behind: in pages that SQLite
 /// balanced, and in the write-ahead log.
 const ERASED: &str = ".slots";
+/// What follows the name of a file that is being written.
+pub(super) const TEMPORARY: &str = ".tmp";
 /// Time between two sweeps of one store, however often it is opened.
 const SWEEP_SECONDS: i64 = 24 * 60 * 60;
 /// How long a sweep compares indexes before it removes anything.
@@ -86,8 +88,13 @@ impl Files {
     }
 
     fn create_as(self: &Arc<Self>, name: String) -> io::Result<NewFile> {
-        let temporary = self.path(&name).with_extension("tmp");
+        let temporary = self.temporary(&name);
         let file = self.owner.create(&temporary).map_err(|e| owner::explained(&temporary, e))?;
+        if is_erased(&name) {
+            // Until its row is there: a process that erases what others left must not take it for that. Where the file system has no
+            // locks, that process goes by the age of files.
+            let _ = file.lock();
+        }
         Ok(NewFile { files: self.clone(), file: Arc::new(file), name, size: 0, kept: false })
     }
 
@@ -96,7 +103,7 @@ impl Files {
         let new = self.new_name()?;
         std::fs::hard_link(self.path(name), self.path(&new))?;
         self.sync_directory_of(&new)?;
-        Ok(Body::File { name: new, size })
+        Ok(Body::File { name: new, size, _held: None })
     }
 
     /// The bytes `start..start + length` of the object that a row says is in `name`.
@@ -151,13 +158,14 @@ impl Files {
         }
     }
 
-    /// Removes the file `name`, whose row is gone; what held slots is overwritten first.
+    /// Removes the file `name`, whose row is gone; what held slots is overwritten first, and stays if that fails.
     pub fn remove(&self, name: &str) {
-        if is_erased(name)
+        if may_hold_slots(name)
             && let Err(e) = overwrite(&self.path(name))
             && e.kind() != ErrorKind::NotFound
         {
-            tracing::warn!(error = %e, name, "a removed account record could not be overwritten");
+            tracing::warn!(error = %e, name, "a removed account record stays: it could not be overwritten");
+            return;
         }
         if let Err(e) = std::fs::remove_file(self.path(name))
             && e.kind() != ErrorKind::NotFound
@@ -184,8 +192,18 @@ impl Files {
         Ok(format!("{}/{}", &hex[..2], &hex[2..]))
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(super) fn path(&self, name: &str) -> PathBuf {
         self.objects.join(name)
+    }
+
+    /// Where all of them are.
+    pub(super) fn objects(&self) -> &Path {
+        &self.objects
+    }
+
+    /// What `name` is called until it is complete.
+    fn temporary(&self, name: &str) -> PathBuf {
+        self.path(&format!("{name}{TEMPORARY}"))
     }
 
     fn sync_directory_of(&self, name: &str) -> io::Result<()> {
@@ -201,6 +219,11 @@ pub(super) fn holds_slots(path: &str) -> bool {
 /// Whether the file `name` is overwritten before it is removed.
 pub(super) fn is_erased(name: &str) -> bool {
     name.ends_with(ERASED)
+}
+
+/// Whether the file `name` held slots, or may have: earlier versions gave all files that were being written one end.
+fn may_hold_slots(name: &str) -> bool {
+    is_erased(name) || name.ends_with(TEMPORARY)
 }
 
 /// Durable when it returns: a file system that has not written the zeros may drop them with the file.
@@ -255,18 +278,18 @@ impl NewFile {
     /// Makes the file durable under its name: only then may a row point to it.
     pub fn keep(mut self) -> io::Result<Body> {
         self.file.sync_all()?;
-        let path = self.files.path(&self.name);
-        std::fs::rename(path.with_extension("tmp"), &path)?;
+        std::fs::rename(self.files.temporary(&self.name), self.files.path(&self.name))?;
         self.kept = true;
         self.files.sync_directory_of(&self.name)?;
-        Ok(Body::File { name: std::mem::take(&mut self.name), size: self.size })
+        let held = is_erased(&self.name).then(|| self.file.clone());
+        Ok(Body::File { name: std::mem::take(&mut self.name), size: self.size, _held: held })
     }
 }
 
 impl Drop for NewFile {
     fn drop(&mut self) {
         if !self.kept {
-            let temporary = self.files.path(&self.name).with_extension("tmp");
+            let temporary = self.files.temporary(&self.name);
             // What cannot be removed now is swept up later.
             let _ = if is_erased(&self.name) { overwrite(&temporary) } else { Ok(()) };
             let _ = std::fs::remove_file(temporary);
@@ -336,7 +359,7 @@ pub(super) fn sweep(
 
 /// Before a file without a row is removed: an index that hides rows, or a row with a wrong name of its file, makes it look as if
 /// a file had none. Nothing is removed then: a repair may give it back its row.
-fn require_listed(
+pub(super) fn require_listed(
     connection: &Connection,
     files: &Files,
     is_listed: &mut bool,
@@ -373,7 +396,12 @@ fn require_listed(
 
 /// The size of a file that has had its rows for long, or never will: age is looked at before rows are.
 fn settled(entry: &std::fs::DirEntry, now: Timestamp) -> io::Result<Option<u64>> {
-    let metadata = match entry.metadata() {
+    settled_since(entry.metadata(), now)
+}
+
+/// The same of a file with this metadata.
+pub(super) fn settled_since(metadata: io::Result<Metadata>, now: Timestamp) -> io::Result<Option<u64>> {
+    let metadata = match metadata {
         Ok(metadata) => metadata,
         Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
         Err(e) => return Err(e),

@@ -94,7 +94,7 @@ impl Shared {
                 state.rows.push((path, Body::Inline(object)));
                 continue;
             }
-            let body = Body::File { name: format!("{name}{AT}{at}"), size: object.len() as u64 };
+            let body = Body::File { name: format!("{name}{AT}{at}"), size: object.len() as u64, _held: None };
             state.rows.push((path, body));
             written.push((at, object));
             at += written.last().map_or(0, |(_, object)| object.len() as u64);

@@ -5,6 +5,7 @@
 //! does.
 
 use std::error::Error as StdError;
+use std::fs::File;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -44,7 +45,12 @@ pub(super) enum Body {
     /// In the row.
     Inline(Bytes),
     /// In a file that is durable already.
-    File { name: String, size: u64 },
+    File {
+        name: String,
+        size: u64,
+        /// Locked until the row is there: [`crate::local::leftovers`] leaves it alone.
+        _held: Option<Arc<File>>,
+    },
 }
 
 /// What a put does about an object that exists.

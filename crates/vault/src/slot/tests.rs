@@ -14,7 +14,7 @@ fn a_password_opens_its_slot_only() {
     let random = SeededRandom::new(1);
     let root = RootKey::generate(&random);
     let slot = Slot::password(&root, ACCOUNT, b"correct horse", CHEAP, &random);
-    assert!(slot.open(ACCOUNT, b"correct horse").unwrap().same(&root));
+    assert!(slot.open(ACCOUNT, b"correct horse").unwrap().root.same(&root));
     for wrong in [&b"correct hors"[..], b"", b"correct horse ", b"Correct horse"] {
         assert!(slot.open(ACCOUNT, wrong).is_none());
     }
@@ -56,7 +56,7 @@ fn a_token_says_which_slot_it_opens() {
     let found = for_login(&slots, token.as_bytes());
     assert_eq!(found.len(), 1);
     assert_eq!(found[0].id(), slots[2].id());
-    assert!(found[0].open(ACCOUNT, token.as_bytes()).unwrap().same(&root));
+    assert!(found[0].open(ACCOUNT, token.as_bytes()).unwrap().root.same(&root));
     assert!(found[0].open(ACCOUNT, other_token.as_bytes()).is_none());
     assert!(found[0].open(ACCOUNT, token.to_uppercase().replace("SP_", "sp_").as_bytes()).is_some());
     let found = for_login(&slots, b"sp_not a token");
@@ -69,7 +69,7 @@ fn a_recovery_code_survives_handwriting_but_no_mistake() {
     let root = RootKey::generate(&random);
     let (slot, code) = Slot::recovery(&root, ACCOUNT, &random);
     assert_eq!(code.len(), 9 * 4 + 8);
-    assert!(slot.open(ACCOUNT, code.as_bytes()).unwrap().same(&root));
+    assert!(slot.open(ACCOUNT, code.as_bytes()).unwrap().root.same(&root));
     let written = code.to_lowercase().replace('-', " ").replace('0', "o").replace('1', "l");
     assert!(slot.open(ACCOUNT, format!(" {written}\n").as_bytes()).is_some());
     for i in 0..code.len() {
@@ -93,9 +93,9 @@ fn a_new_root_key_is_sealed_to_slots_without_their_secrets() {
     for (slot, secret) in secrets {
         let slot = slot.labelled(Some("mine".into()), Timestamp(5));
         let resealed = slot.reseal(&new, ACCOUNT, &random).unwrap();
-        assert!(resealed.open(ACCOUNT, secret).unwrap().same(&new));
+        assert!(resealed.open(ACCOUNT, secret).unwrap().root.same(&new));
         assert!(resealed.open(ACCOUNT, b"wrong").is_none());
-        assert!(slot.open(ACCOUNT, secret).unwrap().same(&old));
+        assert!(slot.open(ACCOUNT, secret).unwrap().root.same(&old));
         assert_eq!((resealed.id(), resealed.label()), (slot.id(), Some("mine")));
         assert!(
             resealed != slot
@@ -110,15 +110,53 @@ fn a_new_root_key_is_sealed_to_slots_without_their_secrets() {
     assert!(no_key.reseal(&new, ACCOUNT, &random).is_err());
 }
 
+/// A tag is of all that a slot says of itself, of its account, and of its root key in its epoch.
+#[test]
+fn a_slot_that_was_changed_has_no_right_tag() {
+    let random = SeededRandom::new(6);
+    let root = RootKey::generate(&random);
+    let (slot, token) = Slot::token(&root, ACCOUNT, "me@example.org", &random);
+    assert_eq!(slot.trust(&root, ACCOUNT), SlotTrust::Unverified);
+    let slot = slot.labelled(Some("phone".into()), Timestamp(5)).tagged(&root, ACCOUNT);
+    assert_eq!(slot.trust(&root, ACCOUNT), SlotTrust::Verified);
+    let planted = Slot::token(&RootKey::generate(&random), ACCOUNT, "me@example.org", &random).0;
+    let changed = [
+        Slot { public: planted.public, ..slot.clone() },
+        Slot { id: planted.id, ..slot.clone() },
+        Slot { kind: SlotKind::Recovery, ..slot.clone() },
+        Slot { salt: planted.salt, ..slot.clone() },
+        Slot { params: Some(CHEAP), ..slot.clone() },
+        Slot { label: Some("Phone".into()), ..slot.clone() },
+        Slot { label: None, ..slot.clone() },
+        Slot { created: Some(Timestamp(6)), ..slot.clone() },
+        Slot { created: None, ..slot.clone() },
+        Slot { tag: slot.tag, ..planted },
+    ];
+    for (n, slot) in changed.iter().enumerate() {
+        assert_eq!(slot.trust(&root, ACCOUNT), SlotTrust::Forged, "{n}");
+    }
+    let next = root.next(&random).unwrap();
+    assert_eq!(slot.trust(&next, ACCOUNT), SlotTrust::Forged);
+    assert_eq!(slot.trust(&root, AccountId([8; 16])), SlotTrust::Forged);
+    assert_eq!(slot.reseal(&next, ACCOUNT, &random).unwrap().trust(&next, ACCOUNT), SlotTrust::Unverified);
+    // The owner's secret still opens a slot whose public key was replaced, and shows that it was.
+    assert!(slot.open(ACCOUNT, token.as_bytes()).unwrap().is_own_key);
+    assert!(!changed[0].open(ACCOUNT, token.as_bytes()).unwrap().is_own_key);
+}
+
 #[test]
 fn slots_survive_storage() {
     let random = SeededRandom::new(4);
     let root = RootKey::generate(&random);
     let (slot, token) = Slot::token(&root, ACCOUNT, "me@example.org", &random);
     let slot = slot.labelled(Some("phone".into()), Timestamp(5));
+    let untagged: Slot = minicbor::decode(&minicbor::to_vec(&slot).unwrap()).unwrap();
+    assert_eq!(untagged.trust(&root, ACCOUNT), SlotTrust::Unverified);
+    let slot = slot.tagged(&root, ACCOUNT);
     let stored: Slot = minicbor::decode(&minicbor::to_vec(&slot).unwrap()).unwrap();
     assert_eq!((stored.label(), stored.created()), (Some("phone"), Some(Timestamp(5))));
-    assert!(stored.open(ACCOUNT, token.as_bytes()).unwrap().same(&root));
+    assert_eq!(stored.trust(&root, ACCOUNT), SlotTrust::Verified);
+    assert!(stored.open(ACCOUNT, token.as_bytes()).unwrap().root.same(&root));
 }
 
 proptest! {

@@ -3,12 +3,14 @@
 use std::process::ExitCode;
 
 use anyhow::Result;
+use sealpost_directory::{SlotInfo, UnverifiedSlots};
 use serde::Serialize;
 
 use super::NameArgs;
 use super::unlock::{Accept, unlock};
 use crate::data_dir::DataDir;
 use crate::global::Global;
+use crate::output::warn;
 use crate::secret::PasswordArgs;
 
 /// Arguments of `sealpost account rekey`.
@@ -25,6 +27,9 @@ Examples:
 pub(super) struct Args {
     #[command(flatten)]
     account: NameArgs,
+    /// Remove passwords, app passwords and recovery codes that are not verified, instead of refusing
+    #[arg(long)]
+    remove_unverified: bool,
     #[command(flatten)]
     password: PasswordArgs,
 }
@@ -34,14 +39,28 @@ struct Rekeyed {
     account: String,
     done: &'static str,
     epoch: u32,
+    /// Slots that were not verified.
+    removed: Vec<String>,
 }
 
 pub(super) async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     let data_dir = DataDir::open(global).await?;
     let (record, root) = unlock(&data_dir, &args.account.name, &args.password, Accept::Password).await?;
-    let next = data_dir.directory.rekey(&record.name, &root).await?;
+    let unverified = match args.remove_unverified {
+        true => UnverifiedSlots::Remove,
+        false => UnverifiedSlots::Refuse,
+    };
+    let rekeyed = data_dir.directory.rekey(&record.name, &root, unverified).await?;
     data_dir.tell_of_record(record.id).await;
-    let done = Rekeyed { account: record.name.to_string(), done: "rekeyed", epoch: next.epoch().0 };
+    for slot in &rekeyed.removed {
+        warn(format_args!("removed: {slot}"));
+    }
+    let done = Rekeyed {
+        account: record.name.to_string(),
+        done: "rekeyed",
+        epoch: rekeyed.root.epoch().0,
+        removed: rekeyed.removed.iter().map(SlotInfo::to_string).collect(),
+    };
     global.output().done(&done, |done| format!("{} has a new key (epoch {})", done.account, done.epoch))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -2,10 +2,11 @@
 
 use anyhow::{Context, Result};
 use sealpost_base::Error;
-use sealpost_directory::{AccountName, AccountRecord, Secret};
+use sealpost_directory::{AccountName, AccountRecord, Forgery, Secret};
 use sealpost_vault::RootKey;
-use sealpost_vault::slot::{Slot, SlotKind, for_login};
+use sealpost_vault::slot::{Opened, Slot, SlotKind, SlotTrust, for_login};
 
+use crate::output::warn;
 use crate::data_dir::DataDir;
 use crate::secret::PasswordArgs;
 
@@ -38,15 +39,48 @@ pub async fn unlock(
         _ => format!("Password of {name}"),
     };
     let secret = password.existing(&prompt).await?;
-    let root = open(&record, secret, accept).await?;
-    Ok((record, root.ok_or_else(|| denied(&name, accept))?))
+    let unlocked = open(&record, secret, accept).await?.ok_or_else(|| denied(&name, accept))?;
+    for forgery in unlocked.forgeries(&record) {
+        warn(format_args!("warning: {name}: {forgery} (sealpost account rekey puts it right)"));
+    }
+    verify(data_dir, &record, &unlocked).await;
+    Ok((record, unlocked.root))
+}
+
+/// Gives a slot from before slots had tags its tag: its secret has just shown whose it is. Without it nothing is lost but that the
+/// next command tries again.
+async fn verify(data_dir: &DataDir, record: &AccountRecord, unlocked: &Unlocked) {
+    let Unlocked { root, slot, is_own_key } = unlocked;
+    if *is_own_key
+        && slot.trust(root, record.id) == SlotTrust::Unverified
+        && let Err(error) = data_dir.directory.verify_slot(&record.name, root, slot).await
+    {
+        tracing::debug!(%error, "a slot is not verified yet");
+    }
+}
+
+/// An account that a secret opened.
+pub struct Unlocked {
+    /// Its key.
+    pub root: RootKey,
+    /// The slot that was opened.
+    slot: Slot,
+    /// Whether that publishes the key of the secret.
+    is_own_key: bool,
+}
+
+impl Unlocked {
+    /// What of the record was forged.
+    pub fn forgeries(&self, record: &AccountRecord) -> Vec<Forgery> {
+        record.forgeries(&self.root, Some((&self.slot, self.is_own_key)))
+    }
 }
 
 /// The account's root key, if the secret opens it.
 ///
 /// # Errors
 /// If the check itself did not finish.
-pub async fn open(record: &AccountRecord, secret: Secret, accept: Accept) -> Result<Option<RootKey>> {
+pub async fn open(record: &AccountRecord, secret: Secret, accept: Accept) -> Result<Option<Unlocked>> {
     let (opens, slots) = (record.opener(), record.slots.clone());
     let of_kind = |slots: &[Slot], kind| slots.iter().filter(|s| s.kind() == kind).cloned().collect();
     let slots: Vec<Slot> = match accept {
@@ -54,7 +88,12 @@ pub async fn open(record: &AccountRecord, secret: Secret, accept: Accept) -> Res
         Accept::Password => of_kind(&slots, SlotKind::Password),
         Accept::Recovery => of_kind(&slots, SlotKind::Recovery),
     };
-    let check = move || slots.iter().find_map(|slot| opens(slot, secret.bytes()));
+    let check = move || {
+        slots.into_iter().find_map(|slot| {
+            let Opened { root, is_own_key } = opens(&slot, secret.bytes())?;
+            Some(Unlocked { root, slot, is_own_key })
+        })
+    };
     tokio::task::spawn_blocking(check).await.context("the password check did not finish")
 }
 

@@ -1,5 +1,7 @@
 //! The database of a local store: whether it is what was written, and whether a listing shows all that is in it.
 
+use std::time::Duration;
+
 use anyhow::Result;
 use sealpost_base::limits::{DATABASE_CHECK_TIME, DATABASE_START_TIME};
 use sealpost_vault::store::Extent;
@@ -9,6 +11,9 @@ use crate::data_dir::DataDir;
 
 /// What a problem of the database is said of.
 const DATABASE: &str = "objects.sqlite";
+
+/// How long a process may take to overwrite what it has removed.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// Looks at all of it, or, if only some accounts are checked, at the indexes and the newest objects.
 ///
@@ -32,9 +37,26 @@ pub async fn check(data_dir: &DataDir, whole: bool, report: &mut Report) -> Resu
     for what in found.damage {
         report.found(At::Object(DATABASE.to_owned()), what);
     }
+    left_slots(data_dir, report).await;
     if found.unfinished && whole {
         let why = format!("not looked at to its end within {} hours", time.as_secs() / 3600);
         report.found(At::Object(DATABASE.to_owned()), Trouble::unread(why));
     }
     Ok(())
+}
+
+/// Names files of account records that a process was killed before it had erased. One that is being removed right now is there for
+/// a moment.
+async fn left_slots(data_dir: &DataDir, report: &mut Report) {
+    let mut left = data_dir.store.left_slots().await;
+    if left.as_ref().is_ok_and(|left| !left.is_empty()) {
+        tokio::time::sleep(LOOK_AGAIN).await;
+        let again = data_dir.store.left_slots().await;
+        left = left.and_then(|before| Ok(again?.into_iter().filter(|file| before.contains(file)).collect()));
+    }
+    for file in report.note(At::Object(DATABASE.to_owned()), left).unwrap_or_default() {
+        let why = "a file of an account record that was removed: it may hold a password or app password that was withdrawn, because a \
+                   process was killed before it had erased it: start the server, which erases it";
+        report.found(At::Object(file), why);
+    }
 }

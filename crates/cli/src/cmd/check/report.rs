@@ -122,6 +122,8 @@ pub struct Totals {
     pub message_bytes: u64,
     /// Message objects of which only the end was looked at, for want of a key.
     pub sealed_objects: u64,
+    /// Slots of accounts checked with their key that have no tag, from before there were tags.
+    pub unverified_slots: u64,
     /// Index segments.
     pub index_segments: u64,
     /// Messages with evicted bodies: all else of them was checked.
@@ -325,6 +327,13 @@ impl CheckDocument<'_> {
             "checked {} accounts, {} of them with their keys: {} records, {} log entries, {} checkpoints, {} messages\n",
             t.accounts, t.unlocked, t.records, t.log_entries, t.checkpoints, t.messages
         );
+        if t.unverified_slots > 0 {
+            text.push_str(&format!(
+                "{} passwords, app passwords or recovery codes are from an earlier version and not verified: the next login \
+                 with each verifies it; make new recovery codes\n",
+                t.unverified_slots
+            ));
+        }
         if t.shares > 0 {
             text.push_str(&format!("{} shared mailboxes, with the keys that their owners have\n", t.shares));
         }
