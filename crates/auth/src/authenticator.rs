@@ -329,7 +329,11 @@ impl Authenticator {
     }
 
     /// The login by a token, if that is one of the account.
-    async fn by_app_password(&self, record: &AccountRecord, secret: &[u8]) -> Result<Option<Entered>, Denied> {
+    async fn by_app_password(
+        &self,
+        record: &AccountRecord,
+        secret: &[u8],
+    ) -> Result<Option<Entered>, Denied> {
         let Some(slot) = token_slot(&for_login(&record.slots, secret)) else { return Ok(None) };
         let Some(opened) = record.opener()(slot, secret) else { return Ok(None) };
         let root = self.authentic(record, opened, slot).await?;

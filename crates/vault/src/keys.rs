@@ -13,7 +13,9 @@ use minicbor::{Decode, Decoder, Encode, Encoder};
 use sealpost_base::{AccountId, Error, Random, Result};
 use zeroize::Zeroizing;
 
-use crate::cipher::{ObjectCipher, PiecePosition, Secret, TAG_BYTES, derive, hmac_sha256, leaving_nothing, sha256};
+use crate::cipher::{
+    ObjectCipher, PiecePosition, Secret, TAG_BYTES, derive, hmac_sha256, leaving_nothing, sha256,
+};
 
 /// How often an account was given a new root key, from 1. Everything that is sealed says which one it is sealed under.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

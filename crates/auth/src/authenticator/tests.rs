@@ -499,7 +499,7 @@ async fn nothing_is_read_while_nothing_changes() {
 /// What a thief of `server.key` makes of a record lets nobody in whom it harms.
 #[tokio::test]
 async fn a_forged_record_refuses_logins_until_it_is_put_right() {
-    let world = World::new(patient()).await;
+    let world = Fixture::new(patient()).await;
     let (name, root) = world.account("me@x", "pw").await;
     let (_, token) = world.directory.add_app_password(&name, &root, "phone").await.unwrap();
     let id = world.directory.get(&name).await.unwrap().id;
@@ -524,7 +524,7 @@ async fn a_forged_record_refuses_logins_until_it_is_put_right() {
 /// Slots from before there were tags get theirs by a login, each by its own.
 #[tokio::test]
 async fn a_login_verifies_the_slot_that_it_opens_and_no_other() {
-    let world = World::new(patient()).await;
+    let world = Fixture::new(patient()).await;
     let (name, root) = world.account("me@x", "pw").await;
     let (_, token) = world.directory.add_app_password(&name, &root, "phone").await.unwrap();
     let untagged = world.directory.update(&name, |record| {

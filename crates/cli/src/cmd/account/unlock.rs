@@ -6,8 +6,8 @@ use sealpost_directory::{AccountName, AccountRecord, Forgery, Secret};
 use sealpost_vault::RootKey;
 use sealpost_vault::slot::{Opened, Slot, SlotKind, SlotTrust, for_login};
 
-use crate::output::warn;
 use crate::data_dir::DataDir;
+use crate::output::warn;
 use crate::secret::PasswordArgs;
 
 /// Which secrets are good enough.
