@@ -20,7 +20,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGES = ("README.md", "ARCHITECTURE.md", "CHANGELOG.md", "docs/glossary.md", "docs/benchmarks.md", "docs/benchmark-runs.md",
-         "docs/invariants.md", "docs/memory.md")
+         "docs/invariants.md", "docs/memory.md", "docs/adding-a-protocol.md")
 PAGE_GLOBS = ("docs/guide/*.md", "contrib/*/README.md")
 WIDTH = 110
 
