@@ -21,6 +21,7 @@ use sealpost_vault::server_key::ServerKeys;
 mod accounts;
 mod alias_targets;
 mod aliases;
+mod maintenance;
 mod name;
 mod path;
 mod punycode;
@@ -42,6 +43,7 @@ mod tests;
 
 pub use accounts::{NewAccount, Rekeyed, UnverifiedSlots};
 pub use aliases::{Alias, AliasChange, AliasName};
+pub use maintenance::RecordsMaintained;
 pub use name::{AccountName, Address};
 pub use record::{AccountRecord, AppPassword, Forgery, Role, SlotInfo};
 pub use resolve::{Recipient, Resolved};

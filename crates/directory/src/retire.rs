@@ -3,42 +3,31 @@
 //! The order matters. Once the record says purged nothing brings the account back, so a crash in between leaves
 //! objects that the next run deletes, never an account with half of its mail.
 
-use futures::StreamExt;
 use sealpost_base::{AccountId, Error, Kind, Result, Timestamp};
 
-use super::Directory;
-use super::accounts::{ROOT, decode};
+use super::{AccountRecord, Directory};
 
 impl Directory {
-    /// Deletes, for good, the accounts removed before `removed_before`, and what earlier runs left of others.
-    /// Says how many accounts had objects to delete. An account that fails is logged and does not stop the rest.
-    ///
-    /// # Errors
-    /// Whatever the store says when the accounts cannot be listed.
-    pub async fn delete_expired(&self, removed_before: Timestamp) -> Result<usize> {
-        let mut records = self.versions.all(ROOT);
-        let mut deleted = 0;
-        while let Some((directory, newest)) = records.next().await {
-            let record = match newest.and_then(|newest| decode(&directory, newest.version, &newest.bytes)) {
-                Ok(record) => record,
-                // Listing itself failed; the others are records that somebody has to look at.
-                Err(e) if directory.is_empty() => return Err(e),
-                Err(_) => continue,
-            };
-            let expired = record.purged || record.removed.is_some_and(|removed| removed < removed_before);
-            if !expired {
-                continue;
-            }
-            match self.retire(&record.name, record.purged.then_some(record.id), removed_before).await {
-                Ok(objects) => deleted += usize::from(objects > 0),
-                // Brought back just now, or given up by another process.
-                Err(e) if matches!(e.kind(), Kind::Conflict | Kind::NotFound) => {}
-                Err(e) => {
-                    tracing::warn!(account = %record.name, error = %e, "a removed account was not deleted")
-                }
+    /// Deletes an account permanently if it was removed before `removed_before`, or what an earlier run left of it: how many objects
+    /// that were. `None` if it is not expired; if that fails, which is logged.
+    pub(super) async fn delete_if_expired(
+        &self,
+        record: &AccountRecord,
+        removed_before: Timestamp,
+    ) -> Option<usize> {
+        let expired = record.purged || record.removed.is_some_and(|removed| removed < removed_before);
+        if !expired {
+            return None;
+        }
+        match self.retire(&record.name, record.purged.then_some(record.id), removed_before).await {
+            Ok(objects) => Some(objects),
+            // Undeleted just now, or deleted by another process.
+            Err(e) if matches!(e.kind(), Kind::Conflict | Kind::NotFound) => None,
+            Err(e) => {
+                tracing::warn!(account = %record.name, error = %e, "a removed account was not deleted");
+                None
             }
         }
-        Ok(deleted)
     }
 
     /// Deletes a removed account for good now, whenever it was removed, and says how many objects that were.

@@ -135,7 +135,7 @@ async fn shares_are_deleted_with_their_owners_account() {
     assert_eq!(directory.shares().await.unwrap().len(), 2);
     directory.remove(&name("gone@x")).await.unwrap();
     world.clock.advance(Duration::from_secs(10));
-    assert_eq!(directory.delete_expired(world.clock.now()).await.unwrap(), 1);
+    assert_eq!(directory.maintain_records(Some(world.clock.now())).await.unwrap().deleted, 1);
     let (kept, share) = shares[1];
     let mut left = [kept, share].map(|id| format!("acct/{id}/log/0000000000000001"));
     left.sort();
@@ -160,7 +160,7 @@ async fn what_was_removed_long_ago_is_deleted_and_nothing_else() {
     let removed_before = world.clock.now();
     directory.remove(&name("removed@x")).await.unwrap();
 
-    assert_eq!(directory.delete_expired(removed_before).await.unwrap(), 1);
+    assert_eq!(directory.maintain_records(Some(removed_before)).await.unwrap().deleted, 1);
     let mut left = paths[1..].to_vec();
     left.sort();
     assert_eq!(world.paths("acct").await, left);
@@ -170,8 +170,8 @@ async fn what_was_removed_long_ago_is_deleted_and_nothing_else() {
     // A run that was interrupted between the record and the objects is finished by the next.
     let leftover = &paths[0];
     world.store.put_new(leftover, seal_record(&world.key, leftover, b"x")).await.unwrap();
-    assert_eq!(directory.delete_expired(removed_before).await.unwrap(), 1);
-    assert_eq!(directory.delete_expired(removed_before).await.unwrap(), 0);
+    assert_eq!(directory.maintain_records(Some(removed_before)).await.unwrap().deleted, 1);
+    assert_eq!(directory.maintain_records(Some(removed_before)).await.unwrap().deleted, 0);
     assert_eq!(world.paths("acct").await, left);
 }
 
@@ -924,7 +924,7 @@ fn noises(path: &str) -> Vec<Sealed> {
 
 #[tokio::test]
 async fn noise_beside_a_record_changes_nothing() {
-    let world = World::new();
+    let world = Fixture::new();
     let directory = world.directory();
     let me = name("me@mail.example");
     let (_, root) = directory.create(&me, new("one")).await.unwrap();
@@ -952,7 +952,7 @@ async fn noise_beside_a_record_changes_nothing() {
 
 #[tokio::test]
 async fn more_noise_than_is_read_stops_the_record_until_it_is_removed() {
-    let world = World::new();
+    let world = Fixture::new();
     let directory = world.directory();
     let me = name("me@mail.example");
     let (_, root) = directory.create(&me, new("one")).await.unwrap();
@@ -971,7 +971,7 @@ async fn more_noise_than_is_read_stops_the_record_until_it_is_removed() {
 /// Each version is there twice, so the account survives the damage of one object; of both, what came before does not take their place.
 #[tokio::test]
 async fn one_of_the_objects_of_a_record_may_be_damaged_or_missing() {
-    let world = World::new();
+    let world = Fixture::new();
     let watermarks = Watermarks::default();
     let directory = world.directory().with_watermarks(watermarks);
     let me = name("me@mail.example");
@@ -1001,7 +1001,7 @@ async fn one_of_the_objects_of_a_record_may_be_damaged_or_missing() {
 
 #[tokio::test]
 async fn planted_records_keep_no_node_from_starting() {
-    let world = World::new();
+    let world = Fixture::new();
     let directory = world.directory();
     directory.check_key(true).await.unwrap();
     let watermarks = Watermarks::default();
@@ -1023,4 +1023,22 @@ async fn planted_records_keep_no_node_from_starting() {
     let other = ServerKeys::generate(&random);
     let theirs = Directory::new(world.store.clone(), other, world.clock.clone(), world.random.clone());
     assert_eq!(kind(theirs.check_key(true)).await, Kind::Corrupt);
+}
+
+#[tokio::test]
+async fn one_walk_maintains_all_records() {
+    const ACCOUNTS: u64 = 20;
+    let world = Fixture::new();
+    let calls = Faulty::new(Arc::new(InMemory::new()), Plan::default(), 1);
+    let world = Fixture { store: Store::over(Arc::new(calls.clone())), ..world };
+    let directory = world.directory();
+    for n in 0..ACCOUNTS {
+        directory.create(&name(&format!("a{n}@x")), new("pw")).await.unwrap();
+    }
+    let before = calls.calls();
+    let done = directory.maintain_records(Some(world.clock.now())).await.unwrap();
+    let requests = calls.calls() - before;
+    assert_eq!((done.deleted, done.finished), (0, 0));
+    // One listing of all; of each account the newest version is found and read, and its versions are listed and read.
+    assert!(requests <= 1 + 4 * ACCOUNTS, "{requests}");
 }

@@ -2,12 +2,11 @@
 //!
 //! Such a change writes its record twice, so that neither of the two versions that stay holds the withdrawn slot. A process that is
 //! killed in between leaves a version that does. Nothing but its slots tells: an earlier version holds one that the newest has
-//! not. Servers look for that from time to time, and `sealpost check` names it.
+//! not. Servers look for that from time to time ([`Directory::maintain_records`]), and `sealpost check` names it.
 
-use futures::StreamExt;
 use sealpost_base::{Error, Result};
 
-use super::accounts::{ROOT, decode, slots_of};
+use super::accounts::{decode, slots_of};
 use super::versions::Newest;
 use super::{AccountRecord, Directory};
 
@@ -23,31 +22,8 @@ impl Directory {
         self.copies(&self.path_of(&record.name), record).await
     }
 
-    /// Finishes what killed processes began: removes every copy of a withdrawn secret from the records of all accounts. Of how
-    /// many accounts there were some. A record that fails is logged and does not stop the rest.
-    ///
-    /// # Errors
-    /// What the store says when the accounts cannot be listed.
-    pub async fn finish_withdrawals(&self) -> Result<usize> {
-        let (mut records, mut finished) = (self.versions.all(ROOT), 0);
-        while let Some((directory, newest)) = records.next().await {
-            match newest {
-                Err(e) if directory.is_empty() => return Err(e),
-                // Somebody has to look at it, and is told of it elsewhere.
-                Err(_) => {}
-                Ok(newest) => match self.finish_withdrawal(&directory, newest).await {
-                    Ok(found) => finished += usize::from(found),
-                    Err(error) => {
-                        tracing::warn!(record = directory, %error, "a copy of a withdrawn secret is still there");
-                    }
-                },
-            }
-        }
-        Ok(finished)
-    }
-
     /// Whether there was something to finish, of the record whose newest version is given.
-    async fn finish_withdrawal(&self, directory: &str, mut newest: Newest) -> Result<bool> {
+    pub(super) async fn finish_withdrawal(&self, directory: &str, mut newest: Newest) -> Result<bool> {
         for attempt in 0..ATTEMPTS {
             let record = decode(directory, newest.version, &newest.bytes)?;
             if self.copies(directory, &record).await?.is_empty() {

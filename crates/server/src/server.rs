@@ -7,6 +7,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use sealpost_base::limits::{CONNECTION_BYTES, DATABASE_START_TIME, OPERATOR_CONNECTIONS};
 use sealpost_base::{Clock, Error, MemoryDivision, Random, Result, Timestamp};
+use sealpost_directory::RecordsMaintained;
 use sealpost_vault::Store;
 use sealpost_vault::server_key::ServerKeys;
 use sealpost_vault::store::Extent;
@@ -330,27 +331,25 @@ async fn sweep_spool(ctx: &Context) {
     }
 }
 
-/// Deletes the accounts whose time is over since they were removed, if the clock that says so is believed.
-async fn delete_expired(ctx: &Context) {
-    if ctx.clock_watch.is_doubted() {
-        return;
-    }
-    let removed_before = before(ctx.clock.now(), ctx.settings.retention);
-    match ctx.directory.delete_expired(removed_before).await {
-        Ok(0) => {}
-        Ok(accounts) => tracing::info!(accounts, "removed accounts were deleted permanently"),
-        Err(e) => tracing::warn!(error = %e, "cannot look for removed accounts"),
-    }
-}
-
-/// Removes what processes that were killed left of passwords and app passwords that were withdrawn.
-async fn finish_withdrawals(ctx: &Context) {
-    match ctx.directory.finish_withdrawals().await {
-        Ok(0) => {}
-        Ok(accounts) => {
-            tracing::info!(accounts, "copies of withdrawn secrets were removed: a change was interrupted")
+/// Deletes removed accounts whose retention period is over, if the clock that says so is believed, and what processes that were
+/// killed left of passwords and app passwords that were withdrawn.
+async fn maintain_records(ctx: &Context) {
+    let is_believed = !ctx.clock_watch.is_doubted();
+    let removed_before = is_believed.then(|| before(ctx.clock.now(), ctx.settings.retention));
+    match ctx.directory.maintain_records(removed_before).await {
+        Ok(RecordsMaintained { deleted, finished }) => {
+            if deleted > 0 {
+                tracing::info!(accounts = deleted, "removed accounts were deleted permanently");
+            }
+            if finished > 0 {
+                let accounts = finished;
+                tracing::info!(
+                    accounts,
+                    "copies of withdrawn secrets were removed: a change was interrupted"
+                );
+            }
         }
-        Err(e) => tracing::warn!(error = %e, "cannot look for copies of withdrawn secrets"),
+        Err(e) => tracing::warn!(error = %e, "cannot look for removed accounts and withdrawn secrets"),
     }
     match ctx.store.erase_left_slots().await {
         Ok(0) => {}
@@ -367,8 +366,7 @@ async fn keep_house(ctx: Arc<Context>, tls: Option<Arc<Tls>>) {
     }
     for minute in 0u64.. {
         if minute.is_multiple_of(RETIREMENT_PERIODS) {
-            delete_expired(&ctx).await;
-            finish_withdrawals(&ctx).await;
+            maintain_records(&ctx).await;
         }
         tokio::select! {
             () = ctx.shutdown.wait() => return,

@@ -34,7 +34,9 @@ use sealpost_vault::{AppendMode, Backend, Store};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 
 /// How long the server may take for a reply.
-const PATIENCE: std::time::Duration = std::time::Duration::from_secs(20);
+const TIMEOUT: std::time::Duration = std::time::Duration::from_secs(20);
+/// Requests that open an account which the process does not know, at most.
+const COLD_REQUESTS: u64 = 40;
 const MESSAGES: u64 = 1000;
 
 /// A store that counts, and an account in it with a thousand small messages.
@@ -227,7 +229,7 @@ async fn what_came_while_nobody_was_here_is_packed_at_the_next_login() {
             tokio::time::sleep(std::time::Duration::from_millis(5)).await;
         }
     };
-    tokio::time::timeout(PATIENCE, packed).await.expect("packs are made");
+    tokio::time::timeout(TIMEOUT, packed).await.expect("packs are made");
 }
 
 /// Structures come with the log, and whole messages are packed a moment later: nobody has to wait for the packs.
@@ -263,6 +265,32 @@ async fn changes_of_a_thousand_messages_take_few_requests() {
     for command in ["STORE 1:* +FLAGS.SILENT (\\Flagged)", "COPY 1:* Archive", "MOVE 1:* Archive"] {
         let (requests, _) = bucket.requests(&mut client, command).await;
         assert!(requests <= 3, "{command}: {requests} requests");
+    }
+}
+
+/// A login and SELECT in a process that knows nothing: the record of the account, the end of its log, the manifests, the
+/// checkpoint and its chunks. It does not grow with the length of the log.
+#[tokio::test]
+async fn a_cold_account_opens_in_few_requests() {
+    for append_mode in [AppendMode::Conditional, AppendMode::Siblings] {
+        let calls = Faulty::new(Arc::new(InMemory::new()), Plan::default(), 1);
+        let store = || Store::with(Arc::new(calls.clone()), Backend { append_mode }).packing();
+        let world = TestServer::over(store(), settings(), None).await;
+        let mut counted = Vec::new();
+        for round in 0..4 {
+            for n in 0..10 {
+                world.deliver(None, &message(10 * round + n)).await;
+                world.account().await.refresh().await.unwrap();
+            }
+            let account = world.account().await;
+            account.checkpoint().await.unwrap();
+            let before = calls.calls();
+            let (_ctx, mut client) = cold_over(store(), settings()).await;
+            counted.push(calls.calls() - before);
+            client.ok("LOGOUT").await;
+        }
+        eprintln!("a cold account, {append_mode:?}: {counted:?} requests");
+        assert!(counted.iter().all(|requests| *requests <= COLD_REQUESTS), "{append_mode:?}: {counted:?}");
     }
 }
 
@@ -314,7 +342,7 @@ impl Lmtp {
     async fn reply(&mut self, code: &str) {
         loop {
             let mut line = String::new();
-            let read = tokio::time::timeout(PATIENCE, self.0.read_line(&mut line)).await;
+            let read = tokio::time::timeout(TIMEOUT, self.0.read_line(&mut line)).await;
             read.expect("the server answers").unwrap();
             assert!(line.starts_with(code), "expected {code}, got {line:?}");
             if line.as_bytes()[3] == b' ' {

@@ -117,10 +117,17 @@ async fn a_killed_withdrawal_is_finished_at_every_step() {
             let named = !fixture.directory().withdrawn_copies(&record).await.unwrap().is_empty();
             assert_eq!(named, fixture.has_a_copy().await, "{change:?}, {calls} calls");
             left_copies += u64::from(named);
-            assert_eq!(fixture.directory().finish_withdrawals().await.unwrap(), usize::from(named));
+            assert_eq!(
+                fixture.directory().maintain_records(None).await.unwrap().finished,
+                usize::from(named)
+            );
             assert!(!fixture.has_a_copy().await, "{change:?}, {calls} calls");
             assert_eq!(fixture.in_force().await.len(), record.slots.len(), "what is in force stays");
-            assert_eq!(fixture.directory().finish_withdrawals().await.unwrap(), 0, "nothing is left to do");
+            assert_eq!(
+                fixture.directory().maintain_records(None).await.unwrap().finished,
+                0,
+                "nothing is left to do"
+            );
             assert!(fixture.in_force().await == before || record.slots != before);
             if done.is_ok() {
                 assert!(!named && calls > 3, "{change:?}, {calls} calls");
@@ -142,7 +149,7 @@ async fn an_earlier_version_that_was_half_erased_goes_too() {
     fixture.store.delete(&earlier).await.unwrap();
     fixture.store.put_new(&earlier, Sealed::marker()).await.unwrap();
     assert_eq!(directory.withdrawn_copies(&record).await.unwrap(), std::slice::from_ref(&earlier));
-    assert_eq!(directory.finish_withdrawals().await.unwrap(), 1);
+    assert_eq!(directory.maintain_records(None).await.unwrap().finished, 1);
     assert!(fixture.store.read(&earlier).await.is_err());
     assert!(directory.unlock(&fixture.name, secret("one")).await.is_ok());
     assert!(fixture.store.list("accounts", None).count().await <= 2);

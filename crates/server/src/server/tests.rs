@@ -103,14 +103,14 @@ async fn a_clock_that_is_years_ahead_deletes_no_account_until_it_is_confirmed() 
     let server = start().await;
     let ctx = server.context();
     assert!(ctx.clock_watch.is_doubted());
-    delete_expired(ctx).await;
+    maintain_records(ctx).await;
     directory.undelete(&name).await.unwrap();
     directory.remove(&name).await.unwrap();
     clock.advance(ctx.settings.retention + Duration::from_secs(1));
-    delete_expired(ctx).await;
+    maintain_records(ctx).await;
     sealpost_session::clock_watch::confirm(data.path(), clock.now()).unwrap();
     watch_clock(ctx, None).await;
-    delete_expired(ctx).await;
+    maintain_records(ctx).await;
     assert!(directory.undelete(&name).await.is_err(), "its time was over, and the clock is right");
     server.stop(Duration::ZERO).await;
 }
