@@ -1,3 +1,7 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| sealpost_imap::fuzz::fuzz_response(data));
+#[allow(dead_code, reason = "the file has the other target too")]
+#[path = "../../crates/imap/tests/fuzz/imap.rs"]
+mod target;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| target::fuzz_response(data));

@@ -1,3 +1,7 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| sealpost_mailformat::fuzz::fuzz_mbox(data));
+#[allow(dead_code, reason = "the file has the other target too")]
+#[path = "../../crates/mailformat/tests/fuzz/mailformat.rs"]
+mod target;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| target::fuzz_mbox(data));

@@ -47,7 +47,9 @@ MAY_USE = {
 }
 
 # What tests of a crate may use besides.
-TESTS_MAY_USE = {name: "testkit" for name in ("vault", "journal", "directory", "account", "index", "cli")}
+TESTS_MAY_USE = {name: "testkit" for name in
+                 ("imap", "smtp", "mime", "mailauth", "mailformat", "vault", "journal", "directory", "account", "index", "archive",
+                  "cli")}
 # Transcripts and models speak to a whole server.
 TESTS_MAY_USE["server"] = "testkit imap smtp index mailbox"
 

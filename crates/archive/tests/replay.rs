@@ -5,37 +5,19 @@ use std::path::Path;
 
 use proptest::prelude::*;
 use sealpost_archive::fuzz::{fuzz_archive_folder, fuzz_archive_journal, fuzz_archive_json};
+use sealpost_testkit::corpus::replay_variants;
 
-fn corpus(target: &str) -> Vec<Vec<u8>> {
-    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus").join(target);
-    let inputs: Vec<_> =
-        fs::read_dir(directory).unwrap().map(|entry| fs::read(entry.unwrap().path()).unwrap()).collect();
-    assert!(!inputs.is_empty());
-    inputs
-}
-
-/// Every input, whole, cut at some places, and with a byte changed.
-fn variants(target: &str, mut run: impl FnMut(&[u8])) {
-    for input in corpus(target) {
-        run(&input);
-        for at in (0..input.len()).step_by(1 + input.len() / 50) {
-            run(&input[..at]);
-            let mut changed = input.clone();
-            changed[at] = changed[at].wrapping_add(1);
-            run(&changed);
-        }
-    }
-}
+const CRATE: &str = env!("CARGO_MANIFEST_DIR");
 
 #[test]
 fn json() {
-    variants("archive_json", fuzz_archive_json);
+    replay_variants(CRATE, "archive_json", fuzz_archive_json);
 }
 
 #[test]
 fn journals() {
     let directory = tempfile::tempdir().unwrap();
-    variants("archive_journal", |data| fuzz_archive_journal(data, directory.path()));
+    replay_variants(CRATE, "archive_journal", |data| fuzz_archive_journal(data, directory.path()));
 }
 
 /// What version 1 wrote stays readable, and means what it meant: with one header, and with one in every transaction.
@@ -57,7 +39,7 @@ fn journals_of_version_1() {
 #[test]
 fn folders() {
     let directory = tempfile::tempdir().unwrap();
-    variants("archive_folder", |data| fuzz_archive_folder(data, directory.path()));
+    replay_variants(CRATE, "archive_folder", |data| fuzz_archive_folder(data, directory.path()));
 }
 
 fn folder() -> impl Strategy<Value = Vec<u8>> {

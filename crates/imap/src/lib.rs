@@ -11,8 +11,6 @@
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
 pub mod client;
-#[doc(hidden)]
-pub mod fuzz;
 pub mod parse;
 pub mod server;
 pub mod types;

@@ -17,8 +17,6 @@ pub mod date;
 pub mod discover;
 pub mod eml;
 pub mod flags;
-#[doc(hidden)]
-pub mod fuzz;
 mod header;
 mod input;
 pub mod lines;

@@ -1,41 +1,23 @@
 //! Inputs that are kept for the fuzz targets, and some at random, on any toolchain.
 
-use std::fs;
-use std::path::Path;
+#[path = "fuzz/mailformat.rs"]
+mod fuzz;
 
+use fuzz::{fuzz_import, fuzz_mbox};
 use proptest::prelude::*;
-use sealpost_mailformat::fuzz::{fuzz_import, fuzz_mbox};
+use sealpost_testkit::corpus::replay_variants;
 
-fn corpus(target: &str) -> Vec<Vec<u8>> {
-    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus").join(target);
-    let inputs: Vec<_> =
-        fs::read_dir(directory).unwrap().map(|entry| fs::read(entry.unwrap().path()).unwrap()).collect();
-    assert!(!inputs.is_empty());
-    inputs
-}
-
-/// Every input, whole, cut at some places, and with a byte changed.
-fn variants(target: &str, mut run: impl FnMut(&[u8])) {
-    for input in corpus(target) {
-        run(&input);
-        for at in (0..input.len()).step_by(1 + input.len() / 50) {
-            run(&input[..at]);
-            let mut changed = input.clone();
-            changed[at] = changed[at].wrapping_add(1);
-            run(&changed);
-        }
-    }
-}
+const CRATE: &str = env!("CARGO_MANIFEST_DIR");
 
 #[test]
 fn mboxes() {
-    variants("mailformat_mbox", fuzz_mbox);
+    replay_variants(CRATE, "mailformat_mbox", fuzz_mbox);
 }
 
 #[test]
 fn files_of_whatever_kind() {
     let directory = tempfile::tempdir().unwrap();
-    variants("mailformat_import", |data| fuzz_import(data, directory.path()));
+    replay_variants(CRATE, "mailformat_import", |data| fuzz_import(data, directory.path()));
 }
 
 /// What mail files are made of.

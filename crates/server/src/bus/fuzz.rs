@@ -46,19 +46,9 @@ fn read(wire: &[u8], piece: usize) -> Vec<Option<Line>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::path::Path;
-
     #[test]
     fn every_input_that_once_was_interesting_stays_harmless() {
-        let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus/bus");
-        let inputs: Vec<_> = std::fs::read_dir(directory).unwrap().collect();
-        assert!(inputs.len() >= 10, "the corpus is there");
-        for input in inputs {
-            let data = std::fs::read(input.unwrap().path()).unwrap();
-            for cut in [0, 1, 2, 6, 30] {
-                fuzz_bus(&[&[cut], data.get(1..).unwrap_or_default()].concat());
-            }
-        }
+        sealpost_testkit::corpus::replay_cuts(env!("CARGO_MANIFEST_DIR"), "bus", fuzz_bus);
     }
 
     #[test]

@@ -31,15 +31,8 @@ pub fn fuzz_proxy_header(data: &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::path::Path;
-
     #[test]
     fn every_input_that_once_was_interesting_stays_harmless() {
-        let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus/proxy_header");
-        let inputs: Vec<_> = std::fs::read_dir(directory).unwrap().collect();
-        assert!(inputs.len() >= 8, "the corpus is there");
-        for input in inputs {
-            fuzz_proxy_header(&std::fs::read(input.unwrap().path()).unwrap());
-        }
+        sealpost_testkit::corpus::replay(env!("CARGO_MANIFEST_DIR"), "proxy_header", fuzz_proxy_header);
     }
 }

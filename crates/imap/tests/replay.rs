@@ -1,20 +1,17 @@
 //! Every input a fuzzer kept, and neighbours of each, through the fuzz entry points.
 
-use std::fs;
-use std::path::Path;
+#[path = "fuzz/imap.rs"]
+mod fuzz;
 
+use fuzz::{fuzz_command, fuzz_response};
 use sealpost_base::{Random, SeededRandom};
-use sealpost_imap::fuzz::{fuzz_command, fuzz_response};
+use sealpost_testkit::corpus;
 
 /// Neighbours tried of each input.
 const NEIGHBOURS: u64 = 150;
 
 fn replay(kind: &str, run: fn(&[u8])) {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus").join(kind);
-    let mut inputs: Vec<_> =
-        fs::read_dir(folder).unwrap().map(|entry| fs::read(entry.unwrap().path()).unwrap()).collect();
-    inputs.sort();
-    assert!(inputs.len() >= 4);
+    let inputs = corpus::inputs(env!("CARGO_MANIFEST_DIR"), kind);
     for (i, input) in inputs.iter().enumerate() {
         run(input);
         let random = SeededRandom::new(i as u64);

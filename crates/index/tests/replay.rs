@@ -3,19 +3,11 @@
 use std::fs;
 use std::path::Path;
 
-fn replay(target: &str, run: fn(&[u8])) {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus").join(target);
-    let mut inputs = 0;
-    for entry in fs::read_dir(&folder).unwrap() {
-        run(&fs::read(entry.unwrap().path()).unwrap());
-        inputs += 1;
-    }
-    assert!(inputs > 0, "no inputs in {}", folder.display());
-}
+use sealpost_testkit::corpus;
 
 #[test]
 fn summaries() {
-    replay("index_summaries", sealpost_index::fuzz::fuzz_summaries);
+    corpus::replay(env!("CARGO_MANIFEST_DIR"), "index_summaries", sealpost_index::fuzz::fuzz_summaries);
 }
 
 /// Writes a first input for `index_summaries`. Only for a new format version, under a new name.

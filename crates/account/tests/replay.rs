@@ -3,14 +3,10 @@
 use std::fs;
 use std::path::Path;
 
+use sealpost_testkit::corpus;
+
 fn replay(target: &str, run: fn(&[u8])) {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus").join(target);
-    let mut inputs = 0;
-    for entry in fs::read_dir(&folder).unwrap() {
-        run(&fs::read(entry.unwrap().path()).unwrap());
-        inputs += 1;
-    }
-    assert!(inputs > 0, "no inputs in {}", folder.display());
+    corpus::replay(env!("CARGO_MANIFEST_DIR"), target, run);
 }
 
 #[test]
