@@ -33,7 +33,7 @@ use line::{Line, Spool};
 use spooled::SpooledBodies;
 
 /// How long a fetch may take, beside what its octets take at [`SLOWEST`].
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 /// Octets a second.
 const SLOWEST: u64 = 32 * 1024;
 /// How long a connection is kept that nobody needs.
@@ -130,7 +130,7 @@ impl Refetch {
         }
         let this = self.clone();
         let task = tokio::spawn(async move {
-            let timeouts = PATIENCE + Duration::from_secs(wanted.size / SLOWEST);
+            let timeouts = TIMEOUT + Duration::from_secs(wanted.size / SLOWEST);
             let fetched = match timeout(timeouts, this.fetch(wanted, &places)).await {
                 Ok(fetched) => fetched,
                 Err(_) => Err(Error::retry("timeout: the server did not send the body of a message")),

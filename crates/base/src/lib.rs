@@ -7,6 +7,7 @@
 
 pub mod budget;
 pub mod clock;
+pub mod counted;
 pub mod cross_protocol;
 pub mod error;
 pub mod ids;
@@ -19,6 +20,7 @@ pub mod uid_set;
 
 pub use budget::{Budget, Permit};
 pub use clock::{Clock, FakeClock, SystemClock, Timestamp};
+pub use counted::counted;
 pub use error::{Error, Kind, Result};
 pub use ids::{AccountId, MailboxId, ModSeq, ObjectId, Position, Uid, UidValidity};
 pub use memory::MemoryDivision;

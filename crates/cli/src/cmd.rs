@@ -59,7 +59,7 @@ pub enum Command {
     /// Show the configuration
     Config(config::Args),
     /// Print the options that every command has
-    #[command(after_help = help::options())]
+    #[command(after_help = help::options(), override_usage = "sealpost help options")]
     Options,
 }
 

@@ -1,7 +1,7 @@
 //! The binary `sealpost`: commands, configuration, output.
 //!
 //! Only this crate prints, prompts or reads configuration; everything else is done by the crates below it. One file
-//! per command in `cmd/`; what they share is a noun each: [`global`] options, the [`place`] where the data is,
+//! per command in `cmd/`; what they share is a noun each: [`global`] options, the [`data_dir`] where the data is,
 //! [`secret`]s, the [`store`], [`output`], [`exit`] codes, [`config`], [`log`].
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]

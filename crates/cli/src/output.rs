@@ -9,7 +9,14 @@
 use std::fmt::{self, Display};
 use std::io::{self, ErrorKind, IsTerminal, Write};
 
+use indicatif::HumanCount;
 use serde::Serialize;
+
+/// As [`sealpost_base::counted`], with separators between thousands: `1,234 messages`.
+pub fn counted(n: impl TryInto<u64>, one: &str, many: &str) -> String {
+    let n = n.try_into().unwrap_or(u64::MAX);
+    format!("{} {}", HumanCount(n), if n == 1 { one } else { many })
+}
 
 /// Where results go.
 #[derive(Debug, Clone, Copy)]

@@ -32,7 +32,7 @@ fn a_quota_is_set_shown_and_kept() {
     assert_eq!(shown["mailboxes"]["limit"], 20);
     let shown = home.json(&["account", "show", ACCOUNT]).0;
     assert_eq!((&shown["quota_messages"], &shown["quota_mailboxes"]), (&1.into(), &20.into()), "{shown}");
-    assert!(home.ok(&["account", "show", ACCOUNT]).contains("5.00 GiB, 1 messages, 20 mailboxes"));
+    assert!(home.ok(&["account", "show", ACCOUNT]).contains("5.00 GiB, 1 message, 20 mailboxes"));
     home.ok(&["account", "add", "joe@example.org", "--password-file", "password"]);
     home.ok(&["account", "quota", "joe@example.org", "--messages", "3"]);
     let list = home.json(&["account", "list"]).0;

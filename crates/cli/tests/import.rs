@@ -190,10 +190,10 @@ fn an_import_that_is_killed_again_and_again() {
         let args = ["import", "old.mbox", "--account", ACCOUNT, "--password-file", "password"];
         let mut child = home.command(&args).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         // Unlocking alone takes some of this.
-        let mut patience = 20 + round * round * 7 % 150;
-        while patience > 0 && child.try_wait().unwrap().is_none() {
+        let mut milliseconds = 20 + round * round * 7 % 150;
+        while milliseconds > 0 && child.try_wait().unwrap().is_none() {
             park_timeout(Duration::from_millis(1));
-            patience -= 1;
+            milliseconds -= 1;
         }
         kills += u32::from(child.try_wait().unwrap().is_none());
         child.kill().unwrap();

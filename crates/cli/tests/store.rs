@@ -346,7 +346,7 @@ fn what_is_damaged_is_named_and_everything_else_is_copied() {
         assert!(said.contains(path), "{path}: {said}");
     }
     let text = String::from_utf8(output.stdout).unwrap();
-    assert!(text.contains("3 objects could not be copied"), "{text}");
+    assert!(text.contains("3 objects not copied"), "{text}");
     assert_eq!(paths(&home, "backup", &format!("{john}/log/%")), entries[..1]);
     assert_eq!(paths(&home, "backup", &format!("{john}/manifest/%")), checkpoints[..1]);
     assert_eq!(paths(&home, "backup", &format!("{jane}/log/%")), entries_of(jane));

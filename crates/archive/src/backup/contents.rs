@@ -4,7 +4,7 @@ use std::cell::OnceCell;
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
-use sealpost_base::{Error, Result, Uid, UidSet};
+use sealpost_base::{Error, Result, Uid, UidSet, counted};
 use sealpost_imap::types::DateTime;
 
 use super::journal::{Again, Commit, Header, Journal, Message, Record};
@@ -135,18 +135,21 @@ impl Contents {
             self.journal.commit(&commit)?;
         }
         let (folder, again) = (&self.journal.header().folder, lost.len() - gone);
-        let mut text = format!("{folder}: {what}; fetching {again} messages again");
+        let mut text = format!("{folder}: {what}; fetching {} again", counted(again, "message", "messages"));
         if gone > 0 {
-            text.push_str(&format!("; {gone} messages are lost because the server no longer has them"));
+            text.push_str(&format!(
+                "; {} lost because the server no longer has them",
+                counted(gone, "message is", "messages are")
+            ));
         }
         Ok(text)
     }
 
     /// What the user is to be told when so many messages are not there, since `what` happened, and the backup is only read.
     pub fn unreadable(&self, lost: usize, what: &str) -> String {
-        let folder = &self.journal.header().folder;
+        let (folder, lost) = (&self.journal.header().folder, counted(lost, "message", "messages"));
         format!(
-            "{folder}: {what}; {lost} messages cannot be read; restore the missing files, or pull: it fetches \
+            "{folder}: {what}; {lost} cannot be read; restore the missing files, or pull: it fetches \
              the messages that the server still has"
         )
     }

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::io::Read;
 
-use sealpost_base::{Error, Result, Uid, UidSet};
+use sealpost_base::{Error, Result, Uid, UidSet, counted};
 
 use super::sent::received_or_sent;
 use super::{Arrived, Folder, KnownMessages, is_among};
@@ -135,8 +135,8 @@ fn unread(from: &dyn Folder) -> Vec<(u32, String)> {
         n => vec![(
             0,
             format!(
-                "{n} messages from the damaged part of the journal; `archive pull` or `archive verify --all \
-                 --repair` fetches them"
+                "{} from the damaged part of the journal; fetch with `archive pull` or `archive verify --all --repair`",
+                counted(n, "message", "messages")
             ),
         )],
     }

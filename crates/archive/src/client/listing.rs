@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use sealpost_base::{Result, limits};
+use sealpost_base::{Result, counted, limits};
 use sealpost_imap::client::Event;
 use sealpost_imap::types::{
     ListItem, Mailbox, MailboxAttribute, Response, Status, StatusData, StatusItem, StatusValue,
@@ -87,7 +87,8 @@ impl Connection {
         }
         if gathering.too_many > 0 {
             let (n, most) = (gathering.too_many, limits::ARCHIVE_FOLDERS);
-            let why = format!("the server has {n} mailboxes more than the {most} that are read");
+            let mailboxes = counted(n, "mailbox", "mailboxes");
+            let why = format!("the server has {mailboxes} more than the {most} that are read");
             gathering.left_out.push(("LIST".to_owned(), why));
         }
         Ok(Listing { folders: gathering.folders, left_out: gathering.left_out })

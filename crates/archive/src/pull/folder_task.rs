@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
-use sealpost_base::{Error, Result, Uid, UidSet, limits};
+use sealpost_base::{Error, Result, Uid, UidSet, counted, limits};
 use tokio::task::JoinHandle;
 
 use super::batches::Batches;
@@ -294,7 +294,8 @@ impl FolderTask {
         doubtful.extend(told.map(|uid| Failure { uid: uid.get(), reason: reason.into() }));
         if unanswered.len() > limits::ARCHIVE_DOUBTFUL {
             state.unfinished = true;
-            let why = || format!("the server lists {} messages but does not send them", unanswered.len());
+            let messages = counted(unanswered.len(), "message", "messages");
+            let why = || format!("the server lists {messages} but does not send them");
             state.error.get_or_insert_with(why);
         }
         doubtful

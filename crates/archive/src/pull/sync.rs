@@ -3,7 +3,7 @@
 //! With mod-sequences the server says what changed (RFC 7162 §3.1.4.1), with QRESYNC also what went (§3.2.6). Otherwise
 //! all UIDs and flags are compared. Nothing is taken for gone unless the server named as many messages as it said it has.
 
-use sealpost_base::{Error, Result, Uid, UidSet, limits};
+use sealpost_base::{Error, Result, Uid, UidSet, counted, limits};
 use sealpost_imap::client::{Event, FetchData};
 use sealpost_imap::types::{Response, SearchData, SequenceSet, Status};
 
@@ -122,7 +122,10 @@ impl Sync<'_> {
     /// What to say if not all messages were named.
     fn unlisted(&self, found: &UidSet, complete: bool) -> Option<String> {
         let (listed, messages) = (found.len(), self.messages());
-        (!complete).then(|| format!("the server announces {messages} messages but lists {listed}"))
+        (!complete).then(|| {
+            let messages = counted(messages, "message", "messages");
+            format!("the server announces {messages} but lists {listed}")
+        })
     }
 
     /// How many messages there are at least.

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use sealpost_base::{Clock, Error, Kind, Result, UidSet};
+use sealpost_base::{Clock, Error, Kind, Result, UidSet, counted};
 use sealpost_imap::types::DateTime;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, watch};
@@ -432,12 +432,13 @@ impl Writer {
             }
         }
         if !stay.is_empty() {
-            let (name, n, more) = (&self.name, stay.len(), stay.len().saturating_sub(TWINS_TOLD));
+            let (name, more) = (&self.name, stay.len().saturating_sub(TWINS_TOLD));
+            let n = counted(stay.len(), "message stays", "messages stay");
             stay.truncate(TWINS_TOLD);
             let more = if more > 0 { format!(" and {more} more") } else { String::new() };
             self.observer.note(&format!(
-                "{name}: {n} messages stay in the backup twice, because bytes, date or flags changed when they \
-                 were restored: UID {}{more}",
+                "{name}: {n} in the backup twice, because bytes, date or flags changed in a \
+                 restore: UID {}{more}",
                 stay.join(", ")
             ));
         }
@@ -512,7 +513,7 @@ impl Writer {
         let left_out = all.saturating_sub(words(fits));
         if left_out > 0 {
             let reason = format!(
-                "{left_out} of its {all} keywords and labels are left out: the backup has reached its limit on \
+                "{left_out} of its {all} keywords and labels left out: the backup has reached its limit on \
                  keywords"
             );
             self.unread([Failure { uid, reason }]);

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use sealpost_base::{Error, Kind, Result, Uid, UidSet};
+use sealpost_base::{Error, Kind, Result, Uid, UidSet, counted};
 use sealpost_imap::types::{Flag, PermanentFlag};
 
 use super::contents::{Contents, in_commands};
@@ -139,10 +139,9 @@ impl Run<'_> {
         // Those that were just put there without were told.
         if refused.messages > report.without_keywords {
             report.without_keywords = refused.messages;
-            let (n, words) = (refused.messages, refused.list());
-            self.observer.note(&format!(
-                "{name}: {n} messages stay without keywords that the server refuses: {words}"
-            ));
+            let n = counted(refused.messages, "message stays", "messages stay");
+            let words = refused.list();
+            self.observer.note(&format!("{name}: {n} without keywords that the server refuses: {words}"));
         }
         if gone.is_empty() {
             return Ok(());
@@ -150,7 +149,8 @@ impl Run<'_> {
         let capabilities = connection.capabilities();
         if !(capabilities.has("UIDPLUS") || capabilities.has("IMAP4REV2")) {
             // EXPUNGE would take what its owner marked too.
-            let why = format!("{} messages should be removed, but the server has no UIDPLUS", gone.len());
+            let messages = counted(gone.len(), "message", "messages");
+            let why = format!("{messages} should be removed, but the server has no UIDPLUS");
             return Err(Error::invalid(why));
         }
         change(connection, &gone, |set| format!("UID STORE {set} +FLAGS.SILENT (\\Deleted)")).await?;
@@ -183,10 +183,9 @@ impl Run<'_> {
         let unsure = pairs.alike(both.there).difference(&ours).intersection(&gone);
         if !unsure.is_empty() {
             gone = gone.difference(&unsure);
-            let (name, count) = (both.name, unsure.len());
+            let (name, count) = (both.name, counted(unsure.len(), "message", "messages"));
             self.observer.note(&format!(
-                "{name}: {count} messages are not removed because their Message-ID, size and date are those \
-                 of other messages"
+                "{name}: {count} not removed: other messages have the same Message-ID, size and date"
             ));
         }
         let judged = Judged {
@@ -210,7 +209,7 @@ impl Run<'_> {
         match judged.why_not(removal) {
             None => (pairs, gone),
             Some(why) => {
-                let why = format!("{} messages were not removed: {why}", gone.len());
+                let why = format!("{} not removed: {why}", counted(gone.len(), "message", "messages"));
                 report.error.get_or_insert(why);
                 (pairs, UidSet::new())
             }

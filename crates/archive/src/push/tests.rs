@@ -214,7 +214,7 @@ async fn what_a_damaged_journal_does_not_name_is_missed() {
     let target = exported.open(&folder_name("INBOX"), &identity(7)).unwrap();
     let done = transfer(&*folder, &[], target, &mut |_| true).unwrap();
     assert_eq!((done.messages, done.failed.len()), (11, 1));
-    assert!(done.failed[0].1.starts_with("1 messages from the damaged part"), "{:?}", done.failed);
+    assert!(done.failed[0].1.starts_with("1 message from the damaged part"), "{:?}", done.failed);
 }
 
 /// What was taken over from a program that keeps no INTERNALDATE.

@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 
 use anyhow::Result;
 
+use sealpost_base::counted;
+
 use crate::UsageError;
 use crate::result::Run;
 
@@ -44,7 +46,7 @@ pub fn doubts(arguments: &[String], given: &mut [(String, Vec<Run>)]) -> Result<
     }
     differences(&all, &mut doubts);
     let failed = all.iter().filter(|(_, run)| run.errors() > 0);
-    doubts.extend(failed.map(|(name, run)| format!("{name}: {} errors", run.errors())));
+    doubts.extend(failed.map(|(name, run)| format!("{name}: {}", counted(run.errors(), "error", "errors"))));
     let ended = all.iter().flat_map(|(name, run)| run.ended_early().map(move |server| (name, server)));
     doubts
         .extend(ended.map(|(name, server)| format!("{name}: the processes of {} ended early", server.name)));

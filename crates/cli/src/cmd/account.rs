@@ -30,7 +30,7 @@ use super::alias;
 use crate::data_dir::DataDir;
 use crate::exit::{FAILED, Usage};
 use crate::global::Global;
-use crate::output::warn;
+use crate::output::{counted, warn};
 use crate::secret::PasswordArgs;
 
 /// Arguments of `sealpost account`.
@@ -165,11 +165,11 @@ impl From<&AccountRecord> for AccountRow {
 
 impl AccountRow {
     fn lines(&self) -> String {
-        let count = |limit: Option<u64>, of: &str| limit.map(|limit| format!("{limit} {of}"));
+        let count = |limit: Option<u64>, one, many| limit.map(|limit| counted(limit, one, many));
         let limits = [
             self.quota.map(super::stats::bytes),
-            count(self.quota_messages, "messages"),
-            count(self.quota_mailboxes, "mailboxes"),
+            count(self.quota_messages, "message", "messages"),
+            count(self.quota_mailboxes, "mailbox", "mailboxes"),
             self.quota_annotations.map(|limit| format!("{} of metadata", super::stats::bytes(limit))),
         ];
         let limits: Vec<String> = limits.into_iter().flatten().collect();

@@ -74,7 +74,7 @@ enum Command {
     BodyLimit(body_limit::Args),
     /// Print a systemd timer or a cron line for regular pulls
     Schedule(schedule::Args),
-    /// Forget a remembered account; its copy stays
+    /// Forget a remembered account; its backup stays
     Remove(remove::Args),
 }
 

@@ -32,7 +32,7 @@ use crate::config::Config;
 use crate::data_dir::DataDir;
 use crate::exit::{FAILED, Usage};
 use crate::global::Global;
-use crate::output::warn;
+use crate::output::{counted, warn};
 use crate::store::{Purpose, is_store};
 
 /// Arguments of `sealpost backup`.
@@ -534,28 +534,25 @@ impl Summary {
 
     fn to_text(&self) -> String {
         let Summary { from, to, accounts, copied, bytes, already, gone, .. } = self;
-        let bytes = HumanBytes(*bytes);
-        let mut text = format!(
-            "{from} to {to}: {accounts} logs; {copied} objects copied and read back ({bytes}), {already} were there"
-        );
+        let (bytes, logs) = (HumanBytes(*bytes), counted(*accounts, "log", "logs"));
+        let copied = counted(*copied, "object", "objects");
+        let already = counted(*already, "was", "were");
+        let mut text =
+            format!("{from} to {to}: {logs}; {copied} copied and read back ({bytes}), {already} there");
         if *gone > 0 {
-            text.push_str(&format!(", {gone} were removed meanwhile"));
+            text.push_str(&format!(", {} removed meanwhile", counted(*gone, "was", "were")));
         }
-        let counted = [
-            (self.unreadable.len(), "could not be copied: they cannot be read"),
-            (self.held_back.len(), "were not copied because they follow an unreadable or differing one"),
-            (
-                self.repaired_without.len(),
-                "were not copied because a repair of the log at the destination left them out",
-            ),
+        let kinds = [
+            (self.unreadable.len(), "not copied: unreadable"),
+            (self.held_back.len(), "not copied: behind an unreadable or differing one"),
+            (self.repaired_without.len(), "not copied: left out by a repair of the log at the destination"),
             (
                 self.unreadable_derived.len(),
-                "were not copied because they cannot be read; the server makes \
-                                             them again",
+                "of derived data not copied: unreadable; the server makes such objects again",
             ),
         ];
-        for (count, what) in counted.into_iter().filter(|(count, _)| *count > 0) {
-            text.push_str(&format!("\n{count} objects {what}"));
+        for (count, what) in kinds.into_iter().filter(|(count, _)| *count > 0) {
+            text.push_str(&format!("\n{} {what}", counted(count, "object", "objects")));
         }
         for path in &self.differing {
             text.push_str(&format!("\ndiffers: {path}"));

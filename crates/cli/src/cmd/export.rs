@@ -24,7 +24,7 @@ use super::account::unlock::{Accept, unlock};
 use crate::data_dir::DataDir;
 use crate::exit::{FAILED, named};
 use crate::global::Global;
-use crate::output::{self, warn};
+use crate::output::{self, counted, warn};
 use crate::secret::PasswordArgs;
 
 /// Rows taken from the account's state at a time.
@@ -119,15 +119,22 @@ impl Summary {
     }
 
     fn text(&self) -> String {
-        let mut text = format!("exported {} messages of {} mailboxes", self.exported, self.mailboxes);
+        let mut text = format!(
+            "exported {} of {}",
+            counted(self.exported, "message", "messages"),
+            counted(self.mailboxes, "mailbox", "mailboxes")
+        );
         if self.present > 0 {
-            text.push_str(&format!("; {} were there already", self.present));
+            text.push_str(&format!("; {} there already", counted(self.present, "was", "were")));
         }
         if self.failed > 0 {
             text.push_str(&format!("; {} failed", self.failed));
         }
         if self.lost_keywords > 0 {
-            text.push_str(&format!("; {} keywords found no letter", self.lost_keywords));
+            text.push_str(&format!(
+                "; {} left out: a folder has 26 letters for them",
+                counted(self.lost_keywords, "keyword", "keywords")
+            ));
         }
         for Shortened { mailbox, path } in &self.shortened {
             let path = path.display();

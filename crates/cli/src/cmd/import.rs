@@ -40,7 +40,7 @@ use crate::aliases;
 use crate::data_dir::DataDir;
 use crate::exit::{FAILED, Usage, named};
 use crate::global::Global;
-use crate::output::warn;
+use crate::output::{counted, warn};
 use crate::secret::PasswordArgs;
 
 /// Failures that are kept for the summary; all are counted, and said on standard error as they happen.
@@ -139,14 +139,20 @@ impl Summary {
 
     fn text(&self) -> String {
         let mut text = format!(
-            "imported {} messages into {}; {} were there already; {} failed",
-            self.imported, self.account, self.present, self.failed
+            "imported {} into {}; {} there already; {} failed",
+            counted(self.imported, "message", "messages"),
+            self.account,
+            counted(self.present, "was", "were"),
+            self.failed
         );
         for (mailbox, count) in &self.mailboxes {
             text.push_str(&format!("\n  {count:>8}  {mailbox}"));
         }
         if self.flags_updated > 0 {
-            text.push_str(&format!("\n{} messages got the flags of the archive", self.flags_updated));
+            text.push_str(&format!(
+                "\n{} got the flags of the archive",
+                counted(self.flags_updated, "message", "messages")
+            ));
         }
         if self.other_flags > self.flags_updated {
             text.push_str(&format!(
@@ -165,8 +171,8 @@ impl Summary {
         }
         if self.without_keywords > 0 {
             text.push_str(&format!(
-                "\n{} messages lost keywords: the account has too many",
-                self.without_keywords
+                "\n{} lost keywords: the account has too many",
+                counted(self.without_keywords, "message", "messages")
             ));
         }
         text

@@ -15,6 +15,7 @@ use serde::Serialize;
 use crate::config::Config;
 use crate::data_dir::{DataDir, KEY_FILE};
 use crate::global::Global;
+use crate::output::counted;
 use crate::store::StoreConfig;
 
 /// Arguments of `sealpost server`.
@@ -186,7 +187,8 @@ fn told(
     let rotated = Rotated { keys, records, again, vouched_for, next };
     global.output().done(&rotated, |rotated| {
         let Rotated { keys, again, next, .. } = rotated;
-        format!("{}\n{again} records were authenticated again.\nNext: {next}", text(keys))
+        let again = counted(*again, "record was", "records were");
+        format!("{}\n{again} authenticated again.\nNext: {next}", text(keys))
     })?;
     Ok(())
 }

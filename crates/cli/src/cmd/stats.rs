@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::account::unlock::{Accept, unlock};
 use crate::data_dir::DataDir;
 use crate::global::Global;
-use crate::output::warn;
+use crate::output::{counted, warn};
 use crate::secret::PasswordArgs;
 
 /// Arguments of `sealpost stats`.
@@ -218,27 +218,28 @@ pub(super) fn bytes(n: u64) -> String {
 
 fn text(stats: &Stats) -> String {
     let mut out = format!(
-        "{}: {} accounts ({} removed), {} aliases, {} objects, {}\n",
+        "{}: {} ({} removed), {}, {}, {}\n",
         stats.dir,
-        stats.accounts,
+        counted(stats.accounts, "account", "accounts"),
         stats.removed_accounts,
-        stats.aliases,
-        stats.total.objects,
+        counted(stats.aliases, "alias", "aliases"),
+        counted(stats.total.objects, "object", "objects"),
         bytes(stats.total.bytes)
     );
     for (kind, count) in &stats.kinds {
         let kind = kind.replace('_', " ");
-        out.push_str(&format!("  {kind:<16}{:>10} objects  {:>12}\n", count.objects, bytes(count.bytes)));
+        let noun = if count.objects == 1 { "object" } else { "objects" };
+        out.push_str(&format!("  {kind:<16}{:>10} {noun:<7}  {:>12}\n", count.objects, bytes(count.bytes)));
     }
     for a in &stats.per_account {
         out.push_str(&format!(
-            "{}: {} message objects, {} in all; log at {}, {} entries kept, {} checkpoints\n",
+            "{}: {}, {} in all; log at {}, {} kept, {}\n",
             a.account,
-            a.message_objects,
+            counted(a.message_objects, "message object", "message objects"),
             bytes(a.bytes),
             a.log_position,
-            a.log_entries,
-            a.checkpoints
+            counted(a.log_entries, "entry", "entries"),
+            counted(a.checkpoints, "checkpoint", "checkpoints")
         ));
         for m in a.mailboxes.iter().flatten() {
             let size = bytes(m.bytes);
@@ -249,8 +250,8 @@ fn text(stats: &Stats) -> String {
         }
         if let (Some(messages), Some(expunged)) = (a.messages, a.expunged) {
             out.push_str(&format!(
-                "  {messages} messages; {expunged} of them are expunged and in their grace \
-                                   period\n"
+                "  {}; {expunged} of these expunged and in the grace period\n",
+                counted(messages, "message", "messages")
             ));
         }
     }

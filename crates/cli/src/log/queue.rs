@@ -73,11 +73,11 @@ impl Queue {
         Ok(queue)
     }
 
-    /// Waits until all lines are written or lost, or until `patience` is over.
-    pub fn flush(&self, patience: Duration) {
+    /// Waits until all lines are written or lost, or until `timeout` is over.
+    pub fn flush(&self, timeout: Duration) {
         let waits =
             |state: &mut QueueState| state.writing || !state.lines.is_empty() || !state.notes.is_empty();
-        let _ = self.0.changed.wait_timeout_while(self.lock(), patience, waits);
+        let _ = self.0.changed.wait_timeout_while(self.lock(), timeout, waits);
     }
 
     fn push(&self, line: &[u8]) {

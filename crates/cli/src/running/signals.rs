@@ -13,7 +13,7 @@ use tokio::time::sleep;
 
 use crate::{exit, log};
 
-/// What the process may take beyond its grace time, to end what has no patience of its own.
+/// What the process may take beyond its grace time, to end what has no timeout of its own.
 const BEYOND_GRACE: Duration = Duration::from_secs(2);
 
 /// Signals that came. Made before the server says that it is ready, so that none is missed.

@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-use sealpost_base::{Error, Result};
+use sealpost_base::{Error, Result, counted};
 use sealpost_files::{io_error, length, longer, open_file, replace};
 
 use super::align::align;
@@ -45,19 +45,24 @@ pub fn adopt(paths: &Paths, header: Header, old: Option<Contents>) -> Result<(Mb
     new.journal.put_in_place(&paths.journal, true)?;
     let mut files = MboxFiles::open(paths.mbox.clone(), paths.json.clone(), header.uidvalidity, end, None)?;
     if taken > 0 {
-        files.notice(format!("{}: adopted {taken} messages of imap-backup", header.folder));
+        files.notice(format!(
+            "{}: adopted {} of imap-backup",
+            header.folder,
+            counted(taken, "message", "messages")
+        ));
     }
     if moved > 0 {
         files.notice(format!(
-            "{}: {moved} messages were not at the offsets in imap-backup's metadata, because a run of it was \
-             killed; repaired",
-            header.folder
+            "{}: {} not at the offset in imap-backup's metadata, because a run of it was killed; repaired",
+            header.folder,
+            counted(moved, "message was", "messages were")
         ));
     }
     if lost > 0 {
         files.notice(format!(
-            "{}: the positions of {lost} messages in the mbox are unknown; fetching them again",
-            header.folder
+            "{}: the mbox has no position for {}; fetching again",
+            header.folder,
+            counted(lost, "message", "messages")
         ));
     }
     if let Some(orphans) = orphans {
@@ -98,11 +103,13 @@ pub fn adopt_to_read(
     }
     if moved > 0 {
         notices.push(format!(
-            "{folder}: {moved} messages are not at the offsets in imap-backup's metadata, but were found"
+            "{folder}: {} found elsewhere than imap-backup's metadata says",
+            counted(moved, "message was", "messages were")
         ));
     }
     if lost > 0 {
-        notices.push(format!("{folder}: the positions of {lost} messages in the mbox are unknown"));
+        notices
+            .push(format!("{folder}: the mbox has no position for {}", counted(lost, "message", "messages")));
     }
     Ok((new, notices))
 }

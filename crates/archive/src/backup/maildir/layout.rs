@@ -4,7 +4,7 @@ use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use sealpost_base::{Kind, Result, Uid};
+use sealpost_base::{Kind, Result, Uid, counted};
 use sealpost_files::{io_error, make_directory_in, owner, sync_directory};
 
 use super::adopt::{rebuild, take_over};
@@ -134,10 +134,8 @@ impl Layout for Maildir {
         let mut contents = found;
         let folder = &header.folder;
         if rebuilt {
-            let messages = contents.known.uids().len();
-            notices.push(format!(
-                "{folder}: its journal cannot be read; reading {messages} messages from their files"
-            ));
+            let messages = counted(contents.known.uids().len(), "message", "messages");
+            notices.push(format!("{folder}: its journal cannot be read; reading {messages} from the files"));
         } else {
             let (_, unknown) = names.compare(&contents.known)?;
             contents.misses(unknown.len() as u64);
@@ -190,9 +188,9 @@ impl Layout for Maildir {
         }
         let (lost, unknown) = names.compare(&contents.known)?;
         if rebuilt {
-            let messages = contents.known.uids().len();
+            let messages = counted(contents.known.uids().len(), "message", "messages");
             files.notice(format!(
-                "{}: its journal is missing; adopted {messages} messages from their files",
+                "{}: its journal is missing; adopted {messages} from the files",
                 header.folder
             ));
         } else if purpose == Purpose::Look {
@@ -201,13 +199,14 @@ impl Layout for Maildir {
             let taken = take_over(&names, &mut contents)?;
             contents.commit(0, &Resume::default())?;
             files.notice(format!(
-                "{}: adopted {taken} message files that its journal does not name",
-                header.folder
+                "{}: adopted {} that its journal does not name",
+                header.folder,
+                counted(taken, "message file", "message files")
             ));
         }
         let lost: Vec<u32> = lost.iter().map(Uid::get).collect();
         if !lost.is_empty() {
-            let what = format!("{} files are missing", lost.len());
+            let what = counted(lost.len(), "file is missing", "files are missing");
             files.notice(match purpose {
                 Purpose::Change => contents.forget(&lost, 0, &what)?,
                 Purpose::Look => contents.unreadable(lost.len(), &what),

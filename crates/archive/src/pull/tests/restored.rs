@@ -285,7 +285,7 @@ async fn copies_that_have_everything_twice_heal_where_the_record_says_so() {
         assert_eq!((octets.len(), gone), (7, 2), "{format:?}");
         let told = both.told.0.lock().unwrap().join(" ");
         assert!(
-            told.contains("1 messages stay in the backup twice") && told.ends_with("UID 3 and 13"),
+            told.contains("1 message stays in the backup twice") && told.ends_with("UID 3 and 13"),
             "{told}"
         );
         empty(&both.script);

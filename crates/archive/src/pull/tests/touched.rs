@@ -76,7 +76,7 @@ async fn files_that_were_cut_or_removed_are_noticed_and_mended() {
             imap_backup::open,
             "no mbox",
             |root| fs::remove_file(root.join("INBOX.mbox")).unwrap(),
-            "shorter; fetching 19 messages again; 1 messages are lost",
+            "shorter; fetching 19 messages again; 1 message is lost",
             19,
         ),
         (

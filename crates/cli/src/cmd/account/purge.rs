@@ -9,6 +9,7 @@ use super::name_args::NameArgs;
 use crate::data_dir::DataDir;
 use crate::exit::Usage;
 use crate::global::Global;
+use crate::output::counted;
 
 /// Arguments of `sealpost account purge`.
 #[derive(clap::Args)]
@@ -50,8 +51,8 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     }
     let objects = data_dir.freeing_directory()?.purge_now(&name).await?;
     let purged = Purged { account: name.to_string(), done: "purged", objects };
-    global
-        .output()
-        .done(&purged, |purged| format!("deleted {name} permanently: {} objects", purged.objects))?;
+    global.output().done(&purged, |purged| {
+        format!("deleted {name} permanently: {}", counted(purged.objects, "object", "objects"))
+    })?;
     Ok(ExitCode::SUCCESS)
 }

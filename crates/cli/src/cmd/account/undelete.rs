@@ -18,6 +18,7 @@ use super::unlock::{Accept, unlock};
 use crate::data_dir::DataDir;
 use crate::exit::Usage;
 use crate::global::Global;
+use crate::output::counted;
 use crate::secret::PasswordArgs;
 
 /// Arguments of `sealpost account undelete`.
@@ -92,7 +93,7 @@ async fn messages(args: Args, data_dir: &DataDir, global: &Global) -> Result<Exi
     let result = Restored { account: record.name.to_string(), restored, mailbox: args.to };
     global.output().done(&result, |r| match r.restored {
         0 => "no expunged messages to bring back".to_owned(),
-        n => format!("brought {n} messages back into {}", r.mailbox),
+        n => format!("brought {} back into {}", counted(n, "message", "messages"), r.mailbox),
     })?;
     Ok(ExitCode::SUCCESS)
 }

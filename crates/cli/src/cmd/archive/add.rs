@@ -48,10 +48,10 @@ pub struct Args {
     #[command(flatten)]
     server: ServerArgs,
     /// The format of the backup
-    #[arg(long, value_enum, default_value_t, help_heading = "Copy")]
+    #[arg(long, value_enum, default_value_t, help_heading = "Backup")]
     format: Format,
     /// The directory of the backup [default: archive/ACCOUNT in the data directory]
-    #[arg(long, value_name = "DIR", help_heading = "Copy")]
+    #[arg(long, value_name = "DIR", help_heading = "Backup")]
     into: Option<PathBuf>,
     #[command(flatten)]
     sealed: SealedArgs,
@@ -59,7 +59,7 @@ pub struct Args {
     folders: FolderArgs,
     /// Keep at most SIZE of message bodies on disk, such as 2GB: headers and searchable text of all messages stay; each pull evicts the
     /// oldest and largest bodies, which are fetched from the server when they are opened. Only with `--format sealpost`
-    #[arg(long, value_name = "SIZE", value_parser = size, help_heading = "Copy")]
+    #[arg(long, value_name = "SIZE", value_parser = size, help_heading = "Backup")]
     body_limit: Option<String>,
     /// Remember the account without a test of the connection
     #[arg(long)]

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Result;
-use indicatif::{HumanBytes, HumanCount};
+use indicatif::HumanBytes;
 use sealpost_archive::backup::convert::{Transferred, planned, transfer};
 use sealpost_archive::backup::ownership::claim_like;
 use sealpost_archive::backup::{Backup, BackupFolder, Folder, FolderName, KnownMessages, Source as Owner};
@@ -22,7 +22,7 @@ use super::stop;
 use super::target::{Format, SealedArgs, Target, Whose, end, format_of};
 use crate::exit::{FAILED, TEMPORARY, Usage};
 use crate::global::Global;
-use crate::output::warn;
+use crate::output::{counted, warn};
 
 /// Arguments of `sealpost archive export`.
 #[derive(clap::Args)]
@@ -119,7 +119,7 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
         let folder = kept.name.to_string();
         let (from, to, at_work) = (from.clone(), to.clone(), working.clone());
         let restored = restored.clone();
-        working.on(&format!("{folder}, {} messages", HumanCount(kept.messages + kept.gone)));
+        working.on(&format!("{folder}, {}", counted(kept.messages + kept.gone, "message", "messages")));
         let work = move || {
             if dry_run {
                 return plan(&*from, &restored, &*to, &kept);
@@ -254,11 +254,11 @@ impl Exported {
     }
 
     fn text(&self) -> String {
-        let (messages, bytes) = (HumanCount(self.messages), HumanBytes(self.bytes));
+        let (messages, bytes) = (counted(self.messages, "message", "messages"), HumanBytes(self.bytes));
         let verb = if self.dry_run { "would export" } else { "exported" };
-        let mut text = format!("{}: {verb} {messages} messages, {bytes}", self.folder);
+        let mut text = format!("{}: {verb} {messages}, {bytes}", self.folder);
         if self.present > 0 {
-            text.push_str(&format!("; {} were there already", HumanCount(self.present)));
+            text.push_str(&format!("; {} there already", counted(self.present, "was", "were")));
         }
         if self.interrupted {
             text.push_str("; interrupted: run the command again to continue");

@@ -11,7 +11,7 @@ use indicatif::{
 };
 use sealpost_archive::pull::{FolderReport, Observer};
 
-use crate::output::{Output, warn};
+use crate::output::{Output, counted, warn};
 
 const TOTAL: &str = "{spinner} {wide_msg}  {human_pos}/{human_len}  {rate}{left}";
 const FOLDER: &str = "  {msg:30!}  {wide_bar}  {human_pos}/{human_len}";
@@ -170,9 +170,10 @@ impl Observer for ProgressBars {
             self.note(&format!("{}: {error}", folder.name));
         }
         if let Some(first) = folder.unread.first() {
-            let (name, n, uid) = (&folder.name, HumanCount(folder.unread_all), first.uid);
+            let (name, uid) = (&folder.name, first.uid);
+            let n = counted(folder.unread_all, "message is", "messages are");
             self.note(&format!(
-                "{name}: {n} messages are kept without some of their flags or without a date; UID {uid}: {}",
+                "{name}: {n} kept without some of their flags or without a date; UID {uid}: {}",
                 first.reason
             ));
         }
@@ -182,9 +183,9 @@ impl Observer for ProgressBars {
         if folder.lost > 0 {
             let uids: Vec<String> = folder.lost_of.iter().take(20).map(u32::to_string).collect();
             self.note(&format!(
-                "{}: {} evicted bodies are lost: the server no longer has them{}{}",
+                "{}: {} lost: the server no longer has them{}{}",
                 folder.name,
-                HumanCount(folder.lost),
+                counted(folder.lost, "evicted body is", "evicted bodies are"),
                 if uids.is_empty() { "" } else { ": UID " },
                 uids.join(", ")
             ));
@@ -198,8 +199,8 @@ impl Observer for ProgressBars {
         if let Some(bars) = &self.bars {
             let mut all = bars.evicted.lock().unwrap_or_else(|e| e.into_inner());
             *all = (all.0 + messages, all.1 + octets);
-            let (messages, bytes) = (HumanCount(all.0), HumanBytes(all.1));
-            bars.total.set_message(format!("{messages} bodies evicted, {bytes}"));
+            let (bodies, bytes) = (counted(all.0, "body", "bodies"), HumanBytes(all.1));
+            bars.total.set_message(format!("{bodies} evicted, {bytes}"));
         }
     }
 

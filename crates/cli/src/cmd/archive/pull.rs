@@ -24,7 +24,7 @@ use super::stop;
 use super::target::{Format, SealedArgs, Target, end, octets};
 use crate::exit::Usage;
 use crate::global::Global;
-use crate::output::advice;
+use crate::output::{advice, counted};
 
 /// Arguments of `sealpost archive pull`.
 #[derive(clap::Args)]
@@ -46,17 +46,17 @@ pub struct Args {
     #[command(flatten)]
     server: ServerArgs,
     /// The format of the backup [default: detected; sealpost for a new backup]
-    #[arg(long, value_enum, requires = "host", help_heading = "Copy")]
+    #[arg(long, value_enum, requires = "host", help_heading = "Backup")]
     format: Option<Format>,
     /// The directory of the backup
-    #[arg(long, value_name = "DIR", requires = "host", help_heading = "Copy")]
+    #[arg(long, value_name = "DIR", requires = "host", help_heading = "Backup")]
     into: Option<PathBuf>,
     #[command(flatten)]
     sealed: SealedArgs,
     #[command(flatten)]
     folders: FolderArgs,
     /// Keep at most SIZE of message bodies on disk, such as 2GB: headers and searchable text of all messages stay, the oldest and largest bodies are evicted, and fetched from the server when they are opened [default: the remembered limit of the account, or all]
-    #[arg(long, value_name = "SIZE", value_parser = octets, help_heading = "Copy")]
+    #[arg(long, value_name = "SIZE", value_parser = octets, help_heading = "Backup")]
     body_limit: Option<u64>,
     /// Remove messages from the backup that the server no longer has; folders always stay
     #[arg(long)]
@@ -298,7 +298,12 @@ impl<'a> Summary<'a> {
 
     fn text(&self, dry_run: bool) -> String {
         if dry_run {
-            let mut text = format!("{}: {} of {} folders", self.account, self.changed.len(), self.folders);
+            let mut text = format!(
+                "{}: {} of {}",
+                self.account,
+                self.changed.len(),
+                counted(self.folders, "folder", "folders")
+            );
             for folder in &self.changed {
                 text.push_str(&format!(
                     "\n  {:>9}  {}  ({})",
@@ -309,8 +314,8 @@ impl<'a> Summary<'a> {
             }
             if let Some(bodies) = &self.bodies {
                 text.push_str(&format!(
-                    "\n{} bodies of the backup would be evicted, {}",
-                    HumanCount(bodies.now),
+                    "\n{} of the backup would be evicted, {}",
+                    counted(bodies.now, "body", "bodies"),
                     HumanBytes(bodies.now_bytes)
                 ));
             }
@@ -318,11 +323,11 @@ impl<'a> Summary<'a> {
         }
         let rate = self.new as f64 / self.seconds.max(0.001);
         let mut text = format!(
-            "{}: {} new messages, {}, {} folders in {:.1} s",
+            "{}: {}, {}, {} in {:.1} s",
             self.account,
-            HumanCount(self.new),
+            counted(self.new, "new message", "new messages"),
             HumanBytes(self.bytes),
-            self.folders,
+            counted(self.folders, "folder", "folders"),
             self.seconds
         );
         if self.new > 0 {
@@ -341,8 +346,8 @@ impl<'a> Summary<'a> {
         }
         if self.lost > 0 {
             text.push_str(&format!(
-                "; {} EVICTED BODIES LOST: the server no longer has them",
-                HumanCount(self.lost)
+                "; {} LOST: the server no longer has them",
+                counted(self.lost, "EVICTED BODY", "EVICTED BODIES")
             ));
         }
         if let Some(bodies) = &self.bodies {

@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::folders::Chosen;
 use super::progress::style;
 use crate::global::Global;
-use crate::output::{Output, warn};
+use crate::output::{Output, counted, warn};
 
 /// Shows how it goes.
 pub struct Putting {
@@ -56,9 +56,10 @@ impl Observer for Putting {
     fn ended(&self, folder: &FolderReport) {
         self.bar.suspend(|| {
             if folder.without_keywords > 0 {
-                let (name, n) = (&folder.name, HumanCount(folder.without_keywords));
+                let name = &folder.name;
+                let n = counted(folder.without_keywords, "message was", "messages were");
                 warn(format_args!(
-                    "sealpost: {name}: {n} messages were copied without their keywords, which \
+                    "sealpost: {name}: {n} copied without keywords, which \
                                    the server rejects"
                 ));
             }
@@ -137,9 +138,9 @@ pub fn show(global: &Global, report: &Report, dry_run: bool, chosen: &Chosen) ->
     let text = |s: &Summary| {
         let verb = if dry_run { "would put" } else { "put" };
         let mut text = format!(
-            "{verb} {} messages there; {} were there already; {} failed",
-            HumanCount(s.put),
-            HumanCount(s.there),
+            "{verb} {} there; {} there already; {} failed",
+            counted(s.put, "message", "messages"),
+            counted(s.there, "was", "were"),
             HumanCount(s.failed)
         );
         if s.flags + s.removed > 0 {

@@ -51,7 +51,7 @@ pub fn run(args: Args, global: &Global) -> Result<ExitCode> {
 impl Removed<'_> {
     fn text(&self) -> String {
         let verb = if self.dry_run { "would forget" } else { "forgot" };
-        let mut text = format!("{verb} {}; its copy stays in {}", self.account, self.copy);
+        let mut text = format!("{verb} {}; its backup stays in {}", self.account, self.copy);
         for file in self.files.iter().filter(|_| self.dry_run) {
             text.push_str(&format!("\n  would remove {file}"));
         }

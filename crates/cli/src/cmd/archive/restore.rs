@@ -40,10 +40,10 @@ pub struct Args {
     #[arg(long, value_name = "ACCOUNT", conflicts_with = "host")]
     to: Option<String>,
     /// The directory of the backup
-    #[arg(long, value_name = "DIR", help_heading = "Copy")]
+    #[arg(long, value_name = "DIR", help_heading = "Backup")]
     from: Option<PathBuf>,
     /// The format of the backup [default: detected]
-    #[arg(long, value_enum, requires = "from", help_heading = "Copy")]
+    #[arg(long, value_enum, requires = "from", help_heading = "Backup")]
     format: Option<Format>,
     #[command(flatten)]
     sealed: SealedArgs,

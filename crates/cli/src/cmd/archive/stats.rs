@@ -13,6 +13,7 @@ use super::remembered::{Accounts, status_of};
 use super::target::{Format, SealedArgs, Target, format_of, tell};
 use crate::exit::Usage;
 use crate::global::Global;
+use crate::output::counted;
 
 /// Arguments of `sealpost archive stats`.
 #[derive(clap::Args)]
@@ -128,12 +129,12 @@ async fn look(account: String, target: &Target<'_>, global: &Global) -> Result<S
 
 impl Stats {
     fn text(&self) -> String {
-        let messages = HumanCount(self.messages);
+        let messages = counted(self.messages, "message", "messages");
         let mut text = match (self.pulled, self.folders.is_empty()) {
-            (true, _) => format!("{}: {messages} messages", self.account),
+            (true, _) => format!("{}: {messages}", self.account),
             (false, true) => format!("{}: not pulled yet", self.account),
             (false, false) => format!(
-                "{}: not pulled yet; the files of another program have {messages} messages, which the first pull takes over",
+                "{}: not pulled yet; the files of another program have {messages}, which the first pull takes over",
                 self.account
             ),
         };

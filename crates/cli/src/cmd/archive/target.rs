@@ -41,7 +41,7 @@ pub enum Format {
 
 /// Options of copies that are sealed.
 #[derive(clap::Args, Debug, Clone, Default)]
-#[command(next_help_heading = "Copy")]
+#[command(next_help_heading = "Backup")]
 pub struct SealedArgs {
     /// With `--format sealpost`: read the password of the backup from FILE [default: prompt]
     #[arg(long, value_name = "FILE")]

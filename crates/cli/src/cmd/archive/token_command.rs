@@ -17,11 +17,11 @@ use tokio::process::Command;
 /// A command that prints a token.
 pub struct TokenCommand {
     command: String,
-    patience: Duration,
+    timeout: Duration,
 }
 
 /// How long such a command may take: a browser may have to be looked at.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Runs `$1`, and prints a NUL when it has ended, since what it left in the background may hold its output open. Whatever does
 /// not end when it is told to is killed a second later.
@@ -38,7 +38,7 @@ exit $status
 impl TokenCommand {
     /// This command.
     pub fn new(command: String) -> Self {
-        TokenCommand { command, patience: PATIENCE }
+        TokenCommand { command, timeout: TIMEOUT }
     }
 
     /// What it prints, if it succeeds.
@@ -69,8 +69,8 @@ fn failed(why: &str) -> Error {
 impl Credentials for TokenCommand {
     fn credential(&self) -> Pin<Box<dyn Future<Output = Result<Credential>> + Send + '_>> {
         Box::pin(async move {
-            let too_long = |_| failed(&format!("takes longer than {} s", self.patience.as_secs()));
-            let printed = tokio::time::timeout(self.patience, self.output()).await.map_err(too_long)??;
+            let too_long = |_| failed(&format!("takes longer than {} s", self.timeout.as_secs()));
+            let printed = tokio::time::timeout(self.timeout, self.output()).await.map_err(too_long)??;
             match printed.split(|b| *b == b'\n').next().unwrap_or_default().trim_ascii() {
                 [] => Err(failed("prints no token in its first line")),
                 line => Ok(Credential::Token(Secret::new(line.to_vec()))),
@@ -85,8 +85,8 @@ mod tests {
 
     use super::*;
 
-    async fn token(command: &str, patience: u64) -> Result<Vec<u8>, String> {
-        let command = TokenCommand { command: command.into(), patience: Duration::from_secs(patience) };
+    async fn token(command: &str, timeout: u64) -> Result<Vec<u8>, String> {
+        let command = TokenCommand { command: command.into(), timeout: Duration::from_secs(timeout) };
         match command.credential().await {
             Ok(Credential::Token(token)) => Ok(token.as_bytes().to_vec()),
             Ok(Credential::Password(_)) => Err("a password".into()),

@@ -20,7 +20,7 @@ use super::stop;
 use super::target::{Format, SealedArgs, Target, end, format_of};
 use crate::exit::Usage;
 use crate::global::Global;
-use crate::output::warn;
+use crate::output::{counted, warn};
 
 /// Arguments of `sealpost archive verify`.
 #[derive(clap::Args)]
@@ -43,10 +43,10 @@ pub struct Args {
     #[command(flatten)]
     server: ServerArgs,
     /// The format of the backup [default: detected]
-    #[arg(long, value_enum, requires = "host", help_heading = "Copy")]
+    #[arg(long, value_enum, requires = "host", help_heading = "Backup")]
     format: Option<Format>,
     /// The directory of the backup (also --into, as for pull)
-    #[arg(long, alias = "into", value_name = "DIR", requires = "host", help_heading = "Copy")]
+    #[arg(long, alias = "into", value_name = "DIR", requires = "host", help_heading = "Backup")]
     from: Option<PathBuf>,
     #[command(flatten)]
     sealed: SealedArgs,
@@ -189,10 +189,10 @@ impl<'a> Folder<'a> {
     fn text(&self) -> String {
         let mark = if self.good { "ok    " } else { "FAILED" };
         let mut text = format!(
-            "{mark} {}: {} of {} messages, {} compared byte by byte",
+            "{mark} {}: {} of {}, {} compared byte by byte",
             self.folder,
             HumanCount(self.kept.saturating_sub(self.gone)),
-            HumanCount(self.messages),
+            counted(self.messages, "message", "messages"),
             HumanCount(self.compared)
         );
         for (what, count) in [

@@ -9,6 +9,7 @@ use sealpost_bench::load::data::{DataSet, Format, write as write_files};
 use serde::Serialize;
 
 use crate::global::Global;
+use crate::output::counted;
 
 /// Arguments of `sealpost bench data`.
 #[derive(clap::Args)]
@@ -50,7 +51,8 @@ pub fn write(args: &Args, global: &Global) -> Result<ExitCode> {
     let bytes = write_files(&data, messages, format, &args.into)?;
     let written = WrittenSet { messages, bytes, path: args.into.clone() };
     global.output().show(&written, |w| {
-        format!("{} messages, {}, in {}", w.messages, HumanBytes(w.bytes), w.path.display())
+        let messages = counted(w.messages, "message", "messages");
+        format!("{messages}, {}, in {}", HumanBytes(w.bytes), w.path.display())
     })?;
     Ok(ExitCode::SUCCESS)
 }

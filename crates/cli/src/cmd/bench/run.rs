@@ -122,7 +122,7 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     let options = Options {
         seed: args.load.seed,
         threads: args.load.threads.into(),
-        patience: args.load.timeout,
+        command_timeout: args.load.timeout,
         null: running.null,
         keep: args.keep || running.throwaway,
         ..Options::default()

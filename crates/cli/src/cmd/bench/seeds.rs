@@ -60,7 +60,7 @@ pub async fn run(mut args: Args, global: &Global) -> Result<ExitCode> {
     if let Some(dir) = &args.out {
         writable(dir)?;
     }
-    let stop = Stop::on_signals(Options::default().patience)?;
+    let stop = Stop::on_signals(Options::default().command_timeout)?;
     let running = stop.unless(args.server.running(users, None)).await?;
     stop.ends_too(running.started());
     let options =

@@ -5,17 +5,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use sealpost_base::{Clock, Error, Kind};
 use sealpost_files::owner;
 use serde::Serialize;
 
-use crate::output::Output;
+use crate::output::{Output, counted};
 
 /// Problems that are kept for the JSON; all are counted.
 const PROBLEMS_KEPT: usize = 10_000;
 /// How long a check runs before it shows how far it is.
-const PATIENCE: Duration = Duration::from_secs(1);
+const PROGRESS_AFTER: Duration = Duration::from_secs(1);
 
 /// Where a problem is.
 #[derive(Debug, Clone)]
@@ -216,7 +216,7 @@ impl Report {
     /// Shows how far it is, once that is worth it.
     pub fn progress(&mut self) {
         self.bar.inc(1);
-        let late = self.clock.monotonic().saturating_sub(self.started) > PATIENCE;
+        let late = self.clock.monotonic().saturating_sub(self.started) > PROGRESS_AFTER;
         if self.bar.is_hidden() && late && self.output.shows_progress() {
             self.bar.set_draw_target(ProgressDrawTarget::stderr());
             if let Ok(style) =
@@ -324,8 +324,14 @@ impl CheckDocument<'_> {
     fn text(&self) -> String {
         let t = self.checked;
         let mut text = format!(
-            "checked {} accounts, {} of them with their keys: {} records, {} log entries, {} checkpoints, {} messages\n",
-            t.accounts, t.unlocked, t.records, t.log_entries, t.checkpoints, t.messages
+            "checked {}, {} with {}: {}, {}, {}, {}\n",
+            counted(t.accounts, "account", "accounts"),
+            HumanCount(t.unlocked),
+            if t.unlocked == 1 { "its key" } else { "their keys" },
+            counted(t.records, "record", "records"),
+            counted(t.log_entries, "log entry", "log entries"),
+            counted(t.checkpoints, "checkpoint", "checkpoints"),
+            counted(t.messages, "message", "messages")
         );
         if t.unverified_slots > 0 {
             text.push_str(&format!(
@@ -335,28 +341,39 @@ impl CheckDocument<'_> {
             ));
         }
         if t.shares > 0 {
-            text.push_str(&format!("{} shared mailboxes, with the keys that their owners have\n", t.shares));
+            text.push_str(&format!(
+                "{}, with the owner's key\n",
+                counted(t.shares, "shared mailbox", "shared mailboxes")
+            ));
         }
         if t.evicted > 0 {
-            text.push_str(&format!("{} messages without their bodies, which are evicted\n", t.evicted));
+            text.push_str(&format!("{} with an evicted body\n", counted(t.evicted, "message", "messages")));
         }
         if t.orphans > 0 {
             let size = super::super::stats::bytes(t.orphan_bytes);
-            text.push_str(&format!("{} message objects ({size}) that nothing refers to\n", t.orphans));
+            text.push_str(&format!(
+                "{} ({size}) without references\n",
+                counted(t.orphans, "message object", "message objects")
+            ));
         }
         if t.unclaimed > 0 {
-            text.push_str(&format!("{} objects of accounts that no record names\n", t.unclaimed));
+            text.push_str(&format!(
+                "{} of accounts that no record names\n",
+                counted(t.unclaimed, "object", "objects")
+            ));
         }
         let damaged = self.problem_count - self.unread_count;
         text.push_str(&match (damaged, self.unread_count) {
             (0, 0) => "no damage found".to_owned(),
             (0, n) => {
-                format!("{n} objects could not be read and were not checked; this is no sign of damage")
+                let objects = counted(n, "object", "objects");
+                format!("{objects} could not be read or checked; this is no sign of damage")
             }
-            (1, 0) => "1 problem found".to_owned(),
-            (n, 0) => format!("{n} problems found"),
+            (n, 0) => format!("{} found", counted(n, "problem", "problems")),
             (n, m) => {
-                format!("{n} problems found; {m} objects could not be read, which is no sign of damage")
+                let (problems, objects) =
+                    (counted(n, "problem", "problems"), counted(m, "object", "objects"));
+                format!("{problems} found; {objects} could not be read, which is no sign of damage")
             }
         });
         if self.needs_repair {

@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use crate::data_dir::DataDir;
 use crate::global::Global;
+use crate::output::counted;
 
 /// Arguments of `sealpost store confirm-restore`.
 #[derive(clap::Args)]
@@ -39,10 +40,10 @@ pub async fn run(_: Args, global: &Global) -> Result<ExitCode> {
     tokio::task::spawn_blocking(move || Watermarks::confirm(&path, &key)).await??;
     global.output().done(&Confirmed { file, logs, records }, |done| {
         format!(
-            "{}: what this node had seen is forgotten: the ends of {} logs and the versions of {} records",
+            "{}: what this node had seen is forgotten: the ends of {} and the versions of {}",
             done.file.display(),
-            done.logs,
-            done.records
+            counted(done.logs, "log", "logs"),
+            counted(done.records, "record", "records")
         )
     })?;
     Ok(ExitCode::SUCCESS)

@@ -11,6 +11,7 @@ use serde::Serialize;
 use crate::config::Config;
 use crate::exit::{FAILED, Usage};
 use crate::global::Global;
+use crate::output::counted;
 
 /// Objects that the text names.
 const SHOWN: usize = 20;
@@ -93,15 +94,16 @@ impl Done {
     }
 
     fn to_text(&self) -> String {
-        let Done { store, objects, .. } = self;
+        let Done { store, .. } = self;
+        let objects = counted(self.objects, "object", "objects");
         let mut text = String::new();
         for line in &self.damage {
             text.push_str(&format!("found: {line}\n"));
         }
         text.push_str(&match self.remedy {
-            "none" => format!("{store}: the database is sound ({objects} objects); nothing was changed"),
-            "reindexed" => format!("{store}: rebuilt the indexes; all {objects} objects are there"),
-            _ => format!("{store}: {objects} objects were copied into a new database"),
+            "none" => format!("{store}: the database is sound ({objects}); nothing was changed"),
+            "reindexed" => format!("{store}: rebuilt the indexes; nothing is missing of {objects}"),
+            _ => format!("{store}: copied {objects} into a new database"),
         });
         if let Some(kept) = &self.kept {
             text.push_str(&format!(
@@ -119,8 +121,8 @@ impl Done {
             let more = self.lost_count.saturating_sub(SHOWN.min(self.lost.len()) as u64);
             let more = if more > 0 { format!("\n… and {more} more") } else { String::new() };
             text.push_str(&format!(
-                "{more}\n{} objects are lost: what a backup has of them comes back with sealpost backup BACKUP STORE",
-                self.lost_count
+                "{more}\n{} lost: restore from a backup with sealpost backup BACKUP STORE",
+                counted(self.lost_count, "object is", "objects are")
             ));
         }
         if self.remedy != "none" {

@@ -11,7 +11,7 @@ use sealpost_files::owner;
 use sealpost_server::admin::{Answer, Request, Stats, sockets};
 
 /// How long a server may take to answer.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 /// What is said of one that does not.
 const GONE: &str = "the server has stopped";
 /// The longest answer that is read.
@@ -98,8 +98,8 @@ impl Client {
     pub fn connect(path: &Path) -> Result<Self> {
         let connect = || {
             let stream = UnixStream::connect(path)?;
-            stream.set_read_timeout(Some(PATIENCE))?;
-            stream.set_write_timeout(Some(PATIENCE))?;
+            stream.set_read_timeout(Some(TIMEOUT))?;
+            stream.set_write_timeout(Some(TIMEOUT))?;
             Ok::<_, std::io::Error>(stream)
         };
         let stream = connect().map_err(|e| owner::explained(path, e));

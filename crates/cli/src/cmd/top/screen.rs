@@ -94,7 +94,7 @@ fn head(now: &Stats, before: Option<&Stats>, rates: &Rates) -> Vec<String> {
             process.most_files
         ),
         format!(
-            "memory    [{}{}] {} of {} drawn, {} waiting",
+            "memory    [{}{}] {} of {} in use, {} waiting",
             "#".repeat(filled),
             "-".repeat(BAR - filled),
             bytes(memory.in_use),

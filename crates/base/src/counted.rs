@@ -1,0 +1,21 @@
+//! Numbers with what they count, for people to read: `1 message`, `2 messages`.
+
+/// The number, and what it counts: `one` if it is 1, else `many`. What is counted may bring its verb:
+/// `counted(n, "message is missing", "messages are missing")`.
+pub fn counted(n: impl TryInto<u64>, one: &str, many: &str) -> String {
+    // No count is larger: what does not fit is no number of things.
+    let n = n.try_into().unwrap_or(u64::MAX);
+    format!("{n} {}", if n == 1 { one } else { many })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_is_singular() {
+        let messages = |n: usize| counted(n, "message", "messages");
+        assert_eq!([0, 1, 2].map(messages), ["0 messages", "1 message", "2 messages"]);
+        assert_eq!(counted(1u32, "object is lost", "objects are lost"), "1 object is lost");
+    }
+}
