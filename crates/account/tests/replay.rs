@@ -1,8 +1,5 @@
 //! Replays every input that fuzzing kept (`tests/corpus/{target}/`).
 
-use std::fs;
-use std::path::Path;
-
 use sealpost_testkit::corpus;
 
 fn replay(target: &str, run: fn(&[u8])) {

@@ -96,7 +96,7 @@ pub const TLS_HANDSHAKE_BYTES: usize = 32 * 1024;
 pub const TLS_HANDSHAKE_INPUT_BYTES: usize = 16 * 1024;
 
 /// How long a login may wait for its password check; then it has to come again.
-pub const LOGIN_PATIENCE: Duration = Duration::from_secs(30);
+pub const LOGIN_QUEUE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Accounts whose addresses are remembered that they have logged in from: their next attempt from there is checked first.
 pub const KNOWN_ACCOUNTS: usize = 4096;
 /// Such addresses of one account.
@@ -362,7 +362,7 @@ pub const ARCHIVE_RECORD_BYTES: usize = 64 * 1024;
 pub const ARCHIVE_RESPONSE_BYTES: usize = 8 * 1024 * 1024;
 /// Octets of one message of an archive's server: as many as IMAP4rev1 has numbers for.
 pub const ARCHIVE_MESSAGE_BYTES: u64 = u32::MAX as u64;
-/// Bytes of an answer that have to come from an archive's server while it is waited for the rest (`Patience::within`): 34 a second.
+/// Bytes of an answer that have to come from an archive's server while it is waited for the rest (`MinThroughput`): 34 a second.
 pub const ARCHIVE_PACE_BYTES: u64 = 4096;
 /// Octets of a message that is handed from a server to the copy in one piece; a larger one streams.
 pub const ARCHIVE_INLINE_BYTES: u64 = 64 * 1024;

@@ -107,8 +107,9 @@ pub async fn start_apart(what: &impl Start, dir: &Path, accounts: &[String]) -> 
 async fn spawn(what: &impl Start, mut command: Command, dir: &Path, accounts: &[String]) -> Result<Server> {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).kill_on_drop(true);
     let mut child = command.spawn().with_context(|| format!("start {}", what.name()))?;
-    let patience = START_TIMEOUT + START_TIMEOUT_EACH * u32::try_from(accounts.len()).unwrap_or(u32::MAX);
-    let ready = tokio::time::timeout(patience, what.ready(&mut child, dir));
+    let start_timeout =
+        START_TIMEOUT + START_TIMEOUT_EACH * u32::try_from(accounts.len()).unwrap_or(u32::MAX);
+    let ready = tokio::time::timeout(start_timeout, what.ready(&mut child, dir));
     let ready = ready.await.with_context(|| format!("{} did not start in time", what.name()))??;
     let pid = child.id().context("the server has ended")?;
     Ok(Server {

@@ -42,10 +42,10 @@ const SMALL_READ_BYTES: usize = 4 * 1024;
 const READ_BYTES: usize = 16 * 1024;
 /// What it reads while a message comes in.
 const BULK_READ_BYTES: usize = 32 * 1024;
-/// Commands before login may take this many times the patience for one of them, all together.
+/// Commands before login may take this many times the timeout of one of them, all together.
 const ANONYMOUS_FACTOR: u32 = 10;
 /// How long a client may take for a command that memory was drawn for, from then on.
-const COMMAND_PATIENCE: Duration = Duration::from_secs(60);
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(60);
 /// How often a client that holds memory is looked at: when so many times [`ROOM_SLICE`] have passed.
 const SLICES: u32 = 5;
 /// What a client has to take in that time while others wait for memory that is held for it, in bytes.
@@ -81,7 +81,7 @@ pub(super) struct Connection {
     /// The memory for what waits to be sent, if it is much.
     out_memory: Option<Permit>,
     /// How long the client may take for a command.
-    patience: Duration,
+    input_timeout: Duration,
     /// When a client that has not logged in is sent away.
     anonymous_until: Option<Instant>,
     /// Expands what comes, if it is compressed.
@@ -120,18 +120,18 @@ impl Connection {
             out: Writer::new(),
             shutdown: ctx.shutdown.clone(),
             timeouts,
-            patience: timeouts.imap_anonymous,
+            input_timeout: timeouts.imap_anonymous,
             busy: false,
             bulk: false,
         }
     }
 
-    /// From the next command on, the limits and the patience for somebody who is known; the session ends when the login
+    /// From the next command on, the limits and the timeout for a known user; the session ends when the login
     /// is no longer valid.
     pub(super) fn authenticated(&mut self, message_bytes: u64, standing: Standing) {
         self.standing = Some(standing);
         self.decoder.set_limits(Limits::authenticated(message_bytes));
-        self.patience = self.timeouts.imap;
+        self.input_timeout = self.timeouts.imap;
         self.anonymous_until = None;
     }
 
@@ -152,7 +152,7 @@ impl Connection {
 
     /// The next event. Sends what waits before it waits itself.
     pub(super) async fn next(&mut self) -> Result<Event, End> {
-        let deadline = Instant::now() + self.patience;
+        let deadline = Instant::now() + self.input_timeout;
         let deadline = self.anonymous_until.map_or(deadline, |until| until.min(deadline));
         self.check_standing()?;
         if self.decoder.pending() <= limits::IMAP_COMMAND_FREE_BYTES {
@@ -208,7 +208,7 @@ impl Connection {
 
     /// How long the client may idle.
     pub(super) fn idle_deadline(&self) -> Instant {
-        Instant::now() + self.patience
+        Instant::now() + self.input_timeout
     }
 
     /// Mailbox names and quoted strings are UTF-8 from the next command on (RFC 6855 §3, RFC 9051 §5.1).
@@ -285,7 +285,7 @@ impl Connection {
             }
         };
         self.command_memory = Some(drawn.ok_or(End::NoMemory)?);
-        self.command_until = Instant::now() + COMMAND_PATIENCE;
+        self.command_until = Instant::now() + COMMAND_TIMEOUT;
         Ok(())
     }
 
@@ -423,8 +423,8 @@ impl Connection {
         self.decoder.set_limits(Limits::anonymous());
         self.set_utf8(false);
         self.out.set_utf8_text(false);
-        self.patience = self.timeouts.imap_anonymous;
-        self.anonymous_until = Some(Instant::now() + self.patience * ANONYMOUS_FACTOR);
+        self.input_timeout = self.timeouts.imap_anonymous;
+        self.anonymous_until = Some(Instant::now() + self.input_timeout * ANONYMOUS_FACTOR);
         self.standing = None;
         Ok(())
     }

@@ -62,7 +62,7 @@ impl KeepAlive {
 /// Why waiting ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Why {
-    Rung,
+    Notified,
     Silent,
     LetGo,
 }
@@ -93,7 +93,7 @@ impl Session {
             if let Some(selected) = &mut self.selected {
                 updates::report_modseq_alone(selected, &mut self.responses);
             }
-            if let Some(event) = self.next_or_rung(deadline, watchers, None).await? {
+            if let Some(event) = self.next_or_notified(deadline, watchers, None).await? {
                 return Ok(event);
             }
         }
@@ -115,7 +115,7 @@ impl Session {
 
     /// The next input before `deadline`, or `None` if a bell has rung or `keep_alive` is due. With an input the session may
     /// be hibernated; without, it is awake and has read on.
-    pub(super) async fn next_or_rung(
+    pub(super) async fn next_or_notified(
         &mut self,
         deadline: Instant,
         watchers: LogWatchers,
@@ -123,12 +123,12 @@ impl Session {
     ) -> Result<Option<Event>, End> {
         let mut retry = None;
         loop {
-            let mut why = Why::Rung;
+            let mut why = Why::Notified;
             let release = self.release_due();
             // Boxed, as what it waits for: each would be in the session's task several times over.
             let interrupt = Box::pin(async {
                 // After a failure the bell has rung already.
-                let rung = async {
+                let notified = async {
                     match retry {
                         None => watchers.notified().await,
                         Some(at) => sleep_until(at).await,
@@ -142,7 +142,7 @@ impl Session {
                 };
                 why = tokio::select! {
                     biased;
-                    () = rung => Why::Rung,
+                    () = notified => Why::Notified,
                     () = silent => Why::Silent,
                     () = release => Why::LetGo,
                 };
@@ -159,7 +159,7 @@ impl Session {
                         keep_alive.said();
                     }
                 }
-                Why::Rung => match Box::pin(self.wake()).await {
+                Why::Notified => match Box::pin(self.wake()).await {
                     Ok(()) => return Ok(None),
                     Err(error) => {
                         let user = self.user_name();
@@ -184,8 +184,8 @@ impl Session {
         self.note_usage();
         let lease = self.lease();
         let (Some(lease), Some(user)) = (lease, self.user.take()) else { return };
-        let (accounts, user) = (lease.release(), user.let_go());
-        let selected = self.selected.take().map(Selected::let_go);
+        let (accounts, user) = (lease.release(), user.release());
+        let selected = self.selected.take().map(Selected::release);
         self.hibernated = Some(Box::new(Hibernated { accounts, user, selected }));
     }
 

@@ -21,7 +21,7 @@ impl Session {
             if !self.responses.connection.out().is_empty() {
                 keep_alive.said();
             }
-            let event = self.next_or_rung(deadline, watchers, Some(&mut keep_alive)).await?;
+            let event = self.next_or_notified(deadline, watchers, Some(&mut keep_alive)).await?;
             let Some(event) = event else { continue };
             // Whoever cannot be told now is told with the next command.
             if let Err(error) = Box::pin(self.wake()).await {

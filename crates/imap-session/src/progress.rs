@@ -64,7 +64,7 @@ impl Progress {
         &mut self,
         connection: &mut Connection,
         work: impl Future<Output = T>,
-        patience: Duration,
+        interval: Duration,
     ) -> Result<T, End> {
         tokio::pin!(work);
         loop {
@@ -73,7 +73,7 @@ impl Progress {
                 finished = &mut work => return Ok(finished),
                 () = tokio::time::sleep_until(self.next) => {}
             }
-            if let Some(finished) = beside(work.as_mut(), self.tell(connection), patience).await? {
+            if let Some(finished) = beside(work.as_mut(), self.tell(connection), interval).await? {
                 return Ok(finished);
             }
         }
@@ -111,13 +111,13 @@ impl Progress {
 async fn beside<T>(
     work: Pin<&mut impl Future<Output = T>>,
     telling: impl Future<Output = Result<(), End>>,
-    patience: Duration,
+    interval: Duration,
 ) -> Result<Option<T>, End> {
     tokio::pin!(telling);
     tokio::select! {
         biased;
         told = &mut telling => told.map(|()| None),
-        finished = work => match timeout(patience, telling).await {
+        finished = work => match timeout(interval, telling).await {
             Ok(told) => told.map(|()| Some(finished)),
             Err(_) => Err(End::Timeout),
         },

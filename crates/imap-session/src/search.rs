@@ -192,7 +192,7 @@ pub(super) fn forget_expunged(selected: &mut Selected) {
     let account = selected.account().clone();
     let state = account.state();
     if let Ok(mailbox) = selected.mailbox_in(&state) {
-        let gone = vanished_since(mailbox, selected.told_expunges(), selected.saved());
+        let gone = vanished_since(mailbox, selected.reported_expunges(), selected.saved());
         if !gone.is_empty() {
             let left = selected.saved().difference(&gone);
             selected.save(left);

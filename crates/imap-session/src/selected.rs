@@ -36,9 +36,9 @@ pub(super) struct Selected<A = Arc<Account>> {
     /// Messages from this UID on are not known to the client.
     uid_next: Uid,
     /// Flags were told up to here.
-    told: Position,
+    reported: Position,
     /// Expunges were told up to here.
-    told_expunges: Position,
+    reported_expunges: Position,
     /// The mailbox's HIGHESTMODSEQ when everything was told.
     whole: ModSeq,
     /// The highest MODSEQ in FETCH responses of the command under way.
@@ -118,8 +118,8 @@ impl Selected {
             uids: mailbox.uids(),
             recent: UidSet::new(),
             uid_next: mailbox.uid_next(),
-            told: state.position(),
-            told_expunges: state.position(),
+            reported: state.position(),
+            reported_expunges: state.position(),
             whole: mailbox.highest_modseq(),
             written: Position::ZERO,
             owes: false,
@@ -230,8 +230,8 @@ impl Selected {
     }
 
     /// The position up to which the client knows expunges.
-    pub(super) fn told_expunges(&self) -> Position {
-        self.told_expunges
+    pub(super) fn reported_expunges(&self) -> Position {
+        self.reported_expunges
     }
 
     /// From now on `$` stands for these.
@@ -240,8 +240,8 @@ impl Selected {
     }
 
     /// The position up to which the client knows flags.
-    pub(super) fn told(&self) -> Position {
-        self.told
+    pub(super) fn reported(&self) -> Position {
+        self.reported
     }
 
     /// The sequence number of a message, from 1.
@@ -288,14 +288,15 @@ impl Selected {
     ) -> Result<Changes, MailboxGone> {
         let mailbox = self.mailbox_in(state)?;
         let highest = mailbox.highest_modseq();
-        let up_to = KnownUpTo { flags: self.told, expunges: self.told_expunges, uid_next: self.uid_next };
+        let up_to =
+            KnownUpTo { flags: self.reported, expunges: self.reported_expunges, uid_next: self.uid_next };
         let MailboxChanges { created, updated, destroyed } =
             changes::since(mailbox, up_to, &self.uids, |row| self.is_news(row, known));
         let delayed = !expunges && !destroyed.is_empty();
         let mut changes = Changes {
             arrived: created,
             flags: updated,
-            since: self.told,
+            since: self.reported,
             below: Some(self.uid_next),
             ..Changes::default()
         };
@@ -318,9 +319,9 @@ impl Selected {
         changes.keywords = keywords > self.keywords || rights != self.rights;
         self.keywords = keywords;
         self.rights = rights;
-        self.told = state.position();
+        self.reported = state.position();
         if !delayed {
-            self.told_expunges = state.position();
+            self.reported_expunges = state.position();
             self.whole = if self.frozen { self.whole } else { highest };
         }
         Ok(changes)
@@ -341,13 +342,13 @@ impl Selected {
     /// Brings the view up to date as far as messages are gone, and no further; they have to be told.
     pub(super) fn expunges(&mut self, state: &AccountState) -> Result<Changes, MailboxGone> {
         let expunged = self.gone(self.mailbox_in(state)?);
-        self.told_expunges = state.position();
+        self.reported_expunges = state.position();
         Ok(Changes { numbers: self.take_out(&expunged), expunged, ..Changes::default() })
     }
 
     /// The messages of the view that are not there any more.
     fn gone(&self, mailbox: &Mailbox) -> UidSet {
-        changes::vanished_since(mailbox, self.told_expunges, &self.uids)
+        changes::vanished_since(mailbox, self.reported_expunges, &self.uids)
     }
 
     /// Takes these out; the numbers they had, descending, so that each is right when it is told.
@@ -414,7 +415,7 @@ impl Selected {
 
 impl Selected {
     /// Lets go of the account.
-    pub(super) fn let_go(self) -> Selected<()> {
+    pub(super) fn release(self) -> Selected<()> {
         self.with(())
     }
 }
@@ -438,8 +439,8 @@ impl<A> Selected<A> {
             uids: self.uids,
             recent: self.recent,
             uid_next: self.uid_next,
-            told: self.told,
-            told_expunges: self.told_expunges,
+            reported: self.reported,
+            reported_expunges: self.reported_expunges,
             whole: self.whole,
             written: self.written,
             owes: self.owes,

@@ -39,7 +39,7 @@ pub(super) async fn store(
     let (found, position) = loop {
         let decide = |view: &Selected, state: &AccountState| {
             let mailbox = view.mailbox_in(state).map_err(|_| Error::not_found("the mailbox is gone"))?;
-            change.decide(state, mailbox, view.rights(state), view.told(), &accounts, &mut reserved)
+            change.decide(state, mailbox, view.rights(state), view.reported(), &accounts, &mut reserved)
         };
         let committed =
             updates::change_selected(selected, responses, own, change.targets.len(), decide).await?;

@@ -154,7 +154,7 @@ async fn report_changes(
     let account = selected.account().clone();
     let (changes, own, gone, position) = {
         let state = account.state();
-        let own = own.is_all_since(account.id(), selected.told(), state.position());
+        let own = own.is_all_since(account.id(), selected.reported(), state.position());
         let flags = wanted.is_none_or(|wanted| wanted.flags);
         let gone = selected.gone_from_contexts(&state);
         let changes = selected.changes(&state, updates.expunges, flags, &updates.known);
@@ -389,15 +389,15 @@ fn report_batch(
         return Some(from);
     }
     let begun = out.len();
-    let (mut told, mut highest, mut next) = (0, ModSeq::ZERO, None);
+    let (mut reported, mut highest, mut next) = (0, ModSeq::ZERO, None);
     'ranges: for (first, last) in uids.ranges_from(from) {
         for row in mailbox.rows(first.max(from)..=last) {
             // A row may have hundreds of long keywords: what is not sent yet is bounded in bytes too.
-            if told == BATCH_ROWS || out.len() - begun > BATCH_BYTES {
+            if reported == BATCH_ROWS || out.len() - begun > BATCH_BYTES {
                 next = Some(row.uid);
                 break 'ranges;
             }
-            told += 1;
+            reported += 1;
             let Some(sequence) = selected.sequence(row.uid) else { continue };
             // RFC 9586 §3.3: the UID is at the beginning.
             if dialect.uid_only() {

@@ -51,7 +51,7 @@ impl User {
     }
 
     /// Lets go of the account.
-    pub(super) fn let_go(self) -> User<()> {
+    pub(super) fn release(self) -> User<()> {
         self.with(())
     }
 }

@@ -63,7 +63,7 @@ pub struct Options {
     /// The most the resident set may be, in MiB; `memory` unless it is said.
     pub limit_mib: Option<u64>,
     /// How long the honest client may wait for all it does before it counts as turned away.
-    pub patience: Duration,
+    pub timeout_each: Duration,
     /// A hard limit of the kernel's on the server's private writable memory (RLIMIT_DATA), in MiB.
     pub hard_limit_mib: Option<u64>,
     /// How many times as long the honest client may take (99th percentile) as without an attack; beyond it is an error.
@@ -103,7 +103,7 @@ pub async fn main(options: &Options, dir: &Path) -> Result<()> {
         Some(limit) => limit,
         None => options.memory.trim_end_matches("MiB").parse().context("say --limit-mib too")?,
     };
-    let visitor = Visitor::start(options.patience)?;
+    let visitor = Visitor::start(options.timeout_each)?;
     give_way(SERVER_NICER).context("give way to the honest client")?;
     ensure!(options.rounds > 0, "there is nothing to run in no rounds");
     let most = options.crowd.max(options.half_open);

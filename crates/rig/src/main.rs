@@ -151,7 +151,7 @@ enum Command {
         limit_mib: Option<u64>,
         /// How long the honest client may wait, in seconds, before it counts as turned away.
         #[arg(long, default_value_t = 60)]
-        patience: u64,
+        timeout_each: u64,
         /// End the server when its private writable memory would be above this, in MiB.
         #[arg(long)]
         hard_limit_mib: Option<u64>,
@@ -271,7 +271,7 @@ async fn run(command: Command) -> Result<()> {
             rounds,
             memory,
             limit_mib,
-            patience,
+            timeout_each,
             hard_limit_mib,
             ratio,
             only,
@@ -286,7 +286,7 @@ async fn run(command: Command) -> Result<()> {
                 rounds,
                 memory,
                 limit_mib,
-                patience: std::time::Duration::from_secs(patience),
+                timeout_each: std::time::Duration::from_secs(timeout_each),
                 hard_limit_mib,
                 ratio,
                 only,

@@ -28,7 +28,7 @@ pub const SOCKET: &str = "admin.sock";
 /// How many servers on one directory have a socket each.
 const SERVERS: usize = 8;
 /// How long a client may be silent, or take to read an answer.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// What a client asks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -305,7 +305,7 @@ async fn converse(stream: &mut Stream, ctx: &Arc<Context>) -> std::io::Result<()
             return say(stream, &Answer::Error("the request is too long".to_owned())).await;
         }
         let mut piece = [0; ADMIN_REQUEST_BYTES];
-        match tokio::time::timeout(PATIENCE, stream.read(&mut piece)).await?? {
+        match tokio::time::timeout(TIMEOUT, stream.read(&mut piece)).await?? {
             0 => return Ok(()),
             octets => input.extend_from_slice(&piece[..octets]),
         }
@@ -315,7 +315,7 @@ async fn converse(stream: &mut Stream, ctx: &Arc<Context>) -> std::io::Result<()
 async fn say(stream: &mut Stream, answer: &Answer) -> std::io::Result<()> {
     let mut line = serde_json::to_vec(answer)?;
     line.push(b'\n');
-    tokio::time::timeout(PATIENCE, stream.write_all(&line)).await?
+    tokio::time::timeout(TIMEOUT, stream.write_all(&line)).await?
 }
 
 fn answer(ctx: &Context, line: &[u8]) -> Answer {

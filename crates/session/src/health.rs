@@ -60,8 +60,8 @@ impl Health {
     /// Asks all accept loops.
     ///
     /// # Errors
-    /// What is wrong with the first that does not answer within `patience`.
-    pub async fn check(&self, patience: Duration) -> Result<(), Unhealthy> {
+    /// What is wrong with the first that does not answer within `within`.
+    pub async fn check(&self, within: Duration) -> Result<(), Unhealthy> {
         let mut asked = 0;
         self.asked.send_modify(|count| {
             *count += 1;
@@ -69,7 +69,7 @@ impl Health {
         });
         let loops = self.loops.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let answers = loops.into_iter().map(|mut one| async move {
-            match tokio::time::timeout(patience, one.answered.wait_for(|answered| *answered >= asked)).await {
+            match tokio::time::timeout(within, one.answered.wait_for(|answered| *answered >= asked)).await {
                 Ok(Ok(_)) => Ok(()),
                 Ok(Err(_)) => Err(Unhealthy::Lost(one.protocol)),
                 Err(_) => Err(Unhealthy::Stuck(one.protocol)),
@@ -129,16 +129,16 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_loop_that_is_stuck_or_gone_is_found() {
-        let (health, patience) = (Health::default(), Duration::from_secs(1));
-        assert_eq!(health.check(patience).await, Ok(()), "nothing listens, so nothing is wrong");
+        let (health, within) = (Health::default(), Duration::from_secs(1));
+        assert_eq!(health.check(within).await, Ok(()), "nothing listens, so nothing is wrong");
         let imap = tokio::spawn(beat(health.heartbeat("imap")));
         let stuck = health.heartbeat("smtp");
-        assert_eq!(health.check(patience).await, Err(Unhealthy::Stuck("smtp")));
+        assert_eq!(health.check(within).await, Err(Unhealthy::Stuck("smtp")));
         let smtp = tokio::spawn(beat(stuck));
-        assert_eq!(health.check(patience).await, Ok(()));
-        assert_eq!(health.check(patience).await, Ok(()), "again");
+        assert_eq!(health.check(within).await, Ok(()));
+        assert_eq!(health.check(within).await, Ok(()), "again");
         imap.abort();
-        assert_eq!(health.check(patience).await, Err(Unhealthy::Lost("imap")));
+        assert_eq!(health.check(within).await, Err(Unhealthy::Lost("imap")));
         smtp.abort();
     }
 

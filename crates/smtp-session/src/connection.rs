@@ -1,4 +1,4 @@
-//! Bytes to and from the client, with the patience that each deserves.
+//! Bytes to and from the client, each with its timeout.
 
 use std::future::poll_fn;
 use std::io;
@@ -171,14 +171,14 @@ impl Connection {
         if self.out.is_empty() {
             return Ok(());
         }
-        let patience = ctx.settings.timeouts.write;
+        let limit = ctx.settings.timeouts.write;
         while !self.out.is_empty() {
-            let written = timeout(patience, stream.write_buf(&mut self.out)).await;
+            let written = timeout(limit, stream.write_buf(&mut self.out)).await;
             if !matches!(written, Ok(Ok(1..))) {
                 return Err(End::Broken);
             }
         }
-        match timeout(patience, stream.flush()).await {
+        match timeout(limit, stream.flush()).await {
             Ok(Ok(())) => Ok(()),
             _ => Err(End::Broken),
         }
@@ -192,13 +192,13 @@ impl Connection {
         self.decoder.release();
         let mut waited = Duration::ZERO;
         loop {
-            let patience = ctx.settings.timeouts.smtp.saturating_sub(waited).min(PRESSURE_WINDOW);
+            let limit = ctx.settings.timeouts.smtp.saturating_sub(waited).min(PRESSURE_WINDOW);
             let stream = self.stream.as_mut().ok_or(End::Closed)?;
             let before = ctx.clock.monotonic();
             let read = tokio::select! {
                 biased;
                 () = ctx.shutdown.wait() => return Err(End::Stopping),
-                read = timeout(patience, read(stream, &mut self.decoder, within)) => read,
+                read = timeout(limit, read(stream, &mut self.decoder, within)) => read,
             };
             self.window.0 += ctx.clock.monotonic().saturating_sub(before);
             match read {
@@ -208,7 +208,7 @@ impl Connection {
                     return self.check_pressure(shared, within);
                 }
                 Ok(Err(_)) => return Err(End::Broken),
-                Err(_) => waited += patience,
+                Err(_) => waited += limit,
             }
             if waited >= ctx.settings.timeouts.smtp {
                 return Err(End::Timeout);

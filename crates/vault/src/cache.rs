@@ -213,7 +213,7 @@ impl Cache {
             let room = self.room.clone().acquire_many_owned(bytes).await.ok()?;
             Some((room, self.jobs.reserve().await.ok()?))
         };
-        let found = timeout(self.disk.patience_now(), both).await;
+        let found = timeout(self.disk.lock_timeout(), both).await;
         found.unwrap_or_else(|_| {
             self.disk.falls_behind();
             None

@@ -8,7 +8,7 @@ use super::*;
 use crate::accounts::Accounts;
 
 /// How long somebody is waited for who is expected at once.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 async fn account() -> Arc<Account> {
     let (clock, random) = (Arc::new(FakeClock::new(Timestamp(0))), Arc::new(SeededRandom::new(1)));
@@ -25,7 +25,7 @@ async fn others_go_on_while_a_change_of_many_rows_is_decided() {
         let decide = move |_: &AccountState| {
             let say = say.clone();
             tokio::spawn(async move { say.send(()) });
-            Ok((Vec::new(), said.recv_timeout(PATIENCE).is_ok()))
+            Ok((Vec::new(), said.recv_timeout(TIMEOUT).is_ok()))
         };
         account.commit_many(LONG_ROWS, decide).await
     });
@@ -41,7 +41,7 @@ async fn who_waits_for_a_change_of_many_rows_keeps_nobody_waiting() {
         let change = move |_: &mut AccountState| {
             tokio::spawn(async move { looking.state().position() });
             tokio::spawn(async move { say.send(()) });
-            said.recv_timeout(PATIENCE).is_ok()
+            said.recv_timeout(TIMEOUT).is_ok()
         };
         account.change_state(LONG_ROWS, change).await
     });
@@ -58,7 +58,7 @@ async fn many_wait_for_a_change_of_many_rows_without_a_thread_each() {
         let account = account.clone();
         async move {
             let change =
-                move |_: &mut AccountState| begun.send(()).is_ok() && said.recv_timeout(PATIENCE).is_ok();
+                move |_: &mut AccountState| begun.send(()).is_ok() && said.recv_timeout(TIMEOUT).is_ok();
             account.change_state(LONG_ROWS, change).await
         }
     });

@@ -12,7 +12,7 @@ use tokio::time::{Instant, timeout};
 const ASK_AGAIN: Duration = Duration::from_millis(100);
 
 /// How long an account waits to be loaded while others are in use.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 /// While somebody waits for much, those who need little pass, for whom there is memory: until they have taken this part of it together,
 /// so that it comes to an end.
 const PASSING: usize = 16;
@@ -145,7 +145,7 @@ impl AccountMemory {
                 let _ = timeout(ASK_AGAIN, freed).await;
             }
         };
-        timeout(PATIENCE, taken).await.map_err(|_| {
+        timeout(TIMEOUT, taken).await.map_err(|_| {
             Error::retry("all of the memory for accounts is in use (`memory` in the configuration)")
         })
     }

@@ -97,7 +97,7 @@ impl Attack {
 
     fn run(mut self) -> Self {
         while let Some(Reverse((at, _, event))) = self.events.pop() {
-            if at > RUN + limits::LOGIN_PATIENCE * 2 {
+            if at > RUN + limits::LOGIN_QUEUE_TIMEOUT * 2 {
                 break;
             }
             self.clock.advance(at.saturating_sub(self.clock.monotonic()));
@@ -150,7 +150,7 @@ impl Attack {
             Entry::Full => self.refuse(who, at),
             Entry::Waits(place, put_out) => {
                 self.places.insert(who, place);
-                self.schedule(at + limits::LOGIN_PATIENCE, Event::GivesUp(who));
+                self.schedule(at + limits::LOGIN_QUEUE_TIMEOUT, Event::GivesUp(who));
                 if let Some(other) = put_out {
                     self.refuse(other, at);
                 }

@@ -83,7 +83,7 @@ impl Checks {
         })
     }
 
-    /// Waits for a thread and for memory, for [`limits::LOGIN_PATIENCE`] at most. Cancel-safe.
+    /// Waits for a thread and for memory, for [`limits::LOGIN_QUEUE_TIMEOUT`] at most. Cancel-safe.
     ///
     /// # Errors
     /// [`Busy`] if too many wait that are served sooner, already or after a while.
@@ -146,7 +146,7 @@ impl SharedLine {
             }
         };
         let mut place = QueuedCheck { line: self.clone(), number, told, is_over: false };
-        let told = tokio::time::timeout(limits::LOGIN_PATIENCE, &mut place.told).await;
+        let told = tokio::time::timeout(limits::LOGIN_QUEUE_TIMEOUT, &mut place.told).await;
         // Whoever waited for too long gives the place up, when it is dropped.
         let told = told.map_err(|_| Busy)?;
         place.is_over = true;

@@ -47,7 +47,7 @@ pub struct Options {
     /// Threads that send.
     pub threads: usize,
     /// How long a command, a connection or a delivery may take as a whole.
-    pub patience: Duration,
+    pub command_timeout: Duration,
     /// The server does nothing: whatever is too slow is the bench.
     pub null: bool,
     /// Leave the bench's mailboxes where they are.
@@ -61,7 +61,7 @@ impl Default for Options {
         Options {
             seed: 1,
             threads: 1,
-            patience: Duration::from_secs(60),
+            command_timeout: Duration::from_secs(60),
             null: false,
             keep: false,
             library: Library::default(),
@@ -132,7 +132,7 @@ pub struct Shared {
     /// Of everything random.
     pub seed: u64,
     /// How long a command, a connection or a delivery may take as a whole.
-    pub patience: Duration,
+    pub command_timeout: Duration,
     null: bool,
     /// Commands that ended well.
     pub done: AtomicU64,
@@ -167,7 +167,7 @@ impl Shared {
             data: scenario.data().into_iter().map(open).collect::<Result<_>>()?,
             notices: Notices::default(),
             seed: options.seed,
-            patience: options.patience,
+            command_timeout: options.command_timeout,
             null: options.null,
             done: AtomicU64::new(0),
             errors: AtomicU64::new(0),
@@ -306,7 +306,7 @@ impl<'a> Run<'a> {
             }
         }
         self.end_alongside().await;
-        let goodbye = GOODBYE.min(self.shared.patience);
+        let goodbye = GOODBYE.min(self.shared.command_timeout);
         for job in std::mem::take(&mut self.held) {
             job.end();
             let _ = tokio::time::timeout(goodbye, job.gone()).await;
@@ -404,7 +404,7 @@ impl<'a> Run<'a> {
         for job in &self.alongside {
             job.end();
         }
-        let goodbye = GOODBYE.min(self.shared.patience);
+        let goodbye = GOODBYE.min(self.shared.command_timeout);
         for job in std::mem::take(&mut self.alongside) {
             let _ = tokio::time::timeout(goodbye, job.gone()).await;
         }
@@ -488,7 +488,7 @@ impl<'a> Run<'a> {
         let job = self.begin(self.scenario.phases.len(), &phase);
         // Who stopped the run waits as long as for any command, for this and what was under way together.
         let left = self.stopped_at.map_or(Duration::MAX, |at| {
-            self.shared.patience.saturating_sub(self.shared.clock.monotonic().saturating_sub(at))
+            self.shared.command_timeout.saturating_sub(self.shared.clock.monotonic().saturating_sub(at))
         });
         if tokio::time::timeout(left, self.wait(&job, before)).await.is_err() {
             job.end();

@@ -286,9 +286,9 @@ mod tests {
     fn a_peak_of_several_processes_that_was_looked_at_too_rarely_is_a_bound() {
         let mut child = std::process::Command::new("sh").args(["-c", "sleep 60 & wait"]).spawn().unwrap();
         let tree = Tree::new(child.id());
-        let (clock, patience) = (SystemClock::new(), Duration::from_secs(10));
+        let (clock, wait) = (SystemClock::new(), Duration::from_secs(10));
         let start = clock.monotonic();
-        while tree.pids().len() < 2 && clock.monotonic() - start < patience {
+        while tree.pids().len() < 2 && clock.monotonic() - start < wait {
             std::thread::yield_now();
         }
         let sampler = Sampler::start(tree, Every::default(), SystemClock::new());
@@ -315,9 +315,9 @@ mod tests {
         let mark = sampler.begin();
         assert_eq!(sampler.gone(), None);
         child.kill().unwrap();
-        let (clock, patience) = (SystemClock::new(), Duration::from_secs(10));
+        let (clock, wait) = (SystemClock::new(), Duration::from_secs(10));
         let start = clock.monotonic();
-        while !tree.pids().is_empty() && clock.monotonic() - start < patience {
+        while !tree.pids().is_empty() && clock.monotonic() - start < wait {
             std::thread::yield_now();
         }
         let used = sampler.end(mark);

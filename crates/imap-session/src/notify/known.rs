@@ -164,8 +164,8 @@ pub(super) fn of_messages(mailbox: &str, change: MessagesChange, wanted: Wanted)
     if wanted.messages && !validity && counts {
         return Some(Event::Messages { mailbox, unseen: unseen && wanted.flags });
     }
-    let told = (validity || any) && (wanted.flags || wanted.messages && validity);
-    told.then_some(Event::Flags { mailbox, unseen, validity })
+    let reports = (validity || any) && (wanted.flags || wanted.messages && validity);
+    reports.then_some(Event::Flags { mailbox, unseen, validity })
 }
 
 /// "the mailbox itself and its direct parent (whether it is an existing mailbox or not) are considered to be affected"

@@ -83,12 +83,12 @@ impl Shares {
                 }
             };
             let own = own.is_all_since(share.id(), change.since, change.position);
-            let (before, told) = (access_of(change.rights_before), access_of(change.rights));
+            let (before, known) = (access_of(change.rights_before), access_of(change.rights));
             let name = &share.known().name;
-            if told != before {
-                let (listed, readable) = (told.contains(Rights::LOOKUP), told == NEEDED);
+            if known != before {
+                let (listed, readable) = (known.contains(Rights::LOOKUP), known == NEEDED);
                 events.push(Event::Access { mailbox: name.clone(), listed, readable });
-            } else if told == NEEDED && !own {
+            } else if known == NEEDED && !own {
                 if selected != Some(share.id()) {
                     events.extend(of_messages(name, change.messages, *wanted));
                 }

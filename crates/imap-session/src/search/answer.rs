@@ -72,14 +72,14 @@ impl Returns {
 
     /// Which of the results the client gets to know, as indices (RFC 5182 §2.4, RFC 9394 §3.2): `None` for
     /// all.
-    fn told(&self, len: usize) -> Option<Vec<usize>> {
+    fn chosen(&self, len: usize) -> Option<Vec<usize>> {
         if self.all || self.count || !(self.min || self.max || self.partial.is_some()) {
             return None;
         }
-        let mut told: Vec<usize> = self.partial.map_or(0..0, |range| range.of(len)).collect();
-        told.extend((self.min && len > 0).then_some(0));
-        told.extend((self.max && len > 0).then(|| len - 1));
-        Some(told)
+        let mut chosen: Vec<usize> = self.partial.map_or(0..0, |range| range.of(len)).collect();
+        chosen.extend((self.min && len > 0).then_some(0));
+        chosen.extend((self.max && len > 0).then(|| len - 1));
+        Some(chosen)
     }
 }
 
@@ -104,14 +104,14 @@ impl Answer<'_> {
     /// # Errors
     /// `NO [NOTSAVED]` if it takes too much room (RFC 5182 §2.5).
     pub(crate) fn saved(&self, returns: &Returns) -> Result<UidSet, Reply> {
-        let uids = match returns.told(self.matches.len()) {
+        let uids = match returns.chosen(self.matches.len()) {
             // Mostly they ascend, and take no more than their gaps.
             None if self.matches.is_sorted_by_key(|found| found.uid) => {
                 let set: UidSet = self.matches.iter().map(|found| found.uid).collect();
                 return bounded(set).ok_or_else(too_scattered);
             }
             None => self.matches.iter().map(|found| found.uid).collect(),
-            Some(told) => told.into_iter().map(|i| self.matches[i].uid).collect(),
+            Some(chosen) => chosen.into_iter().map(|i| self.matches[i].uid).collect(),
         };
         kept(uids).ok_or_else(too_scattered)
     }
@@ -211,9 +211,9 @@ impl Answer<'_> {
         let state = self.scope.mailbox().account.state();
         let mailbox = self.scope.mailbox_in(&state).ok()?;
         let modseq = |found: &Match| mailbox.row(found.uid).map(|row| row.modseq);
-        match returns.told(self.matches.len()) {
+        match returns.chosen(self.matches.len()) {
             None => self.matches.iter().filter_map(modseq).max(),
-            Some(told) => told.into_iter().filter_map(|i| modseq(&self.matches[i])).max(),
+            Some(chosen) => chosen.into_iter().filter_map(|i| modseq(&self.matches[i])).max(),
         }
     }
 

@@ -22,7 +22,7 @@ const SHARE: usize = 8;
 /// The records of one append may take the share divided by this.
 const APPEND_SHARE: usize = 2;
 /// How long an append waits for the share: longer than a stalled client may hold memory while others wait.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 /// How many sets of flags a new message is compared with: those of the messages before it.
 const SETS_BEFORE: usize = 8;
 /// Small messages that become durable together may take the share divided by this.
@@ -142,7 +142,7 @@ impl AppendBatch {
             Some(acquired) => acquired,
             None => {
                 self.store().await?;
-                timeout(PATIENCE, self.share.acquire(step)).await.map_err(|_| Refusal::NoMemory)?
+                timeout(TIMEOUT, self.share.acquire(step)).await.map_err(|_| Refusal::NoMemory)?
             }
         };
         self.acquired.push(acquired);

@@ -39,7 +39,7 @@ const CLIENTS: usize = 4;
 /// No command and no start takes so long, whatever is damaged.
 const DEADLINE: Duration = Duration::from_secs(180);
 /// How long a damaged server may take to answer a client.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 const GRACE: Duration = Duration::from_secs(30);
 /// More log than that about so little damage is a flood.
 const LOG_BYTES: u64 = 1024 * 1024;
@@ -258,13 +258,13 @@ impl Run {
         let mut mail = Mail::default();
         for (account, name) in ACCOUNTS.iter().enumerate() {
             let id = format!("r{}d{}", self.counts.rounds, self.random.below(1 << 40));
-            if timeout(PATIENCE, serve::deliver_one(&server, name, &id))
+            if timeout(TIMEOUT, serve::deliver_one(&server, name, &id))
                 .await
                 .context("a delivery is not answered")?
             {
                 expected[account].insert(id);
             }
-            let read = timeout(PATIENCE, serve::read_all(&server, name)).await;
+            let read = timeout(TIMEOUT, serve::read_all(&server, name)).await;
             mail[account] = read.with_context(|| format!("{name} is not answered"))?;
         }
         server.alive()?;

@@ -31,13 +31,13 @@ struct Visits {
 
 impl Visitor {
     /// It keeps the priority that this thread has now.
-    pub(super) fn start(patience: Duration) -> Result<Self> {
+    pub(super) fn start(timeout_each: Duration) -> Result<Self> {
         let (visits, mut wanted) = unbounded_channel::<Visits>();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         std::thread::Builder::new().name("honest".into()).spawn(move || {
             runtime.block_on(async {
                 while let Some(Visits { imap, during, fared }) = wanted.recv().await {
-                    let _ = fared.send(Honest::watched(imap, patience, during).await);
+                    let _ = fared.send(Honest::watched(imap, timeout_each, during).await);
                 }
             });
         })?;
@@ -65,16 +65,16 @@ pub(super) struct Honest {
 }
 
 impl Honest {
-    async fn watched(imap: SocketAddr, patience: Duration, during: Duration) -> Self {
+    async fn watched(imap: SocketAddr, timeout_each: Duration, during: Duration) -> Self {
         let clock = SystemClock::new();
         let (start, mut honest) = (clock.monotonic(), Honest::default());
         while clock.monotonic() - start < during {
-            honest.round(imap, patience).await;
+            honest.round(imap, timeout_each).await;
         }
         honest
     }
 
-    async fn round(&mut self, imap: SocketAddr, patience: Duration) {
+    async fn round(&mut self, imap: SocketAddr, timeout_each: Duration) {
         let clock = SystemClock::new();
         let start = clock.monotonic();
         let work = async {
@@ -83,7 +83,7 @@ impl Honest {
             imap.ok("FETCH 1:5 (FLAGS ENVELOPE BODY.PEEK[HEADER])").await?;
             imap.ok("LOGOUT").await
         };
-        match timeout(patience, work).await.context("not served in time").and_then(|result| result) {
+        match timeout(timeout_each, work).await.context("not served in time").and_then(|result| result) {
             Ok(_) => self.took.push(clock.monotonic() - start),
             Err(error) => {
                 self.failed += 1;

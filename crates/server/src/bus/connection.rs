@@ -44,10 +44,10 @@ impl Connection {
     /// What the last of them says.
     pub async fn open(bus: &Bus, within: Duration) -> Result<Self> {
         let addresses = addresses(&bus.url)?;
-        let patience = within / addresses.len().max(1) as u32;
+        let each = within / addresses.len().max(1) as u32;
         let mut failed = Error::invalid("no bus is named");
         for address in &addresses {
-            match timeout(patience, Connection::open_one(bus, address)).await {
+            match timeout(each, Connection::open_one(bus, address)).await {
                 Ok(Ok(connection)) => return Ok(connection),
                 Ok(Err(e)) => failed = e,
                 Err(_) => failed = Error::retry(format!("the bus at {} does not answer", address.host)),

@@ -18,14 +18,14 @@ use header::{Header, parse};
 pub(crate) use header::Said;
 
 /// How long a balancer may take to say it: one packet may be lost on the way (§3).
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Reads a header from the beginning of a connection, and nothing behind it.
 ///
 /// # Errors
 /// `InvalidData` if there is none; `UnexpectedEof`; `TimedOut`; what the connection says.
 pub(crate) async fn read(from: &mut (impl AsyncRead + Unpin)) -> io::Result<Said> {
-    timeout(PATIENCE, whole(from)).await.map_err(|_| ErrorKind::TimedOut)?
+    timeout(TIMEOUT, whole(from)).await.map_err(|_| ErrorKind::TimedOut)?
 }
 
 async fn whole(from: &mut (impl AsyncRead + Unpin)) -> io::Result<Said> {

@@ -19,9 +19,9 @@ use sealpost_session::net::Stream;
 /// How long a client may take to ask: there are few places, and who only connects is not to keep others out for long.
 const ASKING: Duration = Duration::from_secs(2);
 /// How long a client may take for all of it.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 /// How long an accept loop may take to say that it is alive.
-const LOOP_PATIENCE: Duration = Duration::from_secs(2);
+const LOOP_TIMEOUT: Duration = Duration::from_secs(2);
 /// What is sent at once, in bytes; one more piece may be added to it.
 const PAGE_BYTES: usize = 8 * 1024;
 
@@ -40,7 +40,7 @@ enum Request {
 pub(crate) async fn serve(mut stream: Stream, ctx: Arc<Context>) {
     let answered = tokio::select! {
         () = ctx.shutdown.wait() => Ok(Ok(())),
-        answered = tokio::time::timeout(PATIENCE, answer(&mut stream, &ctx)) => answered,
+        answered = tokio::time::timeout(TIMEOUT, answer(&mut stream, &ctx)) => answered,
     };
     match answered {
         Ok(Ok(())) => stream.close().await,
@@ -104,7 +104,7 @@ async fn answer(stream: &mut Stream, ctx: &Context) -> std::io::Result<()> {
 async fn health(ctx: &Context) -> Result<(), String> {
     match ctx.shutdown.is_stopping() {
         true => Err("stopping".to_owned()),
-        false => ctx.health.check(LOOP_PATIENCE).await.map_err(|e| e.to_string()),
+        false => ctx.health.check(LOOP_TIMEOUT).await.map_err(|e| e.to_string()),
     }
 }
 

@@ -245,8 +245,8 @@ async fn who_does_not_read_is_not_read_either_and_then_sent_away() {
             }
         };
         // Writes stop, and then fail: when nothing was taken for the time that is allowed.
-        let patience = world.ctx.settings.timeouts.write * 3;
-        tokio::time::timeout(patience, stuck).await.expect("the connection ends");
+        let within = world.ctx.settings.timeouts.write * 3;
+        tokio::time::timeout(within, stuck).await.expect("the connection ends");
         other.ok("NOOP").await;
         assert!(world.ctx.budget.in_use() == 0, "{who:?}: {}", world.ctx.budget.in_use());
         tokio::time::resume();

@@ -51,7 +51,7 @@ use crate::deflate_wire::DeflateWire;
 /// 2026-11-20 12:00:00 UTC.
 pub const NOW: Timestamp = Timestamp(1_795_176_000_000);
 /// How long the server may take for a line.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A connection, whatever carries it.
 pub trait Wire: AsyncRead + AsyncWrite + Send + Unpin {}
@@ -241,13 +241,13 @@ impl Client {
             self.wire().write_all(bytes).await?;
             self.wire().flush().await
         };
-        tokio::time::timeout(PATIENCE, sent).await.expect("the server takes what is sent").unwrap();
+        tokio::time::timeout(TIMEOUT, sent).await.expect("the server takes what is sent").unwrap();
     }
 
     /// Reads what comes next; how much, none at the end. `None` if nothing comes.
     #[allow(dead_code, reason = "not all of those who share this use it")]
-    pub async fn read_into(&mut self, buffer: &mut bytes::BytesMut, patience: Duration) -> Option<usize> {
-        let read = tokio::time::timeout(patience, self.wire().read_buf(buffer)).await;
+    pub async fn read_into(&mut self, buffer: &mut bytes::BytesMut, within: Duration) -> Option<usize> {
+        let read = tokio::time::timeout(within, self.wire().read_buf(buffer)).await;
         // A connection that is reset has ended as well.
         Some(read.ok()?.unwrap_or(0))
     }
@@ -314,7 +314,7 @@ impl Client {
     /// The next line; `None` if the server hung up instead.
     pub async fn line_or_end(&mut self) -> Option<String> {
         while !self.input.windows(2).any(|pair| pair == b"\r\n") {
-            let read = tokio::time::timeout(PATIENCE, self.read()).await;
+            let read = tokio::time::timeout(TIMEOUT, self.read()).await;
             if !matches!(read.expect("the server answers or hangs up"), Ok(1..)) {
                 return None;
             }
@@ -343,7 +343,7 @@ impl Client {
     }
 
     async fn fill(&mut self) {
-        let read = tokio::time::timeout(PATIENCE, self.read()).await;
+        let read = tokio::time::timeout(TIMEOUT, self.read()).await;
         let read = read.expect("the server answers").unwrap();
         assert!(read > 0, "the server hung up after {:?}", String::from_utf8_lossy(&self.input));
     }
@@ -354,7 +354,7 @@ impl Client {
             while self.read().await? > 0 {}
             Ok::<(), std::io::Error>(())
         };
-        tokio::time::timeout(PATIENCE, all).await.expect("the server hangs up").unwrap();
+        tokio::time::timeout(TIMEOUT, all).await.expect("the server hangs up").unwrap();
         String::from_utf8_lossy(&std::mem::take(&mut self.input)).into_owned()
     }
 
@@ -390,7 +390,7 @@ impl Client {
                 }
             }
         });
-        tokio::time::timeout(PATIENCE, both).await.expect("the server answers");
+        tokio::time::timeout(TIMEOUT, both).await.expect("the server answers");
         let mut got = Vec::with_capacity(lines);
         for line in self.input.split(|byte| *byte == b'\n').take(lines) {
             got.push(String::from_utf8_lossy(line).trim_end().to_owned());
@@ -419,13 +419,13 @@ impl Client {
             self.wire().write_all(bytes).await?;
             self.wire().flush().await
         };
-        let _ = tokio::time::timeout(PATIENCE, sent).await.expect("the server reads or hangs up");
+        let _ = tokio::time::timeout(TIMEOUT, sent).await.expect("the server reads or hangs up");
     }
 
     /// As [`Client::rest`], where the server may hang up on what it did not read.
     pub async fn rest_or_reset(&mut self) -> String {
         let all = async { while matches!(self.read().await, Ok(1..)) {} };
-        tokio::time::timeout(PATIENCE, all).await.expect("the server hangs up");
+        tokio::time::timeout(TIMEOUT, all).await.expect("the server hangs up");
         String::from_utf8_lossy(&std::mem::take(&mut self.input)).into_owned()
     }
 

@@ -19,7 +19,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 /// How long the server may take for a line.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A connection, whatever carries it.
 pub trait Wire: AsyncRead + AsyncWrite + Send + Unpin {}
@@ -146,7 +146,7 @@ async fn flush(connections: &mut HashMap<usize, Connection>, at: &str) {
             connection.wire.write_all(&out).await?;
             connection.wire.flush().await
         };
-        tokio::time::timeout(PATIENCE, sent).await.expect(at).expect(at);
+        tokio::time::timeout(TIMEOUT, sent).await.expect(at).expect(at);
     }
 }
 
@@ -167,14 +167,14 @@ impl Connection {
                 let line: Vec<u8> = self.input.drain(..end + 2).collect();
                 return String::from_utf8_lossy(&line[..end]).into_owned();
             }
-            let read = tokio::time::timeout(PATIENCE, self.wire.read_buf(&mut self.input)).await;
+            let read = tokio::time::timeout(TIMEOUT, self.wire.read_buf(&mut self.input)).await;
             let read = read.unwrap_or_else(|_| panic!("{at}: no answer")).expect(at);
             assert!(read > 0, "{at}: the server hung up after {:?}", String::from_utf8_lossy(&self.input));
         }
     }
 
     async fn read_to_end(&mut self, at: &str) -> String {
-        let read = tokio::time::timeout(PATIENCE, self.wire.read_to_end(&mut self.input)).await;
+        let read = tokio::time::timeout(TIMEOUT, self.wire.read_to_end(&mut self.input)).await;
         read.unwrap_or_else(|_| panic!("{at}: the server does not hang up")).expect(at);
         String::from_utf8_lossy(&self.input).into_owned()
     }

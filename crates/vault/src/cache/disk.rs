@@ -144,7 +144,7 @@ impl Disk {
     }
 
     /// How long to wait for what it writes.
-    pub fn patience_now(&self) -> Duration {
+    pub fn lock_timeout(&self) -> Duration {
         if self.is_behind.load(Ordering::Relaxed) { Duration::ZERO } else { self.retry_policy }
     }
 
@@ -159,7 +159,7 @@ impl Disk {
         let kept = self.readers.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let connection = match kept.filter(|(of, _)| *of == generation) {
             Some((_, connection)) => connection,
-            None => match connect_to_read(&self.path, READER_WAIT.min(self.patience_now())) {
+            None => match connect_to_read(&self.path, READER_WAIT.min(self.lock_timeout())) {
                 Ok(connection) => connection,
                 Err(e) => {
                     if is_damage(&e) {

@@ -68,7 +68,8 @@ impl Imap {
             .target
             .endpoint(Protocol::Imap)
             .ok_or_else(|| Fail::Protocol("no IMAP server is known".into()))?;
-        let stream = timeout(shared.patience, endpoint.connect()).await.map_err(|_| Fail::Timeout)??;
+        let stream =
+            timeout(shared.command_timeout, endpoint.connect()).await.map_err(|_| Fail::Timeout)??;
         let mut imap = Imap {
             wire: Wire::new(stream, Syntax::Imap),
             state: MailboxState::new(client.clone()),
@@ -77,7 +78,7 @@ impl Imap {
             out: Vec::new(),
             tag: 0,
             selected: None,
-            due: client.thread.now() + shared.patience,
+            due: client.thread.now() + shared.command_timeout,
             _open: OpenCount::new(&client.thread),
         };
         imap.greeted(endpoint).await?;
@@ -87,7 +88,7 @@ impl Imap {
                 return Err(Fail::Protocol(format!("STARTTLS: {}", imap.state.last_text)));
             }
             let plain = std::mem::replace(&mut imap.wire, Wire::closed(Syntax::Imap));
-            let stream = timeout(shared.patience, tls.wrap(plain.into_stream()))
+            let stream = timeout(shared.command_timeout, tls.wrap(plain.into_stream()))
                 .await
                 .map_err(|_| Fail::Timeout)??;
             imap.wire = Wire::new(stream, Syntax::Imap);
@@ -244,7 +245,7 @@ impl Imap {
             accept_no: counted.accept_no,
             quiet: counted.quiet,
             unsent: false,
-            due: self.client.thread.now() + self.client.thread.shared.patience,
+            due: self.client.thread.now() + self.client.thread.shared.command_timeout,
         });
     }
 

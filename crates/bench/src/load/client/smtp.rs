@@ -19,7 +19,7 @@ use crate::load::wire::{Sink, Wire};
 use crate::mail::base64_line;
 
 /// How long a client in IDLE may take to be told of a delivery.
-const NOTICE_PATIENCE: Duration = Duration::from_secs(10);
+const NOTICE_TIMEOUT: Duration = Duration::from_secs(10);
 /// After so many deliveries in a row without a notification, the run waits for none any more.
 const UNTOLD: u32 = 5;
 
@@ -107,7 +107,7 @@ impl Smtp {
     ) -> Result<Self, Fail> {
         let silent = Cell::new(false);
         let connected = Self::connected(client, protocol, auth, from, &silent);
-        match timeout(client.thread.shared.patience, connected).await {
+        match timeout(client.thread.shared.command_timeout, connected).await {
             Ok(connected) => connected,
             // LMTP is never spoken with TLS.
             Err(_) if silent.get() && protocol == Protocol::Smtp => Err(Fail::Silent),
@@ -163,8 +163,9 @@ impl Smtp {
     /// # Errors
     /// If the connection is of no more use.
     pub async fn deliver(&mut self, delivery: &Delivery<'_>) -> Result<(), Fail> {
-        let patience = self.client.thread.shared.patience;
-        let announced = timeout(patience, self.delivered(delivery)).await.map_err(|_| Fail::Timeout)??;
+        let command_timeout = self.client.thread.shared.command_timeout;
+        let announced =
+            timeout(command_timeout, self.delivered(delivery)).await.map_err(|_| Fail::Timeout)??;
         if delivery.notified && !announced.is_empty() {
             let told = self.notified(&announced).await;
             self.untold = if told { 0 } else { self.untold + 1 };
@@ -208,13 +209,13 @@ impl Smtp {
 
     /// Says goodbye.
     pub async fn quit(&mut self) {
-        let patience = self.client.thread.shared.patience;
+        let command_timeout = self.client.thread.shared.command_timeout;
         let goodbye = async {
             self.send(b"QUIT\r\n").await?;
             self.reply().await
         };
         // What comes of it does not matter.
-        let _ = timeout(patience, goodbye).await;
+        let _ = timeout(command_timeout, goodbye).await;
     }
 
     /// MAIL, RCPT, DATA; how many recipients were accepted.
@@ -317,12 +318,12 @@ impl Smtp {
         let thread = &self.client.thread;
         let mut all = true;
         for one in announced {
-            if timeout(NOTICE_PATIENCE, one.told()).await.is_err() {
+            if timeout(NOTICE_TIMEOUT, one.told()).await.is_err() {
                 all = false;
                 let left = thread.shared.notices.retract(one);
                 for _ in 0..left {
                     thread.error("notification", "timeout", || {
-                        format!("the server did not notify a client in IDLE within {NOTICE_PATIENCE:?}")
+                        format!("the server did not notify a client in IDLE within {NOTICE_TIMEOUT:?}")
                     });
                 }
             }

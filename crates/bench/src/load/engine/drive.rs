@@ -120,7 +120,7 @@ pub async fn client(thread: Rc<Thread>, job: Arc<RunningPhase>, plan: Rc<Plan>, 
 /// Returns when nobody waits any longer: as long after the end of the phase, or after its clients were told to stop, as for
 /// any command.
 async fn overdue(client: &Client, job: &RunningPhase) {
-    let patience = client.thread.shared.patience;
+    let command_timeout = client.thread.shared.command_timeout;
     let ended = async {
         match job.deadline() {
             Some(deadline) => tokio::time::sleep(deadline.saturating_sub(client.thread.now())).await,
@@ -131,7 +131,7 @@ async fn overdue(client: &Client, job: &RunningPhase) {
         () = ended => {}
         () = client.stopped() => {}
     }
-    tokio::time::sleep(patience).await;
+    tokio::time::sleep(command_timeout).await;
 }
 
 fn new_client(thread: &Rc<Thread>, job: &RunningPhase, connection: usize, settled: Box<dyn Fn()>) -> Client {

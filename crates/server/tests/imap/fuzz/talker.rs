@@ -13,7 +13,7 @@ use super::grammar::{Grammar, Piece};
 use crate::imap_world::{Client, dial};
 
 /// How long a command may take where several builds share the machine.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 /// Commands of one connection, at most; another one follows.
 const COMMANDS: u32 = 60;
 
@@ -194,7 +194,7 @@ impl Talker {
     async fn close(&mut self) {
         let Some(Connection { client, session, .. }) = self.connection.take() else { return };
         drop(client);
-        match tokio::time::timeout(PATIENCE, session).await {
+        match tokio::time::timeout(TIMEOUT, session).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => self.fail(&format!("the session panicked: {error}")),
             Err(_) => self.fail("the session does not end"),
@@ -282,7 +282,7 @@ impl Talker {
                     return Heard::Other;
                 }
                 None => {
-                    let read = connection.client.read_into(connection.decoder.buffer(), PATIENCE).await;
+                    let read = connection.client.read_into(connection.decoder.buffer(), TIMEOUT).await;
                     match read {
                         Some(0) => return Heard::End,
                         Some(_) => {}

@@ -217,7 +217,7 @@ impl Imap {
         let from = thread.now();
         if let Some(idle) = self.state.outstanding.front_mut() {
             // To wait was what it was for: only its end is a command that is waited for.
-            idle.due = from + thread.shared.patience;
+            idle.due = from + thread.shared.command_timeout;
         }
         self.out.extend_from_slice(b"DONE\r\n");
         self.flush().await?;

@@ -127,7 +127,7 @@ fn a_connection_lost_between_commands_is_an_error_and_rounds_that_were_not_done_
 }
 
 #[test]
-fn patience_is_for_a_whole_command_whatever_a_server_says_meanwhile() {
+fn the_timeout_is_for_a_whole_command() {
     let text = "name = \"x\"\n[[phase]]\nname = \"p\"\nsteps = [\"NOOP\"]\n";
     let session =
         || |command: &str| if command == "NOOP" { Reply::GoOn("* OK still working\r\n") } else { done() };
@@ -147,7 +147,7 @@ fn a_greeting_that_never_ends_is_a_timeout() {
 }
 
 #[test]
-fn a_phase_ends_with_its_duration_and_patience_however_long_its_rounds_are() {
+fn a_phase_ends_after_its_duration_and_the_timeout() {
     let text = "name = \"x\"\n[[phase]]\nname = \"p\"\nduration = \"3s\"\n\
                 steps = [{ do = \"NOOP\", times = 1000 }]\n";
     let pause = |line: &str| if line.ends_with("NOOP") { Duration::from_secs(1) } else { Duration::ZERO };
