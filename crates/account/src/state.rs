@@ -42,7 +42,7 @@ pub use hierarchy::Parent;
 pub use mailbox::{Mailbox, Row};
 pub(crate) use maps::MAP_BYTES;
 pub use maps::{MailboxCounts, MapsView};
-pub use messages::MessageNumber;
+pub use messages::{MessageFields, MessageNumber};
 use sealpost_base::{AccountId, MailboxId, ObjectId, Position, Timestamp, UidValidity};
 use sealpost_vault::entry::Generation;
 pub use tombstones::Tombstone;
@@ -225,6 +225,11 @@ impl AccountState {
     /// The message of that number, while a placement points to it.
     pub fn message(&self, number: MessageNumber) -> Option<Message> {
         self.messages.get(number)
+    }
+
+    /// What searches ask of the message of that number; cheaper than the message.
+    pub fn message_fields(&self, number: MessageNumber) -> Option<MessageFields> {
+        self.messages.fields(number)
     }
 
     /// Octets of the message of that number; 0 if there is none.

@@ -204,7 +204,7 @@ fn to_look_at(
     let crossed = |received: i64| ages.iter().any(|age| (before - age..=now - age).contains(&received));
     let crossed: UidSet = mailbox
         .all_rows()
-        .filter(|row| state.message(row.message).is_some_and(|m| crossed(m.received.seconds())))
+        .filter(|row| state.message_fields(row.message).is_some_and(|m| crossed(m.received.seconds())))
         .map(|row| row.uid)
         .collect();
     Ok(changed.union(&crossed.intersection(selected.uids())))

@@ -2,8 +2,8 @@
 
 use std::cell::RefCell;
 
-use sealpost_account::state::{FlagSet, Row};
-use sealpost_account::{Message, ThreadId};
+use sealpost_account::ThreadId;
+use sealpost_account::state::{FlagSet, MessageFields, Row};
 use sealpost_base::{ObjectId, Timestamp, Uid};
 use sealpost_index::summary::{ShortText, Summary};
 use sealpost_mime::{Envelope, Text};
@@ -49,7 +49,7 @@ pub(crate) struct KnownFields {
 
 impl RowFields {
     /// What a row says.
-    pub(crate) fn new(row: &Row, flags: &FlagSet, message: &Message, mailbox: &MailboxScope) -> Self {
+    pub(crate) fn new(row: &Row, flags: &FlagSet, message: &MessageFields, mailbox: &MailboxScope) -> Self {
         RowFields {
             uid: row.uid,
             modseq: row.modseq.0,
@@ -57,9 +57,9 @@ impl RowFields {
             marked: mailbox.marked.contains(row.uid),
             received: message.received,
             saved_day: day(row.saved),
-            object: message.first_object(),
+            object: message.first_object,
             thread: message.thread,
-            size: message.size(),
+            size: message.size,
         }
     }
 

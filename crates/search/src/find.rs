@@ -12,7 +12,7 @@ use std::sync::Arc;
 use futures::StreamExt;
 use futures::stream::BoxStream;
 use sealpost_account::state::{FlagSetId, Mailbox, Row};
-use sealpost_account::{Account, AccountState, Message};
+use sealpost_account::{Account, AccountState, Message, MessageNumber};
 use sealpost_base::{Budget, Error, Kind, Result, Timestamp, Uid, UidSet, limits};
 use sealpost_index::Index;
 use sealpost_index::summary::{Parts, ReadOrder, ShortText};
@@ -204,7 +204,7 @@ impl<P: Progress> MailboxSearch<'_, P> {
             let mut rows = rows(mailbox, mailbox.mailbox_in(&state)?, first);
             for row in rows.by_ref().take(BATCH_ROWS) {
                 let relevance = decided.get(&self.bound, &state, row.flags).or_else(|| {
-                    let message = state.message(row.message)?;
+                    let message = state.message_fields(row.message)?;
                     let fields = RowFields::new(&row, state.flags(row.flags), &message, mailbox);
                     self.bound.decide(&fields, &KnownFields::none())
                 });
@@ -308,9 +308,15 @@ impl<P: Progress> MailboxSearch<'_, P> {
                 break;
             }
             self.yield_or_shutdown().await?;
-            let group = candidates(self.mailbox, &self.mailbox.account.state(), &group)?
-                .map(|(uid, row, message)| Candidate { uid, row, message })
-                .collect();
+            let group = {
+                let state = self.mailbox.account.state();
+                let found = candidates(self.mailbox, &state, &group)?;
+                found
+                    .filter_map(|(uid, row, number)| {
+                        Some(Candidate { uid, row, message: state.message(number)? })
+                    })
+                    .collect()
+            };
             if tasks.len() >= TASKS {
                 self.join(&mut tasks).await?;
                 left = left.saturating_sub(GROUP_MESSAGES);
@@ -393,12 +399,12 @@ fn candidates<'a>(
     scope: &'a MailboxScope,
     state: &'a AccountState,
     uids: &'a [Uid],
-) -> Result<impl Iterator<Item = (Uid, RowFields, Message)>, MailboxGone> {
+) -> Result<impl Iterator<Item = (Uid, RowFields, MessageNumber)>, MailboxGone> {
     let mailbox = scope.mailbox_in(state)?;
     Ok(uids.iter().filter_map(move |uid| {
         let row = mailbox.row(*uid)?;
-        let message = state.message(row.message)?;
-        Some((row.uid, RowFields::new(&row, state.flags(row.flags), &message, scope), message))
+        let message = state.message_fields(row.message)?;
+        Some((row.uid, RowFields::new(&row, state.flags(row.flags), &message, scope), row.message))
     }))
 }
 

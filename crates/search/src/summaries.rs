@@ -150,9 +150,9 @@ impl<F: FnMut(usize, SortRow, Option<&Summary>) + Send> Pass<'_, F> {
 }
 
 fn sort_row(state: &AccountState, mailbox: &Mailbox, found: &Match) -> Option<SortRow> {
-    let message = state.message(mailbox.row(found.uid)?.message)?;
+    let message = state.message_fields(mailbox.row(found.uid)?.message)?;
     let received = message.received.seconds();
-    Some(SortRow { received, size: message.size(), relevance: found.relevance })
+    Some(SortRow { received, size: message.size, relevance: found.relevance })
 }
 
 async fn yield_or_shutdown<P: Progress>(progress: &mut P) -> Result<(), Stop<P::Interruption>> {

@@ -10,7 +10,7 @@ mod block;
 use std::collections::BTreeMap;
 
 use minicbor::{Decode, Encode};
-use sealpost_base::{ObjectId, Position};
+use sealpost_base::{ObjectId, Position, Timestamp};
 
 use super::table::heap_bytes;
 use crate::event::Message;
@@ -22,6 +22,20 @@ pub(super) use block::NUMBERS;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
 #[cbor(transparent)]
 pub struct MessageNumber(#[n(0)] pub u32);
+
+/// What searches ask of each message: all but its key and its layout, which take longer to unpack than the rest, and of
+/// which no copy is left behind that would have to be overwritten.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MessageFields {
+    /// The object that first held the message, in whichever log ([`Message::first_object`]).
+    pub first_object: ObjectId,
+    /// INTERNALDATE.
+    pub received: Timestamp,
+    /// RFC822.SIZE, in bytes.
+    pub size: u64,
+    /// Its thread.
+    pub thread: ThreadId,
+}
 
 /// What an entry of the table of first objects takes, in bytes.
 const ORIGIN_BYTES: usize = 48;
@@ -117,6 +131,19 @@ impl MessageTable {
     fn message(&self, block: &Block, at: usize, number: u32) -> Message {
         let origin = if self.origins.is_empty() { None } else { self.origins.get(&number) };
         block.message(at, origin.copied().map(Box::new))
+    }
+
+    /// What searches ask of the message.
+    pub(crate) fn fields(&self, number: MessageNumber) -> Option<MessageFields> {
+        let (block, at) = self.find(number)?;
+        let block = &self.blocks[block];
+        let origin = if self.origins.is_empty() { None } else { self.origins.get(&number.0) };
+        Some(MessageFields {
+            first_object: origin.copied().unwrap_or_else(|| block.object(at)),
+            received: block.received(at),
+            size: block.size(at),
+            thread: block.thread(at),
+        })
     }
 
     /// RFC822.SIZE; 0 if there is no such message.

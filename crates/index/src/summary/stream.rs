@@ -191,8 +191,8 @@ fn wanted(scope: &Scope, from: Uid) -> Rest {
     let ranges = scope.uids.ranges().skip_while(|(_, last)| *last < from);
     let mut rows = ranges.flat_map(|(first, last)| mailbox.rows(first.max(from)..=last));
     for row in rows.by_ref().take(WINDOW_MESSAGES) {
-        if let Some(message) = state.message(row.message) {
-            rest.wanted.push(Wanted { uid: row.uid, number: row.message, object: message.object });
+        if let Some(object) = state.message_object(row.message) {
+            rest.wanted.push(Wanted { uid: row.uid, number: row.message, object });
         }
     }
     rest.next = rows.next().map(|row| row.uid);

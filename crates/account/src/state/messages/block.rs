@@ -156,6 +156,10 @@ impl Block {
         self.value(at, RAW_BYTES)
     }
 
+    pub(super) fn received(&self, at: usize) -> Timestamp {
+        Timestamp(to_signed(self.value(at, RECEIVED)))
+    }
+
     pub(super) fn uses(&self, at: usize) -> u32 {
         self.value(at, USES) as u32
     }
@@ -216,7 +220,7 @@ impl Block {
                 sealed_structure: narrow(SEALED_STRUCTURE),
                 sealed_index: narrow(SEALED_INDEX),
             },
-            received: Timestamp(to_signed(self.value(at, RECEIVED))),
+            received: self.received(at),
             origin,
             thread: self.thread(at),
             links: Vec::new(),
