@@ -19,7 +19,7 @@ use std::sync::Arc;
 use sealpost_base::{AccountId, Budget, Clock, Error, Random, Result, limits};
 use sealpost_directory::{AccountRecord, Directory, Secret};
 use sealpost_vault::slot::{
-    Opened, PasswordParams, Slot, SlotId, SlotKind, SlotTrust, account_of_app_password, for_login,
+    Opened, PasswordParams, Slot, SlotId, SlotKind, SlotTrust, StretchMemory, account_of_app_password, for_login,
 };
 use sealpost_vault::{Keyring, RootKey};
 
@@ -300,9 +300,10 @@ impl Authenticator {
             None => self.pretend(turn, secret).await?,
             Some(record) => {
                 let tag = self.remembered.tag(record, secret.bytes());
-                let open = record.opener();
-                let opens = move |slot: &Slot| Some((open(slot, secret.bytes())?, slot.clone()));
-                let check = move || slots.iter().find_map(opens);
+                let open = record.opener_in();
+                let check = move |memory: &mut StretchMemory| {
+                    slots.iter().find_map(|slot| Some((open(slot, secret.bytes(), memory)?, slot.clone())))
+                };
                 let opened = self.checks.run(turn, check).await.map_err(Denied::Unavailable)?;
                 let opened = match opened {
                     Some((opened, slot)) => match self.authentic(record, opened, &slot).await {
@@ -366,7 +367,8 @@ impl Authenticator {
     /// Does what a wrong password would cost.
     async fn pretend<T>(&self, turn: CheckPermit, secret: Secret) -> Result<Option<T>, Denied> {
         let decoy = Arc::clone(&self.decoy);
-        let check = move || drop(decoy.slot.open(decoy.account, secret.bytes()));
+        let check =
+            move |memory: &mut StretchMemory| drop(decoy.slot.open_in(decoy.account, secret.bytes(), memory));
         self.checks.run(turn, check).await.map_err(Denied::Unavailable)?;
         Ok(None)
     }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use minicbor::{Decode, Encode};
 use sealpost_base::{AccountId, Error, Result, Timestamp};
-use sealpost_vault::slot::{Opened, Slot, SlotId, SlotKind, SlotTrust};
+use sealpost_vault::slot::{Opened, Slot, SlotId, SlotKind, SlotTrust, StretchMemory};
 use sealpost_vault::{EarlierKeys, Epoch, PublicKey, RootKey};
 
 use super::AccountName;
@@ -155,9 +155,15 @@ impl AccountRecord {
     /// Opens slots of this account, apart from the record: its root key with those of earlier epochs, if the secret opens the slot. As
     /// [`Slot::open`] this may block for long.
     pub fn opener(&self) -> impl Fn(&Slot, &[u8]) -> Option<Opened> + Send + 'static {
+        let open = self.opener_in();
+        move |slot, secret| open(slot, secret, &mut StretchMemory::default())
+    }
+
+    /// The same, in memory that the caller keeps ([`Slot::open_in`]).
+    pub fn opener_in(&self) -> impl Fn(&Slot, &[u8], &mut StretchMemory) -> Option<Opened> + Send + 'static {
         let (id, earlier) = (self.id, self.earlier.clone());
-        move |slot, secret| {
-            let opened = slot.open(id, secret)?;
+        move |slot, secret, memory| {
+            let opened = slot.open_in(id, secret, memory)?;
             match &earlier {
                 None => Some(opened),
                 Some(earlier) => {

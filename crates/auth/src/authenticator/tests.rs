@@ -180,7 +180,10 @@ async fn a_name_that_is_no_account_costs_a_check_too() {
     }
     drop(turns);
     assert!(world.refused("nobody@x", "pw").await);
-    assert_eq!(world.budget.in_use(), 0);
+    // The answer comes first.
+    while world.budget.in_use() > 0 {
+        tokio::task::yield_now().await;
+    }
 }
 
 #[tokio::test]

@@ -39,7 +39,7 @@ fn the_default_cost_is_the_designed_one_and_a_slot_cannot_ask_for_the_whole_mach
 fn argon2id_matches_the_reference_implementation() {
     // echo -n password | argon2 somesalt -id -t 2 -k 65536 -p 1 (the reference implementation's own test).
     let params = PasswordParams { memory_kib: 65536, passes: 2, lanes: 1 };
-    let out = stretch(b"password", b"somesalt", params).unwrap();
+    let out = StretchMemory::default().stretch(b"password", b"somesalt", params).unwrap();
     assert_eq!(out.bytes()[..8], [0x09, 0x31, 0x61, 0x15, 0xd5, 0xcf, 0x24, 0xed]);
 }
 
