@@ -163,7 +163,7 @@ pub fn open_files() -> usize {
 async fn start(options: &Options, accounts: &[String]) -> Result<Server> {
     let most = options.connections + OTHER_FILES;
     let lines = format!(
-        "memory = \"{}\"\n[connections]\ntotal = {most}\nper_address = {most}\n[login]\nremembered = {most}\nremember = \"1h\"\n[timeouts]\nimap_anonymous = \"1h\"\n",
+        "memory = \"{}\"\n[connections]\ntotal = {most}\nper_address = {most}\n[login]\ncache_entries = {most}\ncache_ttl = \"1h\"\n[timeouts]\nimap_anonymous = \"1h\"\n",
         options.memory
     );
     let sealpost = Sealpost { path: options.sealpost.clone(), memory: None };
