@@ -51,8 +51,9 @@ run: build ## Build a release binary and try it: a server with samples in ./seal
 	@exec "$(RELEASE)/sealpost" try $(ARGS)
 
 .PHONY: build
-build: ## Build the release binary
+build: ## Build the release binary, and its debug information beside it
 	@cargo build --release $(LOCKED) -p sealpost
+	@.ci/ship "$(RELEASE)/sealpost" "$(RELEASE)/ship"
 
 .PHONY: clean
 clean: ## Remove what was built from this clone
