@@ -35,7 +35,7 @@ use crate::log_end::LogEnd;
 use crate::metrics::AccountMetrics;
 use crate::share::{Link, UnacceptedLinks};
 pub(crate) use account_memory::AccountMemory;
-pub use account_memory::{Pressure, Reservation};
+pub use account_memory::{Loan, Pressure, Reservation};
 pub(crate) use load_limiter::{LoadLimiter, LoadPermit};
 use loaded::LoadedAccounts;
 pub use log_watcher::{LogWatcher, Ticket};
@@ -310,6 +310,28 @@ impl Accounts {
         }
         self.0.env.evict(self.0.env.memory().missing(bytes));
         self.0.env.memory().try_reserve(bytes)
+    }
+
+    /// To lend some of this memory for something else ([`Accounts::lend`]); nothing is lent yet.
+    pub fn loan(&self) -> Loan {
+        self.0.env.memory().loan()
+    }
+
+    /// Lends `bytes` in all: accounts that nobody uses go for it. False, and nothing changes, if it is more than before and there
+    /// is not as much, or somebody waits for some.
+    pub fn lend(&self, loan: &Loan, bytes: usize) -> bool {
+        let more = bytes.saturating_sub(loan.bytes());
+        if more == 0 {
+            return loan.try_set(bytes);
+        }
+        if self.memory_pressure() >= Pressure::Short {
+            return false;
+        }
+        let missing = self.0.env.memory().missing(more);
+        if missing > 0 {
+            self.0.env.evict(missing);
+        }
+        loan.try_set(bytes)
     }
 
     /// The account, if it is loaded now.

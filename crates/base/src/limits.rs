@@ -85,11 +85,16 @@ pub const RECEIVED_FIELDS: usize = 100;
 /// longest addresses are 216).
 pub const PROXY_HEADER_BYTES: usize = 2048;
 
-/// Bytes that a connection is charged for what it holds while it waits: its session, and what it has received and is to be
-/// sent as far as no memory was drawn for it.
+/// Bytes that a connection is charged for what it holds: its session, and what it has received and is to be sent as far as no
+/// memory was acquired for it.
 pub const CONNECTION_BYTES: usize = 16 * 1024;
 /// Bytes that it is charged in addition while it speaks TLS.
 pub const TLS_BYTES: usize = 24 * 1024;
+/// Bytes that a session of IMAP is charged while it waits for its client and holds nothing else, and nothing was received or
+/// waits to be sent.
+pub const RESTING_BYTES: usize = 10 * 1024;
+/// Bytes that it is charged in addition then if it speaks TLS: the keys, and what rustls reads into.
+pub const RESTING_TLS_BYTES: usize = 9 * 1024;
 /// Bytes that a TLS handshake may take while it is under way.
 pub const TLS_HANDSHAKE_BYTES: usize = 32 * 1024;
 /// Bytes that a client may send in a TLS handshake: no certificate is asked for, so it says hello and little more.

@@ -1,7 +1,7 @@
 //! How the bound on memory is divided: the one place that says which part of it is for what.
 //!
-//! A part is never lent to another: what fills one up waits or is refused there, whatever the others have left, so that
-//! the sum holds without anybody adding it up. `docs/decisions/0022-memory.md` has the reasons and the figures.
+//! What fills a part up waits or is refused there, whatever the others have left, so that the sum holds without anybody adding it
+//! up. One part lends to one other: what accounts lend to connections, accounts do not have until they get it back. `docs/decisions/0022-memory.md` has the reasons and the figures.
 
 use std::num::TryFromIntError;
 
@@ -75,6 +75,11 @@ impl MemoryDivision {
     /// For how mailboxes were sorted.
     pub fn orders(&self) -> usize {
         self.caches / 8
+    }
+
+    /// What accounts lend to connections at most while those are many and accounts few.
+    pub fn lent_to_connections(&self) -> usize {
+        self.accounts / 3 * 2
     }
 
     /// The parts by name; together they are the bound.

@@ -5,47 +5,34 @@
 //! its connection.
 
 mod end;
+mod receiving;
 mod sending;
 
-use std::future::poll_fn;
-use std::io;
-use std::mem::MaybeUninit;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Poll, ready};
 use std::time::Duration;
 
-use bytes::BytesMut;
 use rustls::ServerConfig;
 use sealpost_account::Accounts;
 use sealpost_base::{Budget, Permit, limits};
 use sealpost_imap::server::{Decoder, Event, Limits};
 use sealpost_imap::types::{Code, Status};
 use sealpost_imap::write::Writer;
-use tokio::io::{AsyncRead, AsyncReadExt, ReadBuf};
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, timeout};
 
 pub(super) use self::end::End;
-use super::deflate::{Compression, Compressions, Corrupt, Deflater, Inflated, Inflater};
+use super::deflate::{Compression, Compressions, Deflater, Inflater};
 use super::long_commands::{LongCommand, LongCommands};
 use super::shared::ImapShared;
 use sealpost_auth::standing::Standing;
 use sealpost_session::Shutdown;
+use sealpost_session::admission::NoMemory;
 use sealpost_session::net::Stream;
 use sealpost_session::settings::Timeouts;
 
 /// Output that waits at most before it is sent, in bytes; one more response may be added to it.
 pub(super) const FLUSH_BYTES: usize = 32 * 1024;
-/// What a session reads at once: it holds no buffer while it waits.
-const SMALL_READ_BYTES: usize = 4 * 1024;
-/// What it reads of a long command.
-const READ_BYTES: usize = 16 * 1024;
-/// What it reads while a message comes in.
-const BULK_READ_BYTES: usize = 32 * 1024;
 /// Commands before login may take this many times the timeout of one of them, all together.
 const ANONYMOUS_FACTOR: u32 = 10;
-/// How long a client may take for a command that memory was drawn for, from then on.
-const COMMAND_TIMEOUT: Duration = Duration::from_secs(60);
 /// How often a client that holds memory is looked at: when so many times [`ROOM_SLICE`] have passed.
 const SLICES: u32 = 5;
 /// What a client has to take in that time while others wait for memory that is held for it, in bytes.
@@ -57,8 +44,6 @@ const ROOM_SLICE_BYTES: usize = 2 * 1024;
 
 /// More than the end of a compressed stream takes.
 const PACKED_END_BYTES: usize = 16;
-/// How long a compressor is kept for a client that asks for nothing.
-const COMPRESSOR_REST: Duration = Duration::from_secs(1);
 
 /// A client's connection and the buffers in front of it.
 pub(super) struct Connection {
@@ -96,6 +81,10 @@ pub(super) struct Connection {
     busy: bool,
     /// A message is coming in.
     bulk: bool,
+    /// What the session keeps while it waits, in bytes, if it may rest then.
+    keeps: Option<usize>,
+    /// Since when it waits for the rest of what the client sends, charged what that takes at worst.
+    waits_since: Option<Instant>,
 }
 
 impl Connection {
@@ -123,6 +112,24 @@ impl Connection {
             input_timeout: timeouts.imap_anonymous,
             busy: false,
             bulk: false,
+            keeps: None,
+            waits_since: None,
+        }
+    }
+
+    /// Whether the session, when nothing was received, holds nothing but the bytes said: it is charged no more while it waits for
+    /// its client, until something comes or it has something to say ([`Connection::stir`]).
+    pub(super) fn may_rest(&mut self, keeps: Option<usize>) {
+        self.keeps = keeps;
+    }
+
+    /// The session has something to say without having been asked: it acquires what that may take.
+    pub(super) async fn stir(&mut self) -> Result<(), End> {
+        let stream = self.stream.as_mut().ok_or(End::Closed)?;
+        tokio::select! {
+            biased;
+            () = self.shutdown.wait() => Err(End::Shutdown),
+            stirred = stream.stir() => stirred.map_err(|NoMemory| End::NoMemory),
         }
     }
 
@@ -160,12 +167,19 @@ impl Connection {
             self.command_memory = None;
         }
         loop {
-            if let Some(event) = self.decoder.next() {
+            if let Some(event) = self.decoded() {
                 return Ok(event);
             }
             self.flush().await?;
             self.read(deadline).await?;
         }
+    }
+
+    /// The next event of what was received.
+    fn decoded(&mut self) -> Option<Event> {
+        let event = self.decoder.next()?;
+        self.waits_since = None;
+        Some(event)
     }
 
     /// As [`Connection::next`], but `None` as soon as `interrupt` is done. Cancel-safe.
@@ -174,7 +188,7 @@ impl Connection {
         deadline: Instant,
         interrupt: impl Future<Output = ()>,
     ) -> Result<Option<Event>, End> {
-        if let Some(event) = self.decoder.next() {
+        if let Some(event) = self.decoded() {
             return Ok(Some(event));
         }
         self.flush().await?;
@@ -183,7 +197,7 @@ impl Connection {
             read = self.read(deadline) => read?,
             () = interrupt => return Ok(None),
         }
-        Ok(self.decoder.next())
+        Ok(self.decoded())
     }
 
     /// The next event while a message comes in, part of which is held in memory. A client that sends nothing of it is
@@ -199,11 +213,16 @@ impl Connection {
             if looked.elapsed() >= ROOM_SLICE {
                 (looked, slices) = (Instant::now(), slices + 1);
                 let long = slices % SLICES == 0;
-                if self.accounts.is_pressure_severe() || long && self.budget.waiting() > 0 {
+                if self.accounts.is_pressure_severe() || long && self.others_wait() {
                     return Err(End::Timeout);
                 }
             }
         }
+    }
+
+    /// Whether others wait for memory that may be held for the client.
+    fn others_wait(&self) -> bool {
+        self.budget.waiting() > 0 || self.stream.as_ref().is_some_and(Stream::is_wanted)
     }
 
     /// How long the client may idle.
@@ -235,138 +254,6 @@ impl Connection {
     /// The message of the APPEND under way is not wanted.
     pub(super) fn refuse_append(&mut self) {
         self.decoder.refuse_append();
-    }
-
-    /// Waits until there is more for the decoder.
-    async fn read(&mut self, deadline: Instant) -> Result<(), End> {
-        loop {
-            self.draw_for_command(deadline).await?;
-            if self.inflate()? {
-                // It may come from very little input: others have their turn in between.
-                tokio::task::yield_now().await;
-                return Ok(());
-            }
-            self.receive(deadline).await?;
-            if self.inflater.is_none() {
-                return Ok(());
-            }
-        }
-    }
-
-    /// Expands some of what was received; whether there was any.
-    fn inflate(&mut self) -> Result<bool, End> {
-        let Some(inflater) = &mut self.inflater else { return Ok(false) };
-        match inflater.inflate(self.decoder.buffer()) {
-            Ok(Inflated::Some) => Ok(true),
-            Ok(Inflated::Nothing) => Ok(false),
-            Ok(Inflated::Ended) => {
-                let rest = self.inflater.take().map(|inflater| inflater.into_rest()).unwrap_or_default();
-                self.compression = None;
-                self.decoder.feed(&rest);
-                Ok(!rest.is_empty())
-            }
-            Err(Corrupt) => Err(End::Fatal("invalid compressed data".into())),
-        }
-    }
-
-    /// Draws memory for the command at hand before more of it is read, if it is long.
-    async fn draw_for_command(&mut self, deadline: Instant) -> Result<(), End> {
-        if self.command_memory.is_some() || self.decoder.pending() <= limits::IMAP_COMMAND_FREE_BYTES {
-            return Ok(());
-        }
-        let drawn = if self.anonymous_until.is_some() {
-            self.long_commands.stranger(&self.budget)
-        } else if self.bulk {
-            self.long_commands.at_once(&self.budget)
-        } else {
-            tokio::select! {
-                drawn = timeout_at(deadline, self.long_commands.user(&self.budget)) => drawn.ok(),
-                () = self.shutdown.wait() => return Err(End::Shutdown),
-            }
-        };
-        self.command_memory = Some(drawn.ok_or(End::NoMemory)?);
-        self.command_until = Instant::now() + COMMAND_TIMEOUT;
-        Ok(())
-    }
-
-    /// Reads from the stream, once.
-    async fn receive(&mut self, deadline: Instant) -> Result<(), End> {
-        let quiet = self.decoder.pending() == 0 && !self.busy && !self.bulk;
-        if self.out.is_empty() {
-            // Nobody knows for how long: give the buffers back.
-            *self.out.buffer() = BytesMut::new();
-            self.out_memory = None;
-        }
-        if quiet {
-            self.decoder.release();
-            self.command_memory = None;
-            if let Some(inflater) = &mut self.inflater {
-                inflater.rest();
-            }
-        }
-        let most = match (self.bulk, &self.command_memory) {
-            (true, _) => Some(BULK_READ_BYTES),
-            (_, Some(_)) => Some(READ_BYTES),
-            _ => None,
-        };
-        // Memory that others may be waiting for is not held for whoever stops in the middle of a long command.
-        let deadline =
-            if self.command_memory.is_some() { deadline.min(self.command_until) } else { deadline };
-        let crowded = self.budget.waiting() > 0;
-        let stream = self.stream.as_mut().ok_or(End::Closed)?;
-        let buffer = match &mut self.inflater {
-            Some(inflater) => inflater.input(),
-            None => self.decoder.buffer(),
-        };
-        let reading = async {
-            let Some(most) = most else {
-                let n = poll_fn(|cx| {
-                    // Not a variable of the session: it is there only while there is something to read.
-                    let mut small = [MaybeUninit::uninit(); SMALL_READ_BYTES];
-                    let mut read = ReadBuf::uninit(&mut small);
-                    ready!(Pin::new(&mut *stream).poll_read(cx, &mut read))?;
-                    buffer.extend_from_slice(read.filled());
-                    Poll::Ready(io::Result::Ok(read.filled().len()))
-                });
-                let n = n.await?;
-                self.busy = n == SMALL_READ_BYTES;
-                return Ok(n);
-            };
-            buffer.reserve(most);
-            let n = stream.read_buf(buffer).await?;
-            self.busy = n >= READ_BYTES;
-            io::Result::Ok(n)
-        };
-        let revoked = async {
-            match &self.standing {
-                Some(standing) => standing.lost().await,
-                None => std::future::pending().await,
-            }
-        };
-        let resting = async {
-            match &mut self.deflater {
-                Some(deflater) if !deflater.rests() => {
-                    if !crowded {
-                        tokio::time::sleep(COMPRESSOR_REST).await;
-                    }
-                    deflater.rest();
-                }
-                _ => {}
-            }
-            std::future::pending::<()>().await
-        };
-        tokio::select! {
-            biased;
-            () = self.shutdown.wait() => Err(End::Shutdown),
-            () = revoked => Err(End::Revoked),
-            read = timeout_at(deadline, reading) => match read {
-                Err(_) => Err(End::Timeout),
-                Ok(Err(e)) => Err(e.into()),
-                Ok(Ok(0)) => Err(End::Closed),
-                Ok(Ok(_)) => Ok(()),
-            },
-            () = resting => Ok(()),
-        }
     }
 
     /// Ends a session whose login was revoked, also one that never waits.

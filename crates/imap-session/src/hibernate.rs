@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use sealpost_account::Ticket;
-use sealpost_base::Error;
+use sealpost_base::{Error, limits};
 use sealpost_imap::server::Event;
 use sealpost_imap::types::{Command, CommandBody, Status};
 use sealpost_mailbox::lease::{Lease, LogWatchers};
@@ -101,6 +101,14 @@ impl Session {
 
     /// The next input of somebody who is not told of anything meanwhile. The session may be hibernated then.
     async fn next_command(&mut self) -> Result<Event, End> {
+        let keeps = self.kept_bytes();
+        self.responses.connection.may_rest(Some(keeps));
+        let event = self.next_command_at_rest().await;
+        self.responses.connection.may_rest(None);
+        event
+    }
+
+    async fn next_command_at_rest(&mut self) -> Result<Event, End> {
         if self.user.is_some() && !self.responses.connection.has_input() {
             self.responses.connection.check_standing()?;
             let deadline = self.responses.connection.idle_deadline();
@@ -147,8 +155,15 @@ impl Session {
                     () = release => Why::LetGo,
                 };
             });
-            if let Some(event) = self.responses.connection.next_unless(deadline, interrupt).await? {
-                return Ok(Some(event));
+            let keeps = self.kept_bytes();
+            self.responses.connection.may_rest(Some(keeps));
+            let event = self.responses.connection.next_unless(deadline, interrupt).await?;
+            self.responses.connection.may_rest(None);
+            if event.is_some() {
+                return Ok(event);
+            }
+            if why != Why::LetGo {
+                self.responses.connection.stir().await?;
             }
             match why {
                 Why::LetGo => self.hibernate(),
@@ -169,6 +184,15 @@ impl Session {
                 },
             }
         }
+    }
+
+    /// What the session keeps while it waits for its client, in bytes.
+    pub(super) fn kept_bytes(&self) -> usize {
+        let (awake, asleep) = (self.selected.as_ref(), self.hibernated.as_ref());
+        let view =
+            awake.map(Selected::kept_bytes).or_else(|| asleep?.selected.as_ref().map(Selected::kept_bytes));
+        let notify = self.subscriptions.notify.as_ref().map(|watch| watch.kept_bytes());
+        limits::RESTING_BYTES + view.unwrap_or(0) + notify.unwrap_or(0)
     }
 
     /// Between two commands: lets go of the accounts if others wait for the room of one of them.

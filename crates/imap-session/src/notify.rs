@@ -75,6 +75,11 @@ impl NotifySubscription {
         if room { Ok(()) } else { Err(Overflow) }
     }
 
+    /// What of it is the connection's, in bytes: all of it if it is little.
+    pub(super) fn kept_bytes(&self) -> usize {
+        if self.charge.is_some() { 0 } else { self.groups.bytes() + self.known.bytes() }
+    }
+
     /// What is wanted of the selected mailbox.
     pub(super) fn selected(&self) -> &SelectedEvents {
         &self.selected

@@ -99,6 +99,19 @@ pub(super) struct Changes {
     pub(super) below: Option<Uid>,
 }
 
+impl<A> Selected<A> {
+    /// What the view takes, in bytes.
+    fn bytes(&self) -> usize {
+        let sets = [&self.uids, &self.recent, &self.saved].map(UidSet::range_count);
+        (sets.iter().sum::<usize>() + self.contexts.ranges()) * UidSet::RANGE_BYTES
+    }
+
+    /// What of that is the connection's, in bytes: all of it if it is little.
+    pub(super) fn kept_bytes(&self) -> usize {
+        if self.charge.is_some() { 0 } else { self.bytes() }
+    }
+}
+
 impl Selected {
     /// A view of the mailbox as it is.
     pub(super) fn new(
@@ -142,9 +155,7 @@ impl Selected {
 
     /// Counts what the view takes, if that is much; whether there is room for it.
     pub(super) fn weigh(&mut self, accounts: &Accounts) -> bool {
-        let sets = [&self.uids, &self.recent, &self.saved].map(UidSet::range_count);
-        let ranges = sets.iter().sum::<usize>() + self.contexts.ranges();
-        let bytes = ranges * UidSet::RANGE_BYTES;
+        let bytes = self.bytes();
         if bytes <= SMALL_SETS {
             self.charge = None;
             return true;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use sealpost_base::limits::{CONNECTION_BYTES, DATABASE_START_TIME, OPERATOR_CONNECTIONS};
+use sealpost_base::limits::{DATABASE_START_TIME, OPERATOR_CONNECTIONS};
 use sealpost_base::{Clock, Error, MemoryDivision, Random, Result, Timestamp};
 use sealpost_directory::RecordsMaintained;
 use sealpost_vault::Store;
@@ -105,7 +105,10 @@ impl Server {
             connections.total = room;
         }
         log_memory(&ctx.settings.memory);
-        let admission = Admission::new(connections, ctx.settings.memory.connections);
+        let memory = &ctx.settings.memory;
+        let accounts = ctx.accounts.clone();
+        let admission =
+            Admission::with_loan(connections, memory.connections, accounts, memory.lent_to_connections());
         let (plaintext, tls_only) = (admission.places(), admission.places_with_tls());
         tracing::info!(plaintext, tls = tls_only, "room for connections");
         let mut addresses = Listen::default();
@@ -121,7 +124,8 @@ impl Server {
                 socket,
                 service,
                 Arc::clone(&ctx),
-                Admission::new(few, OPERATOR_CONNECTIONS * CONNECTION_BYTES),
+                // What these take is part of what the process does.
+                Admission::new(few, usize::MAX),
             ));
         }
         let mut housekeeping = JoinSet::new();

@@ -19,7 +19,7 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-use crate::admission::Admitted;
+use crate::admission::{Admitted, NoMemory};
 use crate::sessions::Live;
 
 /// Plaintext bytes that TLS may hold for a client that does not read; writes wait beyond it.
@@ -124,6 +124,54 @@ impl Stream {
         if let Some(admitted) = &self.admitted {
             admitted.sends();
         }
+    }
+
+    /// The session waits for its client and keeps so many bytes ([`Admitted::rest`]).
+    pub fn rest(&mut self, bytes: usize) {
+        if let Some(admitted) = &mut self.admitted {
+            admitted.rest(bytes);
+        }
+    }
+
+    /// Whether it does.
+    pub fn rests(&self) -> bool {
+        self.admitted.as_ref().is_some_and(Admitted::rests)
+    }
+
+    /// The session has something to say: it does not rest any more ([`Admitted::stir`]). Cancel-safe.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn stir(&mut self) -> Result<(), NoMemory> {
+        match &mut self.admitted {
+            Some(admitted) if admitted.rests() => admitted.stir().await,
+            _ => Ok(()),
+        }
+    }
+
+    /// If the session rests: waits until the client has sent something, and stirs. Cancel-safe.
+    ///
+    /// # Errors
+    /// As [`Stream::stir`].
+    pub async fn stir_for_input(&mut self) -> Result<(), NoMemory> {
+        if !self.rests() {
+            return Ok(());
+        }
+        let (socket, has_input) = match &self.transport {
+            Transport::Plain(socket) => (socket, false),
+            // What was received already is not waited for.
+            Transport::Tls(tls) => (tls.get_ref().0, !tls.get_ref().1.wants_read()),
+        };
+        if !has_input {
+            // What is wrong with the socket the one who reads is told.
+            let _ = socket.readable().await;
+        }
+        self.stir().await
+    }
+
+    /// Whether others wait for what the connection is charged ([`Admitted::is_wanted`]).
+    pub fn is_wanted(&self) -> bool {
+        self.admitted.as_ref().is_some_and(Admitted::is_wanted)
     }
 
     /// From here on, octets are counted for that session.

@@ -30,6 +30,8 @@ pub(crate) struct AccountMemory(Arc<Shared>);
 struct Shared {
     bytes: usize,
     used: Mutex<usize>,
+    /// How much of that is lent.
+    lent: AtomicUsize,
     freed: Notify,
     /// Held by the one that waits; others wait for their turn, in the order in which they came.
     turn: tokio::sync::Mutex<()>,
@@ -58,6 +60,9 @@ pub enum Pressure {
     Severe,
 }
 
+/// Memory that is lent for something else than accounts; given back when dropped.
+pub struct Loan(Reservation);
+
 /// What one account, or one session, takes of the memory; given back when dropped.
 pub struct Reservation {
     memory: AccountMemory,
@@ -69,6 +74,7 @@ impl AccountMemory {
         let shared = Shared {
             bytes,
             used: Mutex::default(),
+            lent: AtomicUsize::default(),
             freed: Notify::new(),
             turn: tokio::sync::Mutex::default(),
             passed: Mutex::default(),
@@ -96,20 +102,26 @@ impl AccountMemory {
         AMPLE_BYTES.max(self.0.bytes / AMPLE)
     }
 
-    /// How short it is.
+    /// How short it is. What is lent is not the accounts'.
     pub(crate) fn pressure(&self) -> Pressure {
-        let used = self.used();
+        let (used, lent) = (self.used(), self.0.lent.load(Ordering::Relaxed));
+        let by_accounts = used.saturating_sub(lent);
         if self.is_pressure_severe() {
             Pressure::Severe
         } else if used > self.0.bytes || self.0.turn.try_lock().is_err() {
             Pressure::Short
-        } else if used > self.0.bytes / 2 {
+        } else if by_accounts > self.0.bytes.saturating_sub(lent) / 2 {
             Pressure::Scarce
-        } else if used > self.ample() {
+        } else if by_accounts > self.ample() {
             Pressure::Moderate
         } else {
             Pressure::Ample
         }
+    }
+
+    /// To lend some of it; nothing is lent yet.
+    pub(crate) fn loan(&self) -> Loan {
+        Loan(Reservation { memory: self.clone(), bytes: AtomicUsize::new(0) })
     }
 
     /// Whether a load has waited for long: [`Pressure::Severe`], without looking at the rest.
@@ -229,6 +241,30 @@ impl Reservation {
     }
 }
 
+impl Loan {
+    /// What is lent, in bytes.
+    pub fn bytes(&self) -> usize {
+        self.0.bytes()
+    }
+
+    /// Lends `bytes` in all, if there is memory for what is new of that.
+    pub(crate) fn try_set(&self, bytes: usize) -> bool {
+        let (lent, before) = (&self.0.memory.0.lent, self.bytes());
+        if !self.0.try_set(bytes) {
+            return false;
+        }
+        lent.fetch_add(bytes, Ordering::Relaxed);
+        lent.fetch_sub(before, Ordering::Relaxed);
+        true
+    }
+}
+
+impl Drop for Loan {
+    fn drop(&mut self) {
+        self.0.memory.0.lent.fetch_sub(self.bytes(), Ordering::Relaxed);
+    }
+}
+
 impl Drop for Reservation {
     fn drop(&mut self) {
         self.set(0);
@@ -312,6 +348,21 @@ mod tests {
         assert!(small.pressure() < Pressure::Scarce);
         half.set(half.bytes() + 1);
         assert!(small.pressure() >= Pressure::Scarce);
+    }
+
+    #[test]
+    fn what_is_lent_is_used_and_is_no_accounts() {
+        let memory = AccountMemory::new(100);
+        let loan = memory.loan();
+        assert!(loan.try_set(60) && !loan.try_set(101));
+        assert_eq!((memory.used(), memory.missing(50)), (60, 10));
+        assert_eq!(memory.pressure(), Pressure::Ample);
+        let account = memory.try_reserve(21).unwrap();
+        assert_eq!(memory.pressure(), Pressure::Scarce, "of what accounts have");
+        assert!(loan.try_set(10));
+        assert_eq!(memory.pressure(), Pressure::Ample);
+        drop((loan, account));
+        assert_eq!((memory.used(), memory.0.lent.load(Ordering::Relaxed)), (0, 0));
     }
 
     #[test]

@@ -137,7 +137,7 @@ impl Connection {
                 }
                 taken = 0;
                 if looks % SLICES == 0 {
-                    if taken_long < SLICE_BYTES && self.budget.waiting() > 0 {
+                    if taken_long < SLICE_BYTES && (self.budget.waiting() > 0 || stream.is_wanted()) {
                         return Err(End::Timeout);
                     }
                     taken_long = 0;

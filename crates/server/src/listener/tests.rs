@@ -1,6 +1,7 @@
 //! Listening sockets: what is accepted, refused, replaced and cleaned up.
 
-use sealpost_base::{Kind, SeededRandom, SystemClock};
+use futures::FutureExt;
+use sealpost_base::{Kind, SeededRandom, SystemClock, limits};
 use sealpost_vault::Store;
 use sealpost_vault::server_key::ServerKeys;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -156,6 +157,48 @@ async fn an_address_in_use_is_named() {
     let address = first.address().unwrap();
     let error = Listener::tcp(address).err().unwrap();
     assert!(error.to_string().contains(&address.to_string()), "{error}");
+}
+
+/// A server without memory for so many that say something.
+#[tokio::test]
+async fn sessions_that_wait_are_charged_what_they_keep() {
+    const CLIENTS: usize = 70;
+    let ctx = context(Settings::default());
+    let imap = Arc::new(ImapShared::new(ctx.clone(), &ServerKeys::generate(&SeededRandom::new(1))));
+    let serve = move |stream, _| sealpost_imap_session::serve(stream, imap.clone()).boxed();
+    let service = Service { serve: Arc::new(serve), ..service() };
+    let listener = Listener::tcp("127.0.0.1:0".parse().unwrap()).unwrap();
+    let address = listener.address().unwrap();
+    let admission = Admission::new(Connections { total: 1000, per_address: 1000 }, 1 << 20);
+    let running = tokio::spawn(run(listener, service, ctx.clone(), admission.clone()));
+    let charged = async |bytes: usize| {
+        while admission.charged() != bytes {
+            tokio::task::yield_now().await;
+        }
+    };
+    let at_rest = |clients: usize| clients * limits::RESTING_BYTES;
+    let mut clients = Vec::new();
+    while clients.len() < CLIENTS {
+        let mut client = TcpStream::connect(address).await.unwrap();
+        assert!(line(&mut client).await.starts_with("* OK "));
+        clients.push(client);
+        charged(at_rest(clients.len())).await;
+    }
+    assert!(CLIENTS * limits::CONNECTION_BYTES > 1 << 20);
+    for client in &mut clients {
+        client.write_all(b"a NOOP\r\n").await.unwrap();
+        assert!(line(client).await.starts_with("a OK "));
+    }
+    charged(at_rest(CLIENTS)).await;
+    clients[0].write_all(b"b NO").await.unwrap();
+    charged(at_rest(CLIENTS - 1) + limits::CONNECTION_BYTES).await;
+    clients[0].write_all(b"OP\r\n").await.unwrap();
+    assert!(line(&mut clients[0]).await.starts_with("b OK "));
+    charged(at_rest(CLIENTS)).await;
+    drop(clients);
+    charged(0).await;
+    ctx.shutdown.begin();
+    running.await.unwrap();
 }
 
 #[tokio::test]

@@ -1,0 +1,298 @@
+//! Who is let in, who rests and who stirs, and that the counts are right whatever they do.
+
+use futures::FutureExt;
+
+use super::counts::Held;
+use super::*;
+
+fn peer(n: u8) -> Option<IpAddr> {
+    Some(IpAddr::from([192, 0, 2, n]))
+}
+
+fn log_in(admitted: &Admitted) {
+    // To an account of its own.
+    assert!(admitted.logged_in(AccountId(u128::from(admitted.number).to_be_bytes())));
+}
+
+fn assert_is_empty(counts: &Counts) {
+    assert_eq!((counts.bytes, counts.held), (0, Held::default()));
+    assert!(counts.connections.is_empty() && counts.holders.is_empty());
+    assert!(counts.waiting.is_empty() && counts.turns.is_empty());
+}
+
+/// A session of that account that rests.
+fn resting(admission: &Admission, account: u8) -> Option<Admitted> {
+    let mut admitted = admission.admit(peer(1))?;
+    assert!(admitted.logged_in(AccountId([account; 16])));
+    admitted.rest(limits::RESTING_BYTES);
+    Some(admitted)
+}
+
+fn stirs(admitted: &mut Admitted) -> bool {
+    matches!(admitted.stir().now_or_never(), Some(Ok(())))
+}
+
+fn has_to_leave(admitted: &Admitted) -> bool {
+    admitted.leave.notified().now_or_never().is_some()
+}
+
+#[test]
+fn counts_go_up_and_down_and_leave_nothing_behind() {
+    let admission = Admission::new(Connections { total: 4, per_address: 2 }, usize::MAX);
+    let one: Vec<_> = (0..2).map(|_| admission.admit(peer(1)).unwrap()).collect();
+    assert!(admission.admit(peer(1)).is_none(), "two from one address");
+    let two = admission.admit(peer(2)).unwrap();
+    let unix = admission.admit(None).unwrap();
+    for known in one.iter().chain([&two, &unix]) {
+        log_in(known);
+    }
+    assert!(admission.admit(peer(3)).is_none(), "four in all");
+    drop(one);
+    assert!(admission.admit(peer(1)).is_some());
+    assert_eq!(admission.lock().networks.len(), 1);
+    assert_eq!((admission.total(), admission.lock().strangers.len()), (2, 0));
+    drop((two, unix));
+    let counts = admission.lock();
+    assert_is_empty(&counts);
+}
+
+#[test]
+fn no_account_takes_the_places_of_others() {
+    const ALL: usize = 60;
+    let admission =
+        Admission::new(Connections { total: 1000, per_address: 1000 }, ALL * limits::CONNECTION_BYTES);
+    let (greedy, other) = (AccountId([1; 16]), AccountId([2; 16]));
+    let mut inside = Vec::new();
+    let enter = |account, inside: &mut Vec<Admitted>| {
+        let admitted = admission.admit(peer(1)).unwrap();
+        let may = admitted.logged_in(account);
+        inside.push(admitted);
+        may
+    };
+    assert_eq!((0..50).filter(|_| enter(greedy, &mut inside)).count(), ALL / 2);
+    assert_eq!((0..50).filter(|_| enter(other, &mut inside)).count(), ALL / 4);
+    assert!(enter(AccountId([3; 16]), &mut inside), "there is room for who has none");
+    drop(inside);
+    assert!(enter(greedy, &mut Vec::new()));
+}
+
+#[test]
+fn who_logs_in_anew_is_counted_once() {
+    let admission = Admission::new(Connections { total: 30, per_address: 30 }, usize::MAX);
+    let (one, other) = (AccountId([1; 16]), AccountId([2; 16]));
+    let admitted = admission.admit(peer(1)).unwrap();
+    for account in [one, one, other, one] {
+        assert!(admitted.logged_in(account));
+    }
+    assert_eq!(admission.lock().held.connections, 1);
+    assert_eq!(admission.lock().holders.len(), 1);
+}
+
+#[test]
+fn senders_beyond_their_part_make_room() {
+    const ALL: usize = 60;
+    let admission = Admission::new(Connections { total: ALL, per_address: 1000 }, usize::MAX);
+    let senders: Vec<_> = (0..ALL).map(|_| admission.admit(peer(1)).unwrap()).collect();
+    senders.iter().for_each(Admitted::sends);
+    let honest = admission.admit(peer(2)).unwrap();
+    assert!(has_to_leave(&senders[ALL / 2]), "the first that is one too many");
+    log_in(&honest);
+}
+
+#[test]
+fn whoever_is_not_known_longest_makes_room() {
+    let admission = Admission::new(Connections { total: 3, per_address: 9 }, usize::MAX);
+    let known = admission.admit(peer(1)).unwrap();
+    log_in(&known);
+    let (first, second) = (admission.admit(peer(1)).unwrap(), admission.admit(peer(2)).unwrap());
+    let third = admission.admit(peer(3)).unwrap();
+    assert!(has_to_leave(&first) && !has_to_leave(&known) && !has_to_leave(&second));
+    drop(first);
+    assert_eq!(admission.total(), 3);
+    for late in [&second, &third] {
+        log_in(late);
+    }
+    assert!(admission.admit(peer(4)).is_none(), "nobody who is known has to go");
+}
+
+#[test]
+fn newcomers_do_not_push_each_other_out() {
+    let admission = Admission::new(Connections { total: 32, per_address: 99 }, usize::MAX);
+    let all: Vec<_> = (0..32).map(|_| admission.admit(peer(1)).unwrap()).collect();
+    for known in &all[..30] {
+        log_in(known);
+    }
+    assert!(admission.admit(peer(2)).is_none());
+    assert!(!all.iter().any(has_to_leave));
+}
+
+#[test]
+fn what_they_cost_is_bounded_too() {
+    // A quarter is for those that stir.
+    let bytes = (4 * limits::CONNECTION_BYTES + limits::TLS_BYTES).div_ceil(3) * 4;
+    let admission = Admission::new(Connections { total: 1000, per_address: 1000 }, bytes);
+    let mut first = admission.admit(peer(1)).unwrap();
+    assert!(first.speaks_tls());
+    let mut others: Vec<_> = (0..3).map(|_| admission.admit(peer(2)).unwrap()).collect();
+    for known in others.iter().chain([&first]) {
+        log_in(known);
+    }
+    assert!(admission.admit(peer(3)).is_none());
+    assert!(!others[0].speaks_tls(), "there is no room for it");
+    drop(first);
+    assert!(others[0].speaks_tls() && admission.admit(peer(3)).is_some());
+}
+
+#[test]
+fn the_oldest_handshake_is_given_up() {
+    let handshakes = Handshakes::new(2);
+    let (first, second) = (handshakes.enter(), handshakes.enter());
+    assert!(first.given_up().now_or_never().is_none());
+    let third = handshakes.enter();
+    assert!(first.given_up().now_or_never().is_some());
+    assert!(second.given_up().now_or_never().is_none());
+    drop((first, third));
+    let _fourth = handshakes.enter();
+    assert!(second.given_up().now_or_never().is_none(), "there was room");
+}
+
+#[test]
+fn resting_sessions_leave_room_for_others_and_some_can_stir() {
+    const BYTES: usize = 4 << 20;
+    let admission = Admission::new(Connections { total: 10_000, per_address: 10_000 }, BYTES);
+    let mut inside: Vec<_> =
+        (0..=u8::MAX).cycle().map_while(|account| resting(&admission, account)).collect();
+    let fit = BYTES * 15 / 16 / limits::RESTING_BYTES;
+    assert!(inside.len() >= fit && 4 * fit > 5 * (BYTES / limits::CONNECTION_BYTES), "{}", inside.len());
+    assert!(admission.lock().bytes <= BYTES);
+
+    let stirring = inside.iter_mut().map_while(|session| stirs(session).then_some(())).count();
+    assert!(stirring >= LEAST_HELD, "{stirring}");
+    assert!(admission.lock().bytes <= BYTES);
+    assert!(!stirs(&mut inside[stirring]), "there is no memory for another one");
+    inside[0].rest(limits::RESTING_BYTES);
+    assert!(stirs(&mut inside[stirring]), "there is again");
+    assert!(admission.lock().bytes <= BYTES);
+    drop(inside);
+    assert_is_empty(&admission.lock());
+}
+
+#[test]
+fn what_a_session_keeps_while_it_rests_is_charged() {
+    let admission = Admission::new(Connections { total: 9, per_address: 9 }, 1 << 20);
+    let mut session = resting(&admission, 1).unwrap();
+    session.rest(7000);
+    assert_eq!(admission.lock().bytes, 7000);
+    session.rest(usize::MAX / 2);
+    assert_eq!(admission.lock().bytes, limits::CONNECTION_BYTES, "and never more than if it did not rest");
+    assert!(stirs(&mut session) && session.speaks_tls());
+    session.rest(7000);
+    assert_eq!(admission.lock().bytes, 7000 + limits::RESTING_TLS_BYTES);
+    assert!(stirs(&mut session) && !session.rests());
+    assert_eq!(admission.lock().bytes, limits::CONNECTION_BYTES + limits::TLS_BYTES);
+}
+
+#[test]
+fn sessions_of_one_account_wait_for_each_other_and_for_no_other() {
+    const BYTES: usize = 1 << 20;
+    let admission = Admission::new(Connections { total: 10_000, per_address: 10_000 }, BYTES);
+    let all = BYTES * 9 / 20 / limits::RESTING_BYTES;
+    let mut greedy: Vec<_> = (0..all).filter_map(|_| resting(&admission, 1)).collect();
+    let mut honest: Vec<_> = (2..10).filter_map(|account| resting(&admission, account)).collect();
+    assert_eq!((greedy.len(), honest.len()), (all, 8));
+    let stirring = greedy.iter_mut().map_while(|session| stirs(session).then_some(())).count();
+    let of_greedy = admission.lock().holders[&Holder::Account(AccountId([1; 16]))].bytes;
+    assert!((2..all).contains(&stirring) && of_greedy <= BYTES / 2, "{stirring}, {of_greedy}");
+
+    let (stirred, waiting) = greedy.split_at_mut(stirring);
+    assert!(!stirred[0].is_wanted(), "nobody waits");
+    let mut first = Box::pin(waiting[0].stir());
+    assert!(first.as_mut().now_or_never().is_none());
+    assert!(stirred[0].is_wanted(), "one of its own account does");
+    assert!(honest.iter_mut().all(stirs), "others do not wait behind it");
+    assert!(!honest[0].is_wanted(), "nor does it wait for theirs");
+    honest.iter_mut().for_each(|session| session.rest(limits::RESTING_BYTES));
+    stirred[0].rest(limits::RESTING_BYTES);
+    assert_eq!(first.as_mut().now_or_never(), Some(Ok(())));
+    drop(first);
+    assert!(!stirred[1].is_wanted());
+    drop((greedy, honest));
+    assert_is_empty(&admission.lock());
+}
+
+#[test]
+fn the_first_that_waits_stirs_first_and_who_gives_up_is_forgotten() {
+    const BYTES: usize = 1 << 20;
+    let admission = Admission::new(Connections { total: 10_000, per_address: 10_000 }, BYTES);
+    let mut inside: Vec<_> = (0..=u8::MAX).map_while(|account| resting(&admission, account)).collect();
+    let stirring = inside.iter_mut().map_while(|session| stirs(session).then_some(())).count();
+    let (stirred, waiting) = inside.split_at_mut(stirring);
+    let [gives_up, second, third, ..] = waiting else { panic!("all of them stir") };
+    let mut first = Box::pin(gives_up.stir());
+    assert!(first.as_mut().now_or_never().is_none());
+    let mut second = Box::pin(second.stir());
+    assert!(second.as_mut().now_or_never().is_none());
+    stirred[0].rest(limits::RESTING_BYTES);
+    assert!(!stirs(third), "there is memory, for those in front");
+    drop(first);
+    assert_eq!(second.as_mut().now_or_never(), Some(Ok(())));
+    drop(second);
+    assert!(admission.lock().turns.is_empty());
+}
+
+#[test]
+fn strangers_make_room_for_who_stirs_and_do_not_wait() {
+    const BYTES: usize = 1 << 20;
+    let admission = Admission::new(Connections { total: 10_000, per_address: 10_000 }, BYTES);
+    let mut users: Vec<_> = (0..40).map_while(|account| resting(&admission, account)).collect();
+    let mut strangers = Vec::new();
+    while admission.lock().missing_to_come(limits::CONNECTION_BYTES) == 0 {
+        let mut stranger = admission.admit(peer(2)).unwrap();
+        stranger.rest(limits::RESTING_BYTES);
+        strangers.push(stranger);
+    }
+    assert!(users.iter_mut().all(stirs), "whatever strangers take");
+    let gone = strangers.iter().take_while(|stranger| has_to_leave(stranger)).count();
+    assert!(gone > 0 && !strangers[gone..].iter().any(has_to_leave), "{gone}");
+    strangers.drain(..gone);
+    assert!(admission.lock().bytes <= BYTES);
+    assert!(stirs(&mut strangers[0]));
+    drop((users, strangers));
+    assert_is_empty(&admission.lock());
+
+    // All is users': the stranger that is left does not wait for them.
+    let mut stranger = admission.admit(peer(2)).unwrap();
+    stranger.rest(limits::RESTING_BYTES);
+    let mut users: Vec<_> = (0..=u8::MAX).cycle().map_while(|account| resting(&admission, account)).collect();
+    assert!(users.len() > STRANGERS_SHARE && !has_to_leave(&stranger));
+    users.iter_mut().map_while(|user| stirs(user).then_some(())).count();
+    assert_eq!(stranger.stir().now_or_never(), Some(Err(NoMemory)));
+}
+
+#[tokio::test]
+async fn accounts_lend_memory_to_users_and_get_it_back() {
+    const OWN: usize = 1 << 20;
+    let accounts = crate::context::for_tests().accounts.clone();
+    let lent = || accounts.account_memory().1;
+    let many = Connections { total: 10_000, per_address: 10_000 };
+    let admission = Admission::with_loan(many, OWN, accounts.clone(), 4 * OWN);
+    let mut inside = Vec::new();
+    for _ in 0..2 * OWN / limits::CONNECTION_BYTES {
+        inside.push(admission.admit(peer(1)).unwrap());
+    }
+    assert_eq!(lent(), 0, "strangers make room for strangers");
+    drop(inside);
+
+    let users: Vec<_> = (0..=u8::MAX).cycle().map_while(|account| resting(&admission, account)).collect();
+    assert!(users.len() * limits::RESTING_BYTES > 4 * OWN, "{}", users.len());
+    assert!(users.len() <= admission.places() && lent() == 4 * OWN);
+    assert!(admission.lock().bytes <= OWN + lent());
+
+    // An account that has to be loaded gets what is not lent, and nothing is lent while it waits.
+    let (all, used) = accounts.account_memory();
+    let account = accounts.try_reserve(all - used).unwrap();
+    drop(users);
+    assert!(lent() == account.bytes() && admission.total() == 0);
+    drop((account, admission));
+    assert_eq!(lent(), 0);
+}
