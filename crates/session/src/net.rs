@@ -404,9 +404,11 @@ impl AsyncWrite for Stream {
 }
 
 impl Socket {
+    /// Waits until something has come, or the client has gone.
     async fn readable(&self) -> io::Result<()> {
         match &self.kind {
-            Kind::Tcp(socket) => socket.readable().await,
+            // A socket that was just accepted is readable for tokio, whatever has come.
+            Kind::Tcp(socket) => socket.peek(&mut [0]).await.map(|_| ()),
             Kind::Unix(socket) => socket.readable().await,
         }
     }
