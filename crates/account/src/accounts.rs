@@ -26,6 +26,7 @@ use tokio::time::timeout;
 
 use crate::account::Account;
 use crate::bodies::BodyFetcher;
+use crate::cache::CacheCounts;
 use crate::cpu_gate::CpuGate;
 use crate::derived::Derived;
 use crate::env::{self, AccountEnv, Evict};
@@ -457,6 +458,11 @@ impl Accounts {
     /// What they measure.
     pub fn metrics(&self) -> &AccountMetrics {
         self.0.env.metrics()
+    }
+
+    /// What the caches of what was read of messages counted, by name.
+    pub fn cache_counts(&self) -> Vec<(&'static str, CacheCounts)> {
+        self.0.env.cache_counts()
     }
 
     /// The memory that they draw on.

@@ -8,6 +8,7 @@ use futures::future::BoxFuture;
 use sealpost_base::{AccountId, Result};
 
 use crate::account::Account;
+use crate::cache::CacheCounts;
 
 /// Derives from the mail of all accounts of a process, and looks after what it derived.
 pub trait Derived: Send + Sync {
@@ -29,6 +30,9 @@ pub trait Derived: Send + Sync {
     /// # Errors
     /// As [`Derived::maintain`].
     fn purged(&self, account: Arc<Account>) -> BoxFuture<'static, Result<()>>;
+
+    /// What its caches counted, by name.
+    fn cache_counts(&self) -> Vec<(&'static str, CacheCounts)>;
 
     /// Nobody has the account's key any more: nothing of its mail stays in a cache.
     fn forget(&self, account: AccountId);

@@ -12,7 +12,7 @@ use sealpost_vault::Store;
 
 use crate::accounts::{AccountMemory, LoadLimiter, LoadPermit, Reservation};
 use crate::bodies::BodyFetcher;
-use crate::cache::Cache;
+use crate::cache::{Cache, CacheCounts};
 use crate::cpu_gate::CpuGate;
 use crate::decoded::DecodedCache;
 use crate::derived::Derived;
@@ -168,6 +168,18 @@ impl AccountEnv {
     /// Sealed structures that came with deliveries, by their objects.
     pub(crate) fn delivered(&self) -> &Cache<Bytes> {
         &self.0.caches.delivered
+    }
+
+    /// What caches counted, by name.
+    pub(crate) fn cache_counts(&self) -> Vec<(&'static str, CacheCounts)> {
+        let Caches { structures, decoded, delivered } = &self.0.caches;
+        let mut counts = vec![
+            ("structures", structures.counts()),
+            ("decoded", decoded.counts()),
+            ("delivered", delivered.counts()),
+        ];
+        counts.extend(self.derived().map(Derived::cache_counts).unwrap_or_default());
+        counts
     }
 
     /// Nobody has that account's key any more: nothing of its mail stays in a cache.

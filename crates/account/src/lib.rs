@@ -36,7 +36,7 @@ pub mod usage;
 
 pub use account::{Account, Committed, NewMessage, StateGuard, Unplaced};
 pub use accounts::{Accounts, Delivery, Loan, LogWatcher, Offer, Options, Pressure, Reservation, Ticket};
-pub use cache::Cache;
+pub use cache::{Cache, CacheCounts};
 pub use cpu_gate::CpuGate;
 pub use derived::Derived;
 pub use event::{Event, FlagAction, Flags, Message, SpecialUse, SystemFlags, Target};

@@ -326,6 +326,12 @@ pub const PACK_MESSAGES: usize = 1024;
 pub const PACK_BYTES: usize = 1024 * 1024;
 /// Larger message objects are not packed whole.
 pub const PACKED_MESSAGE_BYTES: usize = 256 * 1024;
+/// Bytes of a message's header that a segment holds; a longer one is read from the message.
+pub const HEADER_PIECE_BYTES: usize = 16 * 1024;
+/// Bytes of a stored structure that a segment holds; a longer one is read from the message's object.
+pub const STRUCTURE_PIECE_BYTES: usize = 4 * 1024;
+/// Bytes of the compressed headers, or structures, of one segment together; a segment that would be larger ends earlier.
+pub const PIECE_SEGMENT_BYTES: usize = 768 * 1024;
 /// Messages of one index segment.
 pub const SUMMARY_SEGMENT_MESSAGES: usize = 1024;
 /// Bytes of a message's summary that a segment holds; a longer one is read from the message's structure and text.

@@ -52,9 +52,14 @@ impl MemoryDivision {
         Budget::with_largest(self.work, LARGEST_REQUEST)
     }
 
-    /// For structures of messages: most of the caches.
+    /// For structures of single messages: what the others leave.
     pub fn structures(&self) -> usize {
-        self.caches - self.summaries() - self.decoded() - self.orders()
+        self.caches - self.summaries() - self.decoded() - self.orders() - self.pieces()
+    }
+
+    /// For segments of headers and structures.
+    pub fn pieces(&self) -> usize {
+        self.caches / 8 * 3
     }
 
     /// For summaries of messages that are in no segment yet.

@@ -9,6 +9,7 @@
 
 mod binary;
 mod char8;
+mod derived;
 mod items;
 mod octets;
 mod pipeline;
@@ -24,7 +25,6 @@ use sealpost_account::rights::Rights;
 use sealpost_base::{Error, Kind, ModSeq, Timestamp, Uid, UidSet};
 use sealpost_imap::types::{Code, DateTime, FetchItem, FetchModifier, PartialRange, SequenceSet, Status};
 use sealpost_imap::write::Writer;
-use sealpost_index::{Index, PackReads, Packed};
 use sealpost_mailbox::changes::{self, Part};
 use sealpost_mailbox::flags::changing;
 use sealpost_mailbox::memory::reserve;
@@ -41,6 +41,7 @@ use super::selected::Selected;
 use super::targets::{self, Cursor};
 use super::updates;
 use super::updates::UntaggedUpdates;
+use derived::Sources;
 pub(super) use items::BodySection;
 use items::{FetchField, Plan};
 pub(super) use octets::{Opened, Reads};
@@ -128,7 +129,7 @@ pub(super) async fn fetch(
     } else {
         updates.room = reserve(&ctx.accounts, &[&targets]).await?;
     }
-    let packs = packs_for(selected, &plan)?;
+    let sources = Sources::new(selected, &plan);
     let mut part = match changed_since {
         Some(since) => changed_from(selected, since, Uid::MIN, &targets)?,
         None => Part { uids: std::mem::take(&mut targets), next: None },
@@ -149,7 +150,7 @@ pub(super) async fn fetch(
                 let (rows, next) = snapshot(selected, responses, left, &plan, &updates.known.uids)?;
                 trouble.gone += left.len() - next.len() - rows.len();
                 left = next;
-                fetch_rows(selected, responses, rows, &plan, &packs, &mut trouble).await?;
+                fetch_rows(selected, responses, rows, &plan, &sources, &mut trouble).await?;
             }
         }
         let (Some(since), Some(next)) = (changed_since, part.next) else { break };
@@ -186,14 +187,14 @@ async fn fetch_batch(
     plan: &Arc<Plan>,
     trouble: &mut Trouble,
 ) -> Result<(), Failure> {
-    let packs = packs_for(selected, plan)?;
+    let sources = Sources::new(selected, plan);
     while !uids.is_empty() {
         if plan.wants_flags() {
             updates::report_new_keywords(selected, responses).await?;
         }
         let (rows, next) = snapshot(selected, responses, uids, plan, &UidSet::new())?;
         uids = next;
-        fetch_rows(selected, responses, rows, plan, &packs, trouble).await?;
+        fetch_rows(selected, responses, rows, plan, &sources, trouble).await?;
     }
     Ok(())
 }
@@ -317,19 +318,12 @@ fn snapshot<'a>(
     Ok((rows, left))
 }
 
-/// Where several messages are read from at once: their structures alone, if the plan asks for no octets.
-fn packs_for(selected: &Selected, plan: &Plan) -> Result<Arc<PackReads>, Reply> {
-    let kind = if plan.reads_octets() { Packed::Messages } else { Packed::Structures };
-    let account = selected.account();
-    Ok(PackReads::new(&Index::of(account), kind, account.reading()))
-}
-
 async fn fetch_rows(
     selected: &Selected,
     responses: &mut Responses,
     rows: Vec<FetchRow>,
     plan: &Arc<Plan>,
-    packs: &Arc<PackReads>,
+    sources: &Sources,
     trouble: &mut Trouble,
 ) -> Result<(), Failure> {
     if !plan.reads_anything() {
@@ -339,9 +333,50 @@ async fn fetch_rows(
         }
         return Ok(());
     }
+    sources.expect(plan, &rows).await;
+    if !plan.is_derived() {
+        return read_rows(selected, responses, rows, plan, sources, trouble).await;
+    }
+    let mut left = Vec::new();
+    for row in rows {
+        let derived = sources.derived(plan, &row);
+        let derived = match sources.is_ready(plan, &row) {
+            true => derived.await,
+            false => responses.await_with_progress(derived).await?,
+        };
+        let Some(derived) = derived else {
+            left.push(row);
+            continue;
+        };
+        // In their order.
+        if !left.is_empty() {
+            read_rows(selected, responses, std::mem::take(&mut left), plan, sources, trouble).await?;
+        }
+        if responses.connection.is_stopping() {
+            return Err(End::Shutdown.into());
+        }
+        derived::write(responses, &row, plan, derived).await?;
+        responses.relieve().await?;
+    }
+    if left.is_empty() {
+        return Ok(());
+    }
+    read_rows(selected, responses, left, plan, sources, trouble).await
+}
+
+/// The responses for messages that are read themselves.
+async fn read_rows(
+    selected: &Selected,
+    responses: &mut Responses,
+    rows: Vec<FetchRow>,
+    plan: &Arc<Plan>,
+    sources: &Sources,
+    trouble: &mut Trouble,
+) -> Result<(), Failure> {
     let account = selected.account().clone();
+    let Sources { packs, structures, .. } = sources;
     packs.expect(rows.iter().map(|row| row.number)).await;
-    let mut reading = ReadAhead::new(account, plan.clone(), packs.clone(), rows);
+    let mut reading = ReadAhead::new(account, plan.clone(), packs.clone(), structures.clone(), rows);
     while let Some(mut prepared) = responses.await_with_progress(reading.next()).await?.map_err(stopped)? {
         if responses.connection.is_stopping() {
             return Err(End::Shutdown.into());

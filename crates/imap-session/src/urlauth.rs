@@ -167,8 +167,12 @@ async fn send_found(user: &User, responses: &mut Responses, found: &ResolvedUrl)
         return Ok(());
     };
     let _permit = user.shared.ctx.budget.acquire(READER_BYTES).await;
-    let reads =
-        Reads { reader: account.reader(message), account: account.clone(), message: (**message).clone() };
+    let reads = Reads {
+        reader: account.reader(message),
+        account: account.clone(),
+        message: (**message).clone(),
+        whole: None,
+    };
     let structure = account.structure(message).await;
     match reads.open(octets, Some(&structure)).await {
         Ok(Opened::Bytes(octets)) => {

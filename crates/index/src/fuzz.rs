@@ -8,6 +8,17 @@ pub fn fuzz_summaries(data: &[u8]) {
     summary::fuzz(data);
 }
 
+/// A header segment: the length of its directory (two bytes), the directory, and the pieces. It is read or refused, and
+/// whatever is read can be written again as it was.
+pub fn fuzz_headers(data: &[u8]) {
+    summary::fuzz_pieces(data);
+}
+
+/// These headers as the input of [`fuzz_headers`]; what its corpus starts from.
+pub fn header_bytes(headers: &[&[u8]]) -> Vec<u8> {
+    summary::fuzz_seed_pieces(headers)
+}
+
 /// Summaries of some messages as the input of [`fuzz_summaries`]; what its corpus starts from.
 pub fn summary_bytes(mails: &[&[u8]]) -> Vec<u8> {
     summary::fuzz_seed(mails)

@@ -6,17 +6,22 @@ use std::sync::Arc;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use sealpost_account::{Account, Cache, Derived};
+use sealpost_account::{Account, Cache, CacheCounts, Derived};
 use sealpost_base::{AccountId, MemoryDivision, Result};
 
 use crate::packs::Packs;
-use crate::summary::{Entry, SegmentLists};
+use crate::summary::{Content, Entry, PieceSegment, SegmentLists, SegmentName};
 
 /// Derives from the mail of all accounts of a process ([`sealpost_account::Options`]).
 pub struct Indexer {
     /// Summaries of messages that are in no segment yet.
     summaries: Arc<Cache<Entry>>,
+    /// Segments of headers and structures that were read lately.
+    pieces: Arc<PieceCache>,
 }
+
+/// Opened segments, by account, content and name.
+pub(crate) type PieceCache = Cache<PieceSegment, (AccountId, Content, SegmentName)>;
 
 /// What a process knows of one loaded account's derived data; gone with the account.
 pub(crate) struct DerivedData {
@@ -25,6 +30,7 @@ pub(crate) struct DerivedData {
     /// Which packs are stored.
     pub(crate) packs: Packs,
     pub(crate) summaries: Arc<Cache<Entry>>,
+    pub(crate) pieces: Arc<PieceCache>,
 }
 
 /// A loaded account with what is derived from its mail. Cloning shares both.
@@ -37,13 +43,14 @@ pub struct Index {
 impl Indexer {
     /// With the caches that this division of memory has room for.
     pub fn new(memory: &MemoryDivision) -> Arc<Self> {
-        Arc::new(Indexer { summaries: Arc::new(Cache::new(memory.summaries())) })
+        let summaries = Arc::new(Cache::new(memory.summaries()));
+        Arc::new(Indexer { summaries, pieces: Arc::new(Cache::new(memory.pieces())) })
     }
 }
 
 impl DerivedData {
-    fn new(summaries: Arc<Cache<Entry>>) -> Self {
-        DerivedData { segments: SegmentLists::default(), packs: Packs::default(), summaries }
+    fn new(summaries: Arc<Cache<Entry>>, pieces: Arc<PieceCache>) -> Self {
+        DerivedData { segments: SegmentLists::default(), packs: Packs::default(), summaries, pieces }
     }
 }
 
@@ -52,7 +59,8 @@ impl Index {
     /// remembered of it and nobody looks after it.
     pub fn of(account: &Arc<Account>) -> Self {
         let attached = account.derived().and_then(|attached| attached.downcast::<DerivedData>().ok());
-        let derived = attached.unwrap_or_else(|| Arc::new(DerivedData::new(Arc::new(Cache::new(0)))));
+        let derived = attached
+            .unwrap_or_else(|| Arc::new(DerivedData::new(Arc::new(Cache::new(0)), Arc::new(Cache::new(0)))));
         Index { account: account.clone(), derived }
     }
 
@@ -78,7 +86,7 @@ impl Deref for Index {
 
 impl Derived for Indexer {
     fn attach(&self) -> Arc<dyn Any + Send + Sync> {
-        Arc::new(DerivedData::new(self.summaries.clone()))
+        Arc::new(DerivedData::new(self.summaries.clone(), self.pieces.clone()))
     }
 
     fn on_commit(&self, account: &Arc<Account>) {
@@ -95,7 +103,12 @@ impl Derived for Indexer {
         async move { Index::of(&account).compact_packs().await }.boxed()
     }
 
+    fn cache_counts(&self) -> Vec<(&'static str, CacheCounts)> {
+        vec![("summaries", self.summaries.counts()), ("segments", self.pieces.counts())]
+    }
+
     fn forget(&self, account: AccountId) {
         self.summaries.forget(account);
+        self.pieces.forget(account);
     }
 }

@@ -14,4 +14,4 @@ pub mod summary;
 
 pub use index::{Index, Indexer};
 pub use packs::{PackReads, Packed};
-pub use summary::{Parts, ReadOrder, Sent, Summary, SummaryAddress};
+pub use summary::{Parts, PieceReads, Pieces, ReadOrder, Sent, Summary, SummaryAddress};

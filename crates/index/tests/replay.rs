@@ -10,6 +10,22 @@ fn summaries() {
     corpus::replay(env!("CARGO_MANIFEST_DIR"), "index_summaries", sealpost_index::fuzz::fuzz_summaries);
 }
 
+#[test]
+fn headers() {
+    replay("index_headers", sealpost_index::fuzz::fuzz_headers);
+}
+
+/// Writes a first input for `index_headers`. Only for a new format version, under a new name.
+#[test]
+#[ignore = "writes files into the source tree"]
+fn write_headers() {
+    let headers: [&[u8]; 4] =
+        [b"From: a@b\r\nSubject: =?utf-8?q?J=C3=B6rg?=\r\n\r\n", b"\xff\x00: \xe9\r\n", b"", &[b'x'; 20_000]];
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus/index_headers");
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join("four-headers"), sealpost_index::fuzz::header_bytes(&headers)).unwrap();
+}
+
 /// Writes a first input for `index_summaries`. Only for a new format version, under a new name.
 #[test]
 #[ignore = "writes files into the source tree"]

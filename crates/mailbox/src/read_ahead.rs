@@ -1,7 +1,8 @@
 //! Reading many messages in order: while a protocol answers for one, the next ones are read and opened by other
 //! tasks.
 //!
-//! Messages that are wanted whole and are small are read a group at a time: one question to the store, one wake-up.
+//! Small messages are read a group at a time: one question to the store, one wake-up. Of a message in one chunk, any part is
+//! read as the whole, since a chunk is opened whole.
 //!
 //! Octets and structures draw from the account's share of the budget. A session waits for budget only while it holds
 //! none: reading ahead takes what is free and otherwise does not happen, so that sessions never wait for each other
@@ -22,7 +23,7 @@ use futures::FutureExt;
 use futures::future::{BoxFuture, MaybeDone, join_all, maybe_done};
 use sealpost_account::{Account, Message, MessageNumber};
 use sealpost_base::{Budget, Permit, Result, limits};
-use sealpost_index::PackReads;
+use sealpost_index::{PackReads, PieceReads};
 use sealpost_mime::Structure;
 use sealpost_vault::message::{MessageReader, READER_BYTES};
 use tokio::task::JoinHandle;
@@ -63,6 +64,9 @@ pub trait ReadPlan: Send + Sync + 'static {
 
     /// Whether the first thing that is read of a message is all of it, and no structure.
     fn begins_with_all(&self) -> bool;
+
+    /// Whether octets of a message with that structure are read, whichever.
+    fn reads_octets_of(&self, structure: &Structure) -> bool;
 
     /// Opens a message, of which the structure was read if the plan says so. `whole` is all of it, if it was read
     /// in a group.
@@ -118,6 +122,7 @@ pub struct ReadAhead<R, P: ReadPlan> {
     account: Arc<Account>,
     plan: Arc<P>,
     packs: Arc<PackReads>,
+    structures: Arc<PieceReads>,
     budget: Budget,
     /// Octets of messages that are read together.
     group_octets: u64,
@@ -159,11 +164,18 @@ impl<R, P: ReadPlan> Drop for Task<R, P> {
 
 impl<R: MessageRow, P: ReadPlan> ReadAhead<R, P> {
     /// Of that account, by that plan.
-    pub fn new(account: Arc<Account>, plan: Arc<P>, packs: Arc<PackReads>, rows: Vec<R>) -> Self {
+    pub fn new(
+        account: Arc<Account>,
+        plan: Arc<P>,
+        packs: Arc<PackReads>,
+        structures: Arc<PieceReads>,
+        rows: Vec<R>,
+    ) -> Self {
         let budget = account.reading().clone();
         let (running, ready) = (VecDeque::new(), VecDeque::new());
         let group_octets = GROUP_OCTETS.min(budget.total() as u64 / GROUP_PART);
-        ReadAhead { account, plan, packs, budget, group_octets, waiting: rows.into(), running, ready }
+        let waiting = rows.into();
+        ReadAhead { account, plan, packs, structures, budget, group_octets, waiting, running, ready }
     }
 
     /// The next message. Drop it before asking for another one.
@@ -206,6 +218,7 @@ impl<R: MessageRow, P: ReadPlan> ReadAhead<R, P> {
                             None => {
                                 // A reader that holds memory never waits for more.
                                 self.packs.release();
+                                self.structures.release();
                                 acquire(&self.account, &self.budget, cost).await?
                             }
                         };
@@ -256,7 +269,8 @@ impl<R: MessageRow, P: ReadPlan> ReadAhead<R, P> {
             let (more, most) = match self.plan.reads_octets() {
                 false => (u64::from(row.message().layout.sealed_structure), GROUP_BYTES),
                 true if self.plan.begins_with_all() => (row.message().size(), self.group_octets),
-                true => return 1,
+                true if is_one_chunk(row.message()) => (row.message().size(), self.group_octets),
+                true => return len.max(1),
             };
             bytes += more;
             let full = len >= GROUP_MESSAGES || bytes > most || !self.packs.are_together(first, row.number());
@@ -297,6 +311,7 @@ impl<R: MessageRow, P: ReadPlan> ReadAhead<R, P> {
             self.waiting.push_front(row);
         }
         self.packs.release();
+        self.structures.release();
         let most = LARGEST_STRUCTURE + READER_BYTES;
         let permit = acquire(&self.account, self.account.reading_much(), most).await?;
         let group = self.waiting.pop_front().into_iter().collect();
@@ -314,7 +329,8 @@ impl<R: MessageRow, P: ReadPlan> ReadAhead<R, P> {
         weighed: bool,
     ) -> impl Future<Output = Outcomes<R, P>> + Send + use<R, P> {
         let budget = weighed.then(|| self.account.reading_much().clone());
-        prepare(self.account.clone(), self.plan.clone(), self.packs.clone(), group, permit, budget)
+        let sources = Sources { packs: self.packs.clone(), structures: self.structures.clone() };
+        prepare(self.account.clone(), self.plan.clone(), sources, group, permit, budget)
     }
 }
 
@@ -332,10 +348,63 @@ fn weigh(structure: &Structure, budget: Option<&Budget>) -> Option<Option<Permit
     }
 }
 
+/// Whether a message is one chunk, which is opened whole whatever is asked of it.
+fn is_one_chunk(message: &Message) -> bool {
+    message.size() <= limits::CHUNK_BYTES as u64
+}
+
+/// What several messages are read from.
+struct Sources {
+    packs: Arc<PackReads>,
+    structures: Arc<PieceReads>,
+}
+
+impl Sources {
+    /// From a segment, if one has it; else from the message.
+    async fn structure<R: MessageRow>(
+        &self,
+        account: &Account,
+        reader: &MessageReader,
+        row: &R,
+    ) -> Result<Arc<Structure>> {
+        let mut encoded = Vec::new();
+        if self.structures.get(row.number(), row.message().object, &mut encoded).await
+            && let Ok(structure) = Structure::decode(&encoded)
+        {
+            return Ok(Arc::new(structure));
+        }
+        account.structure_by(reader, row.message()).await
+    }
+}
+
+/// A structure, if the plan reads it, and the memory for it, if there was some.
+type Structured = (Option<Result<Arc<Structure>>>, Option<Option<Permit>>);
+
+/// All octets of those messages of which parts are wanted and that are one chunk: one question to the store.
+async fn read_parts<R: MessageRow, P: ReadPlan>(
+    plan: &P,
+    group: &[R],
+    readers: &[MessageReader],
+    structures: &[Structured],
+) -> Vec<Option<Vec<Bytes>>> {
+    if !plan.reads_octets() || plan.begins_with_all() {
+        return Vec::new();
+    }
+    let is_read = |(row, structure): (&R, &Structured)| {
+        let structure = structure.0.as_ref().and_then(|structure| structure.as_ref().ok());
+        is_one_chunk(row.message()) && structure.is_some_and(|structure| plan.reads_octets_of(structure))
+    };
+    let reads: Vec<bool> = group.iter().zip(structures).map(is_read).collect();
+    let wanted = readers.iter().zip(&reads).filter(|(_, reads)| **reads).map(|(reader, _)| reader.clone());
+    let mut whole = MessageReader::whole(wanted.collect()).await.into_iter();
+    // What is damaged in one may not be the part that is wanted, which is read by itself then.
+    reads.iter().map(|reads| if *reads { whole.next()?.ok() } else { None }).collect()
+}
+
 async fn prepare<R: MessageRow, P: ReadPlan>(
     account: Arc<Account>,
     plan: Arc<P>,
-    packs: Arc<PackReads>,
+    sources: Sources,
     group: Vec<R>,
     permit: Option<Permit>,
     budget: Option<Budget>,
@@ -343,7 +412,7 @@ async fn prepare<R: MessageRow, P: ReadPlan>(
     let permit = permit.map(Arc::new);
     let mut readers = Vec::with_capacity(group.len());
     for row in &group {
-        readers.push(packs.reader(row.number(), row.message()).await);
+        readers.push(sources.packs.reader(row.number(), row.message()).await);
     }
     let mut whole = match plan.begins_with_all() && readers.iter().all(MessageReader::is_small) {
         true => MessageReader::whole(readers.clone()).await.into_iter(),
@@ -354,16 +423,18 @@ async fn prepare<R: MessageRow, P: ReadPlan>(
         if !plan.reads_structure() {
             return (None, Some(None));
         }
-        let structure = account.structure_by(reader, row.message()).await;
+        let structure = sources.structure(&account, reader, row).await;
         // At once, so that it does not wait uncounted for those of the others.
         let weighed = structure.as_ref().map_or(Some(None), |structure| weigh(structure, budget.as_ref()));
         (weighed.is_some().then_some(structure), weighed)
     }));
     let structures = structures.await;
+    let parts = read_parts(&*plan, &group, &readers, &structures).await;
+    let mut parts = parts.into_iter();
     let mut prepared = Vec::with_capacity(group.len());
     for ((row, (structure, weighed)), reader) in group.into_iter().zip(structures).zip(readers) {
         // What is damaged in it may not be its beginning, which is read by itself then.
-        let whole = whole.next().and_then(Result::ok);
+        let whole = whole.next().and_then(Result::ok).or(parts.next().flatten());
         let Some(weighed) = weighed else {
             prepared.push(Outcome::Crowded(row));
             continue;

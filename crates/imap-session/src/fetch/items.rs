@@ -2,8 +2,11 @@
 
 use sealpost_imap::types::{FetchItem, Partial, Section, SectionText};
 use sealpost_imap::write::Writer;
+use sealpost_mime::Structure;
+use sealpost_mime::header::HeaderFilter;
 use sealpost_mime::header::params::Form;
 
+use super::section::{fields, span_of};
 use crate::dialect::Dialect;
 
 /// One item of every response.
@@ -73,12 +76,37 @@ impl BodySection {
     }
 }
 
+/// What of the message's own header an item asks for.
+pub(super) enum HeaderPart {
+    /// All of it.
+    All,
+    /// What a filter lets through.
+    Fields(HeaderFilter),
+}
+
+impl HeaderPart {
+    /// `None` if it asks for something else.
+    fn of(octets: &BodySection) -> Option<Self> {
+        if octets.binary || !octets.section.path.is_empty() {
+            return None;
+        }
+        match &octets.section.text {
+            SectionText::Header => Some(HeaderPart::All),
+            text => fields(text).map(HeaderPart::Fields),
+        }
+    }
+}
+
 /// A FETCH, ready to be carried out.
 pub(super) struct Plan {
     items: Vec<FetchField>,
     sets_seen: bool,
     structure: bool,
     octets: bool,
+    /// What the items that ask for octets ask for, if that is in the message's own header alone.
+    header_parts: Option<Vec<HeaderPart>>,
+    /// Something beside that is answered by the structure.
+    wants_structure: bool,
     dialect: Dialect,
 }
 
@@ -108,7 +136,22 @@ impl Plan {
             FetchField::Body(octets) => octets.binary || !octets.is_whole(),
             _ => false,
         });
-        Plan { items, sets_seen, structure, octets, dialect }
+        let parts = items.iter().filter_map(|item| match item {
+            FetchField::Body(octets) => Some(HeaderPart::of(octets)),
+            FetchField::BinarySize(_) => Some(None),
+            _ => None,
+        });
+        let header_parts: Option<Vec<HeaderPart>> = if octets { parts.collect() } else { None };
+        let wants_structure = match header_parts {
+            Some(_) => {
+                let is_structure = |item: &FetchField| {
+                    matches!(item, FetchField::Envelope | FetchField::Structure { .. } | FetchField::Preview)
+                };
+                items.iter().any(is_structure)
+            }
+            None => structure,
+        };
+        Plan { items, sets_seen, structure, octets, header_parts, wants_structure, dialect }
     }
 
     pub(super) fn items(&self) -> &[FetchField] {
@@ -155,6 +198,31 @@ impl Plan {
     /// Whether stored structures are needed.
     pub(super) fn reads_structure(&self) -> bool {
         self.structure
+    }
+
+    /// Whether structures are needed although headers are there.
+    pub(super) fn wants_structure(&self) -> bool {
+        self.wants_structure
+    }
+
+    /// What the items that ask for octets ask for, in their order, if the message's own header has all of it.
+    pub(super) fn header_parts(&self) -> Option<&[HeaderPart]> {
+        self.header_parts.as_deref()
+    }
+
+    /// Whether headers and structures are all that is needed.
+    pub(super) fn is_derived(&self) -> bool {
+        self.header_parts.is_some() || self.structure && !self.octets
+    }
+
+    /// Whether octets of a message with that structure are needed, as they are in the message.
+    pub(super) fn reads_octets_of(&self, structure: &Structure) -> bool {
+        self.items.iter().any(|item| match item {
+            FetchField::Body(octets) if !octets.binary => {
+                span_of(&octets.section, structure).is_some_and(|span| span.layers.is_empty())
+            }
+            _ => false,
+        })
     }
 
     /// Whether octets of messages are needed.

@@ -34,6 +34,8 @@ pub(crate) struct Reads {
     pub(crate) reader: MessageReader,
     pub(crate) account: Arc<Account>,
     pub(crate) message: Message,
+    /// All of it, if it was read together with others.
+    pub(crate) whole: Option<Bytes>,
 }
 
 /// The value of a body item.
@@ -119,7 +121,17 @@ impl Reads {
         Ok(Opened::Bytes(OpenedBytes { count, nul: decoded.has_nul(), source }))
     }
 
+    /// These octets, if all of the message is there.
+    fn read_before(&self, range: &Range<u64>) -> Option<Bytes> {
+        let whole = self.whole.as_ref()?;
+        let (start, end) = (usize::try_from(range.start).ok()?, usize::try_from(range.end).ok()?);
+        (start <= end && end <= whole.len()).then(|| whole.slice(start..end))
+    }
+
     async fn open_range(&self, range: Range<u64>) -> Result<OpenedBytes> {
+        if let Some(octets) = self.read_before(&range) {
+            return Ok(OpenedBytes::of(&self.reader, range, vec![octets]));
+        }
         let mut rest = self.reader.batches(range.clone());
         let count = range.end - range.start;
         let first = match rest.next().await {
@@ -156,6 +168,14 @@ impl Reads {
         filter: HeaderFilter,
         partial: Option<Partial>,
     ) -> Result<OpenedBytes> {
+        if header.layers.is_empty()
+            && let Some(octets) = self.read_before(&header.range)
+        {
+            let mut fields = Vec::new();
+            filter.apply(&octets, &mut fields);
+            let window = cut(0..fields.len() as u64, partial);
+            return Ok(OpenedBytes::kept(fields, window));
+        }
         let keep = header.range.end - header.range.start <= KEPT_HEADER_BYTES;
         let (mut kept, mut count) = (Vec::new(), 0);
         let mut pass = filter.clone();
@@ -171,12 +191,10 @@ impl Reads {
         }
         pass.finish(&mut take);
         let window = cut(0..count, partial);
-        let count = window.end - window.start;
         if keep {
-            kept.truncate(window.end as usize);
-            kept.drain(..window.start as usize);
-            return Ok(OpenedBytes { count, nul: false, source: Source::Kept(kept) });
+            return Ok(OpenedBytes::kept(kept, window));
         }
+        let count = window.end - window.start;
         let header = self.account.octets(&self.message, header).await?;
         let source = Source::Filtered { header, filter, window };
         Ok(OpenedBytes { count, nul: false, source })
@@ -186,14 +204,25 @@ impl Reads {
 impl Opened {
     /// All octets of a message.
     pub(super) fn all(reader: &MessageReader, pieces: Vec<Bytes>) -> Self {
-        let count = reader.layout().raw_bytes;
-        let (reader, rest) = (reader.clone(), futures::stream::empty().boxed());
-        let source = Source::Range { reader, range: 0..count, first: pieces, rest };
-        Opened::Bytes(OpenedBytes { count, nul: false, source })
+        Opened::Bytes(OpenedBytes::of(reader, 0..reader.layout().raw_bytes, pieces))
     }
 }
 
 impl OpenedBytes {
+    /// All octets of that range of a message.
+    fn of(reader: &MessageReader, range: Range<u64>, pieces: Vec<Bytes>) -> Self {
+        let count = range.end - range.start;
+        let (reader, rest) = (reader.clone(), futures::stream::empty().boxed());
+        OpenedBytes { count, nul: false, source: Source::Range { reader, range, first: pieces, rest } }
+    }
+
+    /// That part of some octets.
+    pub(super) fn kept(mut octets: Vec<u8>, window: Range<u64>) -> Self {
+        octets.truncate(window.end as usize);
+        octets.drain(..window.start as usize);
+        OpenedBytes { count: window.end - window.start, nul: false, source: Source::Kept(octets) }
+    }
+
     /// Sends the literal, in which NUL is another octet unless the client `takes_nul` (`char8.rs`). Damage found on the way
     /// is filled up and returned; anything else that goes wrong ends the session, because what was announced cannot be kept.
     pub(crate) async fn send(

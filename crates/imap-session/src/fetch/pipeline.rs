@@ -50,6 +50,10 @@ impl ReadPlan for Plan {
         Plan::begins_with_all(self)
     }
 
+    fn reads_octets_of(&self, structure: &Structure) -> bool {
+        Plan::reads_octets_of(self, structure)
+    }
+
     async fn open(
         &self,
         source: MessageSource,
@@ -57,11 +61,17 @@ impl ReadPlan for Plan {
         structure: Option<&Result<Arc<Structure>>>,
     ) -> Opening {
         let MessageSource { account, reader, message } = source;
-        let reads = Reads { reader, account, message };
+        let mut reads = Reads { reader, account, message, whole: None };
         let first = match (whole, self.first_octets()) {
-            (Some(pieces), _) => Some(Ok(Opened::all(&reads.reader, pieces))),
-            (None, Some(wanted)) => Some(reads.open(wanted, structure).await),
-            (None, None) => None,
+            (Some(pieces), _) if Plan::begins_with_all(self) => Some(Ok(Opened::all(&reads.reader, pieces))),
+            (whole, Some(wanted)) => {
+                reads.whole = whole.map(|mut pieces| match pieces.len() {
+                    1 => pieces.remove(0),
+                    _ => pieces.concat().into(),
+                });
+                Some(reads.open(wanted, structure).await)
+            }
+            (_, None) => None,
         };
         Opening { reads, first }
     }

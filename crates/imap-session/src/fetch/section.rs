@@ -20,8 +20,26 @@ pub(crate) enum SectionBytes {
 
 /// Where the section is in a message with that structure.
 pub(crate) fn locate(section: &Section, structure: &Structure) -> SectionBytes {
+    match (span_of(section, structure), fields(&section.text)) {
+        (None, _) => SectionBytes::Nowhere,
+        (Some(span), Some(filter)) => SectionBytes::Fields(span, filter),
+        (Some(span), None) => SectionBytes::At(span),
+    }
+}
+
+/// Which fields of a header the section is about, if it is not about all of something.
+pub(super) fn fields(text: &SectionText) -> Option<HeaderFilter> {
+    match text {
+        SectionText::HeaderFields(names) => Some(HeaderFilter::only(texts(names))),
+        SectionText::HeaderFieldsNot(names) => Some(HeaderFilter::without(texts(names))),
+        _ => None,
+    }
+}
+
+/// The octets that the section is in, or some fields of them; `None` if the message has no such part.
+pub(super) fn span_of(section: &Section, structure: &Structure) -> Option<Span> {
     let path: Vec<u32> = section.path.iter().map(|n| n.get()).collect();
-    let Some((part, mut layers)) = structure.part_within(&path) else { return SectionBytes::Nowhere };
+    let (part, mut layers) = structure.part_within(&path)?;
     let whole = path.is_empty();
     // HEADER and TEXT of a part are those of the message it holds; of other parts there are none.
     let message: Option<&Part> = if whole { Some(part) } else { part.message().map(|(_, inner)| inner) };
@@ -36,15 +54,7 @@ pub(crate) fn locate(section: &Section, structure: &Structure) -> SectionBytes {
         SectionText::Text => message.map(|message| message.body.clone()),
         _ => message.map(|message| message.header.clone()),
     };
-    let Some(range) = range else { return SectionBytes::Nowhere };
-    let span = Span { layers, range };
-    match &section.text {
-        SectionText::HeaderFields(names) => SectionBytes::Fields(span, HeaderFilter::only(texts(names))),
-        SectionText::HeaderFieldsNot(names) => {
-            SectionBytes::Fields(span, HeaderFilter::without(texts(names)))
-        }
-        _ => SectionBytes::At(span),
-    }
+    Some(Span { layers, range: range? })
 }
 
 fn texts(names: &[AString]) -> impl Iterator<Item = std::borrow::Cow<'_, str>> {

@@ -143,7 +143,7 @@ impl PackReads {
     }
 
     /// What a pack has of the message.
-    pub(super) async fn piece(&self, number: u32, object: ObjectId) -> Option<Piece> {
+    pub(crate) async fn piece(&self, number: u32, object: ObjectId) -> Option<Piece> {
         let (name, opening) = self.opening(number)?;
         match opening.await?.find(number, object) {
             Ok(piece) => piece,

@@ -141,12 +141,15 @@ impl Index {
             self.remove_segment(content, segment).await?;
         }
         for group in plan.rewrite.into_iter().take(REWRITES) {
-            self.rewrite(content, group).await?;
+            match content.is_pieces() {
+                true => self.rewrite_pieces(content, group).await?,
+                false => self.rewrite(content, group).await?,
+            }
         }
         Ok(())
     }
 
-    async fn remove_segment(&self, content: Content, segment: SegmentName) -> Result<()> {
+    pub(super) async fn remove_segment(&self, content: Content, segment: SegmentName) -> Result<()> {
         self.segment_list(content).forget(segment);
         self.store().delete(&segment.path(content, self.id())).await
     }

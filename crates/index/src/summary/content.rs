@@ -1,10 +1,11 @@
-//! The kinds of segments: summaries, short texts, and texts of middle length.
+//! The kinds of segments: summaries, short texts, texts of middle length, headers, and structures.
 
 use std::ops::RangeInclusive;
 
 use sealpost_base::limits;
 
-/// What a segment holds of each message. All kinds are alike on disk: a directory and three columns of text.
+/// What a segment holds of each message. Summaries and texts are alike on disk: a directory and three columns of text. Headers
+/// and structures are pieces ([`super::pieces`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Content {
     /// What SORT, THREAD and searches of header fields ask for.
@@ -14,11 +15,21 @@ pub(crate) enum Content {
     /// The searchable texts that are not short, of those whose signatures say that they may hold what is looked for; the
     /// longest are read from their messages.
     LongTexts,
+    /// The header of each message, as it is.
+    Headers,
+    /// The stored structure of each message.
+    Structures,
 }
 
 impl Content {
     /// All of them.
-    pub(crate) const ALL: [Content; 3] = [Content::Summaries, Content::Texts, Content::LongTexts];
+    pub(crate) const ALL: [Content; 5] =
+        [Content::Summaries, Content::Texts, Content::LongTexts, Content::Headers, Content::Structures];
+
+    /// Whether its segments are of pieces.
+    pub(super) fn is_pieces(self) -> bool {
+        matches!(self, Content::Headers | Content::Structures)
+    }
 
     /// The folder of its segments.
     pub(super) fn folder(self) -> &'static str {
@@ -26,6 +37,8 @@ impl Content {
             Content::Summaries => "summary",
             Content::Texts => "text",
             Content::LongTexts => "longer",
+            Content::Headers => "header",
+            Content::Structures => "structure",
         }
     }
 
@@ -35,6 +48,7 @@ impl Content {
             Content::Summaries => 0..=limits::SUMMARY_BYTES,
             Content::Texts => 0..=limits::SHORT_TEXT_BYTES,
             Content::LongTexts => limits::SHORT_TEXT_BYTES + 1..=limits::SEGMENT_TEXT_BYTES,
+            Content::Headers | Content::Structures => 0..=self.most_message_bytes(),
         }
     }
 
@@ -43,14 +57,17 @@ impl Content {
         match self {
             Content::Summaries => limits::SUMMARY_BYTES,
             Content::Texts | Content::LongTexts => limits::SEGMENT_TEXT_BYTES,
+            Content::Headers => limits::HEADER_PIECE_BYTES,
+            Content::Structures => limits::STRUCTURE_PIECE_BYTES,
         }
     }
 
-    /// Bytes of a segment's text together. One that would have more ends earlier.
+    /// Bytes of a segment's text, or of its pieces, together. One that would have more ends earlier.
     pub(super) fn segment_bytes(self) -> usize {
         match self {
             Content::Summaries => limits::SUMMARY_SEGMENT_BYTES,
             Content::Texts | Content::LongTexts => limits::TEXT_SEGMENT_BYTES,
+            Content::Headers | Content::Structures => limits::PIECE_SEGMENT_BYTES,
         }
     }
 
@@ -59,6 +76,8 @@ impl Content {
         match self {
             Content::Summaries => limits::SUMMARY_SEGMENT_BYTES as u64 / 2,
             Content::Texts | Content::LongTexts => limits::TEXT_SEGMENT_BYTES as u64 / 3,
+            // Pieces are stored as they are counted.
+            Content::Headers | Content::Structures => limits::PIECE_SEGMENT_BYTES as u64,
         }
     }
 }

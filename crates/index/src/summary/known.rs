@@ -14,6 +14,8 @@ pub(crate) struct SegmentLists {
     summaries: SegmentList,
     texts: SegmentList,
     long_texts: SegmentList,
+    headers: SegmentList,
+    structures: SegmentList,
 }
 
 impl SegmentLists {
@@ -22,6 +24,8 @@ impl SegmentLists {
             Content::Summaries => &self.summaries,
             Content::Texts => &self.texts,
             Content::LongTexts => &self.long_texts,
+            Content::Headers => &self.headers,
+            Content::Structures => &self.structures,
         }
     }
 }

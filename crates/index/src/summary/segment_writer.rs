@@ -68,7 +68,7 @@ async fn make_entry<'a>(content: Content, reader: &MessageReader, turns: &'a Sem
         let text = Text::decode(&text)?;
         Ok(match content {
             Content::Summaries => Entry::new(&envelope, &text),
-            Content::Texts | Content::LongTexts => Entry::of_text(&envelope, text),
+            _ => Entry::of_text(&envelope, text),
         })
     });
     (made, turn)
@@ -184,7 +184,10 @@ impl Index {
             let Some(next) = last.checked_add(1) else { return Ok(()) };
             first = next;
             if worth {
-                self.build(content, messages, |_, _, _| {}).await?;
+                match content.is_pieces() {
+                    true => self.build_pieces(content, messages).await?,
+                    false => self.build(content, messages, |_, _, _| {}).await?,
+                }
             }
         }
     }
@@ -210,7 +213,7 @@ impl Index {
     }
 
     /// Starts [`Index::extend`] unless it is under way.
-    fn extend_in_background(&self, content: Content) {
+    pub(super) fn extend_in_background(&self, content: Content) {
         if self.segment_list(content).extending.swap(true, Ordering::AcqRel) {
             return;
         }

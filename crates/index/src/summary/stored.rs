@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::TryStreamExt;
-use sealpost_base::{Kind, Result};
+use sealpost_base::{Error, Kind, Result};
 use sealpost_vault::index::SegmentReader;
 
 use super::Parts;
@@ -51,18 +51,22 @@ impl Index {
         let read = self.store().read_opened(&path, open).await;
         match read {
             Ok(segment) => Ok(Some(segment)),
-            Err(e) if e.kind() == Kind::NotFound => {
-                self.segment_list(content).forget(name);
-                Ok(None)
-            }
-            Err(e) if e.kind() == Kind::Corrupt => {
-                tracing::warn!(account = %self.id(), path, error = %e, "damaged summaries; they are made again");
-                self.segment_list(content).forget(name);
-                self.store().delete(&path).await?;
-                Ok(None)
-            }
-            Err(e) => Err(e),
+            Err(e) => self.without_segment(content, name, e).await.map(|()| None),
         }
+    }
+
+    /// Does without a segment that could not be read: one that is gone is forgotten, one that is damaged is removed too.
+    pub(super) async fn without_segment(&self, content: Content, name: SegmentName, e: Error) -> Result<()> {
+        if !matches!(e.kind(), Kind::NotFound | Kind::Corrupt) {
+            return Err(e);
+        }
+        self.segment_list(content).forget(name);
+        if e.kind() == Kind::NotFound {
+            return Ok(());
+        }
+        let path = name.path(content, self.id());
+        tracing::warn!(account = %self.id(), path, error = %e, "a damaged segment; it is made again");
+        self.store().delete(&path).await
     }
 
     fn open_segment(&self, content: Content, path: &str, object: &Bytes, parts: Parts) -> Result<Segment> {
@@ -73,13 +77,23 @@ impl Index {
     pub(super) async fn write_segment(&self, writer: SegmentWriter) -> Result<Option<SegmentName>> {
         let Some(name) = writer.name() else { return Ok(None) };
         let content = writer.content();
-        let path = name.path(content, self.id());
         let sections = writer.sections()?;
-        let sections = sections.each_ref().map(Vec::as_slice);
-        let sealed = sealpost_vault::index::seal(self.keys(), self.id(), &path, &sections, self.random())?;
+        self.store_segment(content, name, &sections.each_ref().map(Vec::as_slice)).await?;
+        Ok(Some(name))
+    }
+
+    /// Seals and stores a segment.
+    pub(super) async fn store_segment(
+        &self,
+        content: Content,
+        name: SegmentName,
+        sections: &[&[u8]],
+    ) -> Result<()> {
+        let path = name.path(content, self.id());
+        let sealed = sealpost_vault::index::seal(self.keys(), self.id(), &path, sections, self.random())?;
         let bytes = sealed.len() as u64;
         self.store().put_new(&path, sealed).await?;
         self.segment_list(content).add(Stored { name, bytes });
-        Ok(Some(name))
+        Ok(())
     }
 }

@@ -34,6 +34,9 @@ pub async fn verify(
     let folder = names.next().unwrap_or_default();
     let content = Content::ALL.into_iter().find(|content| content.folder() == folder);
     let content = content.ok_or_else(|| wrong("not a folder of segments"))?;
+    if content.is_pieces() {
+        return super::pieces::verify(store, (keys, account), state, (content, name, path)).await;
+    }
     let object = store.read(path).await?;
     let segment = Segment::open(content, &SegmentReader::new(keys, account, path, &object)?, Parts::ALL)?;
     let mut counted = 0;
@@ -65,7 +68,7 @@ pub async fn verify(
             let (envelope, text) = (Structure::decode_envelope(&structure).ok()?, Text::decode(&text).ok()?);
             let made = match content {
                 Content::Summaries => Entry::new(&envelope, &text),
-                Content::Texts | Content::LongTexts => Entry::of_text(&envelope, text),
+                _ => Entry::of_text(&envelope, text),
             };
             Some((message.object, made == entry))
         })

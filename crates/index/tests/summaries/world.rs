@@ -13,7 +13,10 @@ use sealpost_base::{
     AccountId, Budget, FakeClock, MailboxId, Random, Result, SeededRandom, Timestamp, Uid, UidSet,
 };
 use sealpost_index::summary::ShortText;
-use sealpost_index::{Index, Indexer, Parts, ReadOrder, Summary, SummaryAddress, summary};
+use sealpost_index::{
+    Index, Indexer, Parts, PieceReads, Pieces, ReadOrder, Summary, SummaryAddress, summary,
+};
+use sealpost_mime::Structure;
 use sealpost_testkit::faulty::{Faulty, Plan};
 use sealpost_vault::entry::LogKey;
 use sealpost_vault::{AccountKeys, RootKey, Store};
@@ -159,6 +162,40 @@ impl Process {
         let short = self.check_texts(id, |headers| index.short_texts(id, all(), headers, 64)).await;
         let longer = self.check_texts(id, |headers| index.longer_texts(id, all(), headers, 64)).await;
         [short, longer]
+    }
+
+    /// How many headers and structures segments have of a mailbox, each of which is what the message itself says.
+    pub async fn pieces(&self, mailbox: &str) -> [usize; 2] {
+        let mut found = [0; 2];
+        for (at, kind) in [Pieces::Headers, Pieces::Structures].into_iter().enumerate() {
+            let rows: Vec<_> = {
+                let state = self.account.state();
+                let rows = state.mailbox_named(mailbox).unwrap().all_rows();
+                rows.map(|row| (row.message, state.message(row.message).unwrap())).collect()
+            };
+            let reads = PieceReads::new(&self.index(), kind, self.account.budget());
+            reads.expect(rows.iter().map(|(number, _)| *number)).await;
+            for (number, message) in rows {
+                let mut piece = b"before ".to_vec();
+                if !reads.get(number, message.object, &mut piece).await {
+                    assert_eq!(piece, b"before ");
+                    continue;
+                }
+                found[at] += 1;
+                let reader = self.account.reader(&message);
+                let structure = reader.structure().await.unwrap();
+                let expected = match kind {
+                    Pieces::Structures => structure,
+                    Pieces::Headers => {
+                        let header = Structure::decode(&structure).unwrap().root.header;
+                        let raw: Vec<_> = reader.raw(header).map(Result::unwrap).collect().await;
+                        raw.concat()
+                    }
+                };
+                assert!(piece.strip_prefix(b"before ").unwrap() == expected, "{mailbox} {kind:?}");
+            }
+        }
+        found
     }
 
     async fn check_texts(

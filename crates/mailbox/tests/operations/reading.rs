@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use sealpost_account::{Flags, Message, MessageNumber, NewMessage};
 use sealpost_base::{Result, Timestamp};
-use sealpost_index::{Index, PackReads, Packed};
+use sealpost_index::{Index, PackReads, Packed, PieceReads, Pieces};
 use sealpost_mailbox::read_ahead::{MessageRow, MessageSource, ReadAhead, ReadPlan};
 use sealpost_mime::Structure;
 use sealpost_vault::message;
@@ -49,6 +49,10 @@ impl ReadPlan for Plan {
         self.whole
     }
 
+    fn reads_octets_of(&self, _: &Structure) -> bool {
+        self.whole
+    }
+
     async fn open(
         &self,
         _source: MessageSource,
@@ -70,8 +74,10 @@ fn read(of: &Member, whole: bool) -> ReadAhead<Row, Plan> {
         rows.filter_map(row).collect()
     };
     let kind = if whole { Packed::Messages } else { Packed::Structures };
-    let packs = PackReads::new(&Index::of(&of.account), kind, of.account.reading());
-    ReadAhead::new(of.account.clone(), Arc::new(Plan { whole }), packs, rows)
+    let index = Index::of(&of.account);
+    let packs = PackReads::new(&index, kind, of.account.reading());
+    let structures = PieceReads::new(&index, Pieces::Structures, of.account.reading());
+    ReadAhead::new(of.account.clone(), Arc::new(Plan { whole }), packs, structures, rows)
 }
 
 async fn append(w: &Fixture, text: &str) {

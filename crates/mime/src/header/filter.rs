@@ -3,13 +3,15 @@
 //! "Subsetting does not exclude the delimiting blank line" (RFC 3501 §6.4.5): it is passed on when it comes. Memory is
 //! bounded by the longest name asked for, plus a little for white space before the colon.
 
+use std::sync::Arc;
+
 /// White space before the colon of a field that is still looked at (RFC 5322 §4.5 allows any amount).
 const BLANK_BYTES: usize = 64;
 
 /// Filters one header that arrives in pieces.
 #[derive(Debug, Clone)]
 pub struct HeaderFilter {
-    names: Vec<String>,
+    names: Arc<[String]>,
     /// Fields with these names are dropped instead of kept.
     not: bool,
     longest: usize,
@@ -42,7 +44,7 @@ impl HeaderFilter {
     }
 
     fn new(names: impl IntoIterator<Item = impl AsRef<str>>, not: bool) -> Self {
-        let names: Vec<String> = names.into_iter().map(|n| n.as_ref().to_ascii_lowercase()).collect();
+        let names: Arc<[String]> = names.into_iter().map(|n| n.as_ref().to_ascii_lowercase()).collect();
         let longest = names.iter().map(String::len).max().unwrap_or(0);
         // A header that begins with a continuation continues no field that was named.
         HeaderFilter { names, not, longest, held: Vec::new(), state: State::LineStart { keep: not } }
@@ -76,6 +78,35 @@ impl HeaderFilter {
         if !self.held.is_empty() {
             self.decide(out);
         }
+    }
+
+    /// Appends what is kept of a header that is all there to `out`: what [`HeaderFilter::push`] and
+    /// [`HeaderFilter::finish`] of a new filter give for it.
+    pub fn apply(&self, header: &[u8], out: &mut Vec<u8>) {
+        let (mut rest, mut keep) = (header, self.not);
+        while let Some(first) = rest.first() {
+            let end = memchr::memchr(b'\n', rest).map_or(rest.len(), |lf| lf + 1);
+            let (line, after) = rest.split_at(end);
+            rest = after;
+            if matches!(line, b"\r\n" | b"\n") {
+                out.extend_from_slice(line);
+                return;
+            }
+            if !matches!(first, b' ' | b'\t') {
+                let seen = &line[..line.len().min(self.longest + BLANK_BYTES)];
+                let name = &seen[..memchr::memchr2(b':', b'\n', seen).unwrap_or(seen.len())];
+                keep = self.keeps(name);
+            }
+            if keep {
+                out.extend_from_slice(line);
+            }
+        }
+    }
+
+    /// Whether a field is kept that begins like that, up to its colon.
+    fn keeps(&self, name: &[u8]) -> bool {
+        let name = name.trim_ascii_end();
+        self.names.iter().any(|wanted| name.eq_ignore_ascii_case(wanted.as_bytes())) != self.not
     }
 
     /// True once the empty line was passed; whatever is pushed after it is ignored.
@@ -120,9 +151,7 @@ impl HeaderFilter {
 
     /// Compares the held name and lets it through or drops it.
     fn decide(&mut self, out: &mut impl FnMut(&[u8])) {
-        let name = self.held.trim_ascii_end();
-        let listed = self.names.iter().any(|wanted| name.eq_ignore_ascii_case(wanted.as_bytes()));
-        let keep = listed != self.not;
+        let keep = self.keeps(&self.held);
         if keep {
             out(&self.held);
         }
@@ -179,6 +208,19 @@ mod tests {
             let pieces: Vec<&str> = at.windows(2).map(|w| &HEADER[w[0]..w[1]]).collect();
             for filter in [HeaderFilter::only(["subject"]), HeaderFilter::without(["x-long"])] {
                 prop_assert_eq!(run(filter.clone(), &pieces), run(filter, &[HEADER]));
+            }
+        }
+
+        /// A header that is there at once gives what the same header gives in pieces.
+        #[test]
+        fn at_once_is_as_in_pieces(
+            header in "([aA]|[bB]c|[ \t]|:|\r|\n|\r\n|x{60,70}|aa: b\r\n|Bc : d\r\n| e\n){0,40}",
+            names in proptest::sample::select(vec![vec![], vec!["a"], vec!["BC"], vec!["aa", "bc"], vec!["", "a"]]),
+        ) {
+            for filter in [HeaderFilter::only(&names), HeaderFilter::without(&names)] {
+                let mut kept = Vec::new();
+                filter.apply(header.as_bytes(), &mut kept);
+                prop_assert_eq!(run(filter, &[&header]).into_bytes(), kept);
             }
         }
     }

@@ -514,6 +514,31 @@ const FAMILIES: &[Family] = &[
         s.number(&[], v.ctx.accounts.metrics().evictions.read());
     }),
     family!(
+        "sealpost_cache_reads",
+        Counter,
+        "",
+        "cache result",
+        "Reads of what was kept of messages in memory, found (`hit`) or not (`miss`).",
+        |v, s| {
+            for (cache, counts) in v.ctx.accounts.cache_counts() {
+                s.number(&[("cache", cache), ("result", "hit")], counts.hits);
+                s.number(&[("cache", cache), ("result", "miss")], counts.misses);
+            }
+        }
+    ),
+    family!(
+        "sealpost_cache_bytes",
+        Gauge,
+        "bytes",
+        "cache",
+        "Memory that each of these caches takes.",
+        |v, s| {
+            for (cache, counts) in v.ctx.accounts.cache_counts() {
+                s.number(&[("cache", cache)], counts.bytes as u64);
+            }
+        }
+    ),
+    family!(
         "sealpost_checkpoint_seconds",
         Histogram,
         "seconds",

@@ -1,0 +1,129 @@
+//! FETCH of headers, envelopes and structures from segments ([`sealpost_index::PieceReads`]): most of what clients ask for
+//! when they synchronize. Nothing of the messages is read, no task is started, and a response costs its octets.
+//!
+//! What no segment has is read from the message, with the same answer.
+
+use std::sync::Arc;
+
+use sealpost_account::Message;
+use sealpost_base::limits;
+use sealpost_index::{Index, PackReads, Packed, PieceReads, Pieces};
+use sealpost_mime::Structure;
+
+use super::items::{FetchField, HeaderPart, Plan};
+use super::octets::{Opened, OpenedBytes};
+use super::section::cut;
+use super::{FetchRow, Response, send};
+use crate::connection::End;
+use crate::responses::Responses;
+use crate::selected::Selected;
+
+/// What the messages of one FETCH are read from.
+pub(super) struct Sources {
+    pub(super) packs: Arc<PackReads>,
+    pub(super) headers: Arc<PieceReads>,
+    pub(super) structures: Arc<PieceReads>,
+}
+
+/// A message as segments have it, as far as the plan asks for it.
+pub(super) struct Derived {
+    header: Vec<u8>,
+    structure: Option<Structure>,
+}
+
+impl Sources {
+    /// Reads nothing yet. Packs are of structures alone if the plan asks for no octets.
+    pub(super) fn new(selected: &Selected, plan: &Plan) -> Self {
+        let kind = if plan.reads_octets() { Packed::Messages } else { Packed::Structures };
+        let account = selected.account();
+        let (index, memory) = (Index::of(account), account.reading());
+        Sources {
+            packs: PackReads::new(&index, kind, memory),
+            headers: PieceReads::new(&index, Pieces::Headers, memory),
+            structures: PieceReads::new(&index, Pieces::Structures, memory),
+        }
+    }
+
+    /// These messages come next.
+    pub(super) async fn expect(&self, plan: &Plan, rows: &[FetchRow]) {
+        if plan.header_parts().is_some() {
+            self.headers.expect(rows.iter().map(|row| row.number)).await;
+        }
+        if plan.wants_structure() {
+            self.structures.expect(rows.iter().map(|row| row.number)).await;
+        }
+    }
+
+    /// Whether [`Sources::derived`] answers at once.
+    pub(super) fn is_ready(&self, plan: &Plan, row: &FetchRow) -> bool {
+        let headers = plan.header_parts().is_none() || self.headers.is_ready(row.number);
+        headers && (!plan.wants_structure() || self.structures.is_ready(row.number))
+    }
+
+    /// All that the plan asks for, if segments have it.
+    pub(super) async fn derived(&self, plan: &Plan, row: &FetchRow) -> Option<Derived> {
+        let Message { object, .. } = row.message;
+        let mut header = Vec::new();
+        if plan.header_parts().is_some() && !self.headers.get(row.number, object, &mut header).await {
+            return None;
+        }
+        let mut structure = None;
+        if plan.wants_structure() {
+            let mut encoded = Vec::new();
+            if !self.structures.get(row.number, object, &mut encoded).await {
+                return None;
+            }
+            structure = Some(Structure::decode(&encoded).ok()?);
+        }
+        Some(Derived { header, structure })
+    }
+}
+
+/// The response for a message that segments have.
+pub(super) async fn write(
+    responses: &mut Responses,
+    row: &FetchRow,
+    plan: &Plan,
+    derived: Derived,
+) -> Result<(), End> {
+    let Derived { header, structure } = derived;
+    let mut response = Response { out: responses.out(), row, plan, begun: false };
+    response.implicit_flags();
+    let mut begun = response.begun;
+    let mut parts = plan.header_parts().unwrap_or_default().iter();
+    for item in plan.items() {
+        let mut response = Response { out: responses.out(), row, plan, begun };
+        match (item, &structure) {
+            (FetchField::Body(wanted), _) => {
+                response.begin();
+                wanted.write_name(response.out);
+                let octets = match parts.next() {
+                    Some(HeaderPart::Fields(filter)) => {
+                        let mut fields = Vec::with_capacity(header.len().min(1024));
+                        filter.apply(&header, &mut fields);
+                        fields
+                    }
+                    _ => header.clone(),
+                };
+                let window = cut(0..octets.len() as u64, wanted.partial);
+                let octets = OpenedBytes::kept(octets, window);
+                // Nothing of it can fail any more but the connection.
+                send(responses, Opened::Bytes(octets)).await?;
+                begun = true;
+                continue;
+            }
+            (FetchField::Envelope | FetchField::Structure { .. } | FetchField::Preview, Some(found)) => {
+                response.structure(item, found);
+            }
+            _ => response.column(item),
+        }
+        begun = response.begun;
+    }
+    if begun {
+        responses.out().fetch_end();
+    }
+    Ok(())
+}
+
+// Buffers for one message, which nothing is drawn for.
+const _: () = assert!(limits::HEADER_PIECE_BYTES <= 16 * 1024 && limits::STRUCTURE_PIECE_BYTES <= 16 * 1024);
