@@ -518,7 +518,7 @@ const FAMILIES: &[Family] = &[
         Counter,
         "",
         "cache result",
-        "Reads of what was kept of messages in memory, found (`hit`) or not (`miss`).",
+        "Reads from caches of messages in memory: found (`hit`) or not (`miss`).",
         |v, s| {
             for (cache, counts) in v.ctx.accounts.cache_counts() {
                 s.number(&[("cache", cache), ("result", "hit")], counts.hits);
