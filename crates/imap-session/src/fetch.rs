@@ -374,7 +374,12 @@ async fn read_rows(
     trouble: &mut Trouble,
 ) -> Result<(), Failure> {
     let account = selected.account().clone();
-    let Sources { packs, structures, .. } = sources;
+    let Sources { packs, headers, structures } = sources;
+    // Who waits for memory holds none; what the others let go of is known to `ReadAhead`.
+    headers.release();
+    if plan.reads_structure() && !plan.wants_structure() {
+        structures.expect(rows.iter().map(|row| row.number)).await;
+    }
     packs.expect(rows.iter().map(|row| row.number)).await;
     let mut reading = ReadAhead::new(account, plan.clone(), packs.clone(), structures.clone(), rows);
     while let Some(mut prepared) = responses.await_with_progress(reading.next()).await?.map_err(stopped)? {

@@ -19,10 +19,28 @@ impl Index {
         self.derived.segments.of(content)
     }
 
-    /// The segments, listed if they never were.
+    /// The segments, listed if they never were: those of all kinds, with one request.
     pub(super) async fn segments(&self, content: Content) -> Result<Arc<Known>> {
         let known = self.segment_list(content).lock().clone();
-        if known.listed { Ok(known) } else { self.list_segments(content).await }
+        if known.listed {
+            return Ok(known);
+        }
+        let mut found = Content::ALL.map(|content| (content, Vec::new()));
+        let mut listed = self.store().list(&sealpost_vault::index::prefix(self.id()), None);
+        while let Some(object) = listed.try_next().await? {
+            let mut names = object.path.rsplit('/');
+            let Some(Ok(name)) = names.next().map(str::parse::<SegmentName>) else { continue };
+            let folder = names.next().unwrap_or_default();
+            let of = found.iter_mut().filter(|(content, _)| content.folder() == folder);
+            of.for_each(|(_, segments)| segments.push(Stored { name, bytes: object.size }));
+        }
+        for (content, segments) in found {
+            let mut known = self.segment_list(content).lock();
+            if !known.listed {
+                *known = Arc::new(Known::new(true, segments));
+            }
+        }
+        Ok(self.segment_list(content).lock().clone())
     }
 
     /// The segments as they are in the store now.

@@ -89,6 +89,12 @@ impl PieceReads {
 
     /// These messages will be asked for next: which segments are worth it.
     pub async fn expect(&self, numbers: impl IntoIterator<Item = MessageNumber>) {
+        let numbers: Vec<MessageNumber> = numbers.into_iter().collect();
+        let least = if self.index.store().wants_packs() { WORTH_REQUEST } else { WORTH_OPENING };
+        if numbers.len() < least {
+            self.lock().worth.clear();
+            return;
+        }
         let known = match self.index.segments(self.content).await {
             Ok(known) => known,
             Err(e) => {
@@ -107,7 +113,6 @@ impl PieceReads {
                 None => uncovered += 1,
             }
         }
-        let least = if self.index.store().wants_packs() { WORTH_REQUEST } else { WORTH_OPENING };
         let sizes = known.segments().iter();
         let worth = sizes.filter(|stored| wanted.get(&stored.name).is_some_and(|wanted| *wanted >= least));
         let worth = worth.map(|stored| (stored.name, stored.bytes)).collect();
