@@ -423,7 +423,7 @@ async fn a_right_guess_shows_in_no_size() {
 /// too long are not.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn headers_and_structures_are_kept_in_segments() {
-    let w = World::new(31);
+    let w = Fixture::new(31);
     let p = w.process().await;
     let mut mails = short_mails(&w, 300);
     mails[7] = format!("Subject: x\r\nX-Long: {}\r\n\r\n", "y ".repeat(limits::HEADER_PIECE_BYTES));
@@ -457,7 +457,7 @@ async fn headers_and_structures_are_kept_in_segments() {
 /// What was purged is in no segment after the next compaction, and a change of flags makes no segment again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn header_segments_follow_deletions_and_no_flags() {
-    let w = World::new(32);
+    let w = Fixture::new(32);
     let p = w.process().await;
     p.append("INBOX", &short_mails(&w, 600)).await;
     p.pieces("INBOX").await;
@@ -491,7 +491,7 @@ async fn derived_data_is_a_small_part_of_the_mail() {
     /// The mean of 2,427 mails of a person; half of them have less than an eighth of that.
     const MEAN_MAIL_BYTES: u64 = 130_983;
     const MAILS: usize = 300;
-    let w = World::new(33);
+    let w = Fixture::new(33);
     let p = w.process().await;
     // Longer headers than most, and as much text as is kept of any mail.
     let mail = |n: usize| {
@@ -523,12 +523,12 @@ async fn derived_data_is_a_small_part_of_the_mail() {
 }
 
 /// Messages whose structures have room in segments.
-fn short_mails(w: &World, count: usize) -> Vec<String> {
+fn short_mails(w: &Fixture, count: usize) -> Vec<String> {
     mails(&w.random, 2 * count).into_iter().filter(|mail| mail.len() < 4000).take(count).collect()
 }
 
 /// Waits until there are that many segments in each of these folders at least.
-async fn settled(w: &World, p: &Process, folders: [&str; 2], least: usize) {
+async fn settled(w: &Fixture, p: &Process, folders: [&str; 2], least: usize) {
     let count = |paths: &[String], folder: &str| {
         paths.iter().filter(|path| path.contains(&format!("/{folder}/"))).count()
     };
