@@ -22,7 +22,11 @@ pub(crate) fn fuzz(data: &[u8]) {
         writer.copy(number, piece);
     }
     let [again, copied] = writer.sections();
-    assert_eq!((&again[..], &copied[..]), (directory, pieces), "a segment that is read and written again stays the same");
+    assert_eq!(
+        (&again[..], &copied[..]),
+        (directory, pieces),
+        "a segment that is read and written again stays the same"
+    );
 }
 
 /// See [`crate::fuzz::header_bytes`].
