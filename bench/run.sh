@@ -4,6 +4,7 @@
 #   bench/run.sh --all                         all: with the mailboxes of 100,000 and of a million, which take many minutes to fill
 #   bench/run.sh tables --all                  only the tables; what follows goes to `sealpost-rig compare`
 #   bench/run.sh connections                   only what connections cost, and thousands of hostile clients
+#   bench/run.sh clients                       only what clients send: every command of a trace over whole mailboxes
 #   bench/run.sh million                       only a mailbox of a million messages
 #   bench/run.sh --runs 3 --only LMTP          a part of the tables; writes nothing
 # CARGO_TARGET_DIR is honoured; without Dovecot only Sealpost is measured.
@@ -16,16 +17,21 @@ CARGO_TARGET_DIR=$(.ci/target-dir)
 export CARGO_TARGET_DIR
 target=$CARGO_TARGET_DIR/release
 
-tables=yes connections=yes million=no write=yes
+tables=yes connections=yes clients=yes million=no write=yes
+mailboxes=small:1000,small:10000,personal:1000
 case "${1:-}" in
-    tables) connections=no; shift ;;
-    connections) tables=no; shift ;;
-    million) tables=no connections=no million=yes; shift ;;
+    tables) connections=no clients=no; shift ;;
+    connections) tables=no clients=no; shift ;;
+    clients) tables=no connections=no; shift ;;
+    million) tables=no connections=no clients=no million=yes; shift ;;
 esac
 for argument in "$@"; do
     case "$argument" in
-        --only) connections=no million=no write=no ;;
-        --all) [ "$tables$connections" = yesno ] || million=yes ;;
+        --only) connections=no clients=no million=no write=no ;;
+        --all)
+            case "$tables$connections" in yesno | nono) ;; *) million=yes ;; esac
+            mailboxes=small:1000,small:10000,small:100000,personal:1000,personal:10000
+            ;;
     esac
 done
 
@@ -74,6 +80,11 @@ if [ "$connections" = yes ]; then
     say crowd --hold 10 --rounds 3
     say crowd --hold 10 --rounds 3 --memory 64MiB
     put connections
+fi
+if [ "$clients" = yes ]; then
+    # shellcheck disable=SC2086 # a list of words or empty
+    "$bench" clients --sealpost "$target/sealpost" $peers --mailboxes "$mailboxes" \
+        --write "$page" --write-runs "$runs" --json "$target/clients.json"
 fi
 if [ "$million" = yes ]; then
     part=$(date +%s)

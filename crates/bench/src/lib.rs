@@ -7,7 +7,7 @@
 //! - [`load`]: scenarios, clients, the engine that runs them.
 //! - [`result`]: what a run measured, as a document; [`process`]: what the server used meanwhile.
 //! - [`report`]: that document as a page, as plots, as a summary, and beside others.
-//! - [`seeds`]: the work of a published study.
+//! - [`seeds`]: the work of a published study; [`trace`]: that of a published trace of clients.
 //!
 //! What we check of our own server with is in `sealpost_rig`.
 
@@ -21,6 +21,7 @@ pub mod report;
 pub mod result;
 pub mod seeds;
 pub mod server;
+pub mod trace;
 mod usage_error;
 pub mod words;
 

@@ -2,6 +2,8 @@
 //!
 //! The same seed gives the same bytes. Sizes come out within a few per cent of what was asked for.
 
+pub mod correspondence;
+
 use sealpost_base::{Random, SeededRandom};
 
 use crate::words;

@@ -120,6 +120,9 @@ pub struct Phase {
     /// Bytes received from it.
     #[serde(default)]
     pub bytes_received: u64,
+    /// Messages that its rounds read or wrote, if the scenario says how many a round has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub messages: Option<u64>,
     /// CPU seconds of the server's processes in this phase, if they were seen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_seconds: Option<f64>,
@@ -285,6 +288,11 @@ impl Phase {
     /// How long it took, in seconds.
     pub fn seconds(&self) -> f64 {
         (self.end - self.begin).max(0.0)
+    }
+
+    /// Messages a second, if they are counted.
+    pub fn messages_rate(&self) -> Option<f64> {
+        Some(self.messages? as f64 / Some(self.seconds()).filter(|seconds| *seconds > 0.0)?)
     }
 
     /// What its server used. Processes that had ended before it began used nothing that could be seen.

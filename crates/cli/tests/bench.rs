@@ -30,7 +30,7 @@ fn scenarios_are_listed_shown_and_run_again_from_a_file() {
     assert_eq!(status, 0);
     let names: Vec<_> =
         list["scenarios"].as_array().unwrap().iter().map(|s| s["name"].as_str().unwrap()).collect();
-    assert!(names.len() == 14 && names.contains(&"thunderbird"), "{names:?}");
+    assert!(names.len() == 20 && names.contains(&"thunderbird"), "{names:?}");
     assert!(home.ok(&["bench", "list"]).contains("mailbox-100"));
     let (shown, _) = home.json(&["bench", "show", "refresh"]);
     assert_eq!(shown["toml"].as_str().unwrap().trim_end(), home.ok(&["bench", "show", "refresh"]).trim_end());
@@ -280,6 +280,46 @@ fn a_server_of_its_own_is_measured_and_thrown_away() {
         "arriving=20",
     ]);
     assert!(count(&mix, "people", "LOGIN") >= 4);
+}
+
+/// All that real clients were seen to send, beside a writer; and every client's first synchronization.
+#[test]
+fn what_clients_send_is_answered_completely() {
+    let home = Home::new();
+    let args = ["bench", "trace", "--messages", "40", "--runs", "2", "--writes", "50"];
+    let (document, status) = home.json(&args);
+    assert_eq!(status, 0, "{document}");
+    let lines = document["trace"].as_array().unwrap();
+    assert_eq!(lines.len(), 52);
+    for line in lines {
+        let times = ["first_ms", "warm_ms", "beside_ms"].map(|state| line[state].is_number());
+        assert_eq!(times, [true; 3], "{line}");
+    }
+    assert_eq!(
+        document["servers"][0]["phases"].as_array().unwrap().len(),
+        4,
+        "the writer is no phase of its own"
+    );
+    let beside = phase(&document, "40 messages, beside a writer")["commands"].as_array().unwrap();
+    assert!(beside.iter().any(|command| command["name"] == "MOVE, writer"), "{beside:?}");
+    for client in ["thunderbird", "apple-mail", "k9", "mbsync", "outlook", "gmail"] {
+        let args = ["bench", "run", &format!("sync-{client}"), "--sealpost", "--set", "count=30"];
+        let (document, status) = home.json(&args);
+        assert_eq!(
+            (status, &phase(&document, "first sync")["messages"]),
+            (0, &Value::from(30)),
+            "{client}: {document}"
+        );
+    }
+}
+
+#[test]
+fn the_trace_shows_what_the_bench_itself_can_do() {
+    let home = Home::new();
+    let (document, status) = home.json(&["bench", "trace", "--null", "--messages", "20", "--runs", "1"]);
+    assert_eq!((status, document["trace"].as_array().unwrap().len()), (0, 52), "{document}");
+    assert_eq!(home.status(&["bench", "trace", "--null", "--messages", "0"]), 2);
+    assert_eq!(home.status(&["bench", "trace", "--null", "--writes", "-1"]), 2);
 }
 
 #[test]

@@ -5,6 +5,7 @@
 //! shows. Every run is seeded, so that chosen operations can be made again.
 //!
 //! - [`compare`](mod@compare): the benchmark cases, two servers alternately, a report.
+//! - [`clients`]: every FETCH and SEARCH of a trace of real clients, beside Dovecot; [`shapes`] makes their list from the trace.
 //! - [`crash`]: SIGKILL under load, restart, verify; thousands of times.
 //! - [`huge`]: a 1 GiB message in and out in bounded memory.
 //! - [`million`]: a mailbox of a million messages within the bound on memory.
@@ -17,6 +18,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a measuring program reports on its terminal")]
 
 pub mod cases;
+pub mod clients;
 pub mod compare;
 pub mod crash;
 pub mod crowd;
@@ -29,6 +31,7 @@ pub mod lmtp;
 pub mod million;
 pub mod parts;
 pub mod server;
+pub mod shapes;
 pub mod small;
 pub mod table;
 mod wire;

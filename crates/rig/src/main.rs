@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
 use sealpost_rig::compare::{self, MEMORY, Options};
 use sealpost_rig::server::{self, Dovecot, Sealpost, Start, Target};
-use sealpost_rig::{crash, crowd, hostile, huge, idle, million};
+use sealpost_rig::{clients, crash, crowd, hostile, huge, idle, million, shapes};
 
 /// Measures and checks mail servers from outside.
 #[derive(Parser)]
@@ -56,6 +56,53 @@ enum Command {
         /// Put the tables between the markers of this page.
         #[arg(long)]
         write: Option<PathBuf>,
+    },
+    /// Every FETCH and SEARCH of the trace of real clients over whole mailboxes, beside Dovecot; print the tables.
+    Clients {
+        /// The sealpost binary.
+        #[arg(long)]
+        sealpost: PathBuf,
+        /// Measure the installed Dovecot too.
+        #[arg(long)]
+        dovecot: bool,
+        /// Mailboxes, separated by commas: a data set and how many messages.
+        #[arg(
+            long,
+            value_name = "DATA:N",
+            value_delimiter = ',',
+            default_value = "small:1000,small:10000,personal:1000"
+        )]
+        mailboxes: Vec<clients::Mailbox>,
+        /// Sealpost's bounds on memory, separated by commas.
+        #[arg(long, value_delimiter = ',', default_values = clients::MEMORIES, value_parser = clap::builder::PossibleValuesParser::new(clients::MEMORIES))]
+        memory: Vec<String>,
+        /// Measured runs, warm and beside a writer.
+        #[arg(long, default_value_t = 5)]
+        runs: usize,
+        /// Measured runs after a restart, of each command; 0 leaves them out.
+        #[arg(long, default_value_t = 5)]
+        cold_runs: usize,
+        /// Rounds a second of a client that writes into the mailbox; 0 leaves it out.
+        #[arg(long, default_value_t = 20.0)]
+        writes: f64,
+        /// Only commands that contain this, repeatable.
+        #[arg(long)]
+        only: Vec<String>,
+        /// Seed of the generated mail.
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+        /// Where the servers keep their data (default: a temporary directory, removed afterwards).
+        #[arg(long)]
+        dir: Option<PathBuf>,
+        /// Write all results to this file, as JSON.
+        #[arg(long)]
+        json: Option<PathBuf>,
+        /// Put the worst rows and the sums between the markers of this page.
+        #[arg(long, requires = "write_runs")]
+        write: Option<PathBuf>,
+        /// Put the whole tables between the markers of this page.
+        #[arg(long, requires = "write")]
+        write_runs: Option<PathBuf>,
     },
     /// Kill a server with SIGKILL under load, restart it, verify; again and again.
     Crash {
@@ -196,6 +243,13 @@ enum Command {
         #[arg(long)]
         dir: Option<PathBuf>,
     },
+    /// Print the shapes of a trace of IMAP clients, as crates/bench/data/trace-shapes.tsv has them.
+    Shapes {
+        /// The trace: one line for each different command.
+        log: PathBuf,
+        /// How often each verb was sent: count,command,aggregation.
+        summary: PathBuf,
+    },
     /// Run Dovecot with a configuration of its own in DIR and print the line `sealpost try --json` would.
     Dovecot {
         /// The directory for all it writes.
@@ -246,6 +300,43 @@ async fn run(command: Command) -> Result<()> {
                 std::fs::write(path, serde_json::to_vec_pretty(&report)?)?;
             }
             write.map_or(Ok(()), |path| report.write_into(&path))
+        }
+        Command::Clients {
+            sealpost,
+            dovecot,
+            mailboxes,
+            memory,
+            runs,
+            cold_runs,
+            writes,
+            only,
+            seed,
+            dir,
+            json,
+            write,
+            write_runs,
+        } => {
+            let (dir, _temporary) = directory(dir)?;
+            let memories =
+                clients::MEMORIES.into_iter().filter(|bound| memory.iter().any(|given| given == bound));
+            let options = clients::Options {
+                sealpost,
+                memories: memories.collect(),
+                dovecot,
+                mailboxes,
+                runs,
+                cold_runs,
+                writes: (writes > 0.0).then_some(writes),
+                only,
+                dir,
+                seed,
+            };
+            let report = clients::measure(&options).await?;
+            println!("{}", report.long());
+            if let Some(path) = json {
+                std::fs::write(path, serde_json::to_vec_pretty(&report)?)?;
+            }
+            write.zip(write_runs).map_or(Ok(()), |(page, runs)| report.write_into(&page, &runs))
         }
         Command::Crash { sealpost, dovecot, damage, kills, seed, dir } => match target(sealpost, dovecot)? {
             Target::Sealpost(sealpost) if damage => crash::damage::main(sealpost, kills, seed, dir).await,
@@ -320,6 +411,10 @@ async fn run(command: Command) -> Result<()> {
                 limit_kib,
             })
             .await
+        }
+        Command::Shapes { log, summary } => {
+            print!("{}", shapes::table(&log, &summary)?);
+            Ok(())
         }
         Command::Dovecot { dir, accounts } => serve_dovecot(dir, &accounts).await,
     }

@@ -12,7 +12,8 @@ use serde::Serialize;
 
 use crate::cases::{Case, Measured};
 
-const BEGIN: &str = "<!-- begin generated: sealpost-rig compare -->";
+/// What its part of the page is called.
+const SECTION: &str = "sealpost-rig compare";
 const END: &str = "<!-- end generated -->";
 
 /// All results of one comparison.
@@ -222,17 +223,38 @@ impl Report {
 
     /// Puts the tables between the markers of the page at `path`.
     pub fn write_into(&self, path: &Path) -> Result<()> {
-        let page = fs::read_to_string(path).with_context(|| path.display().to_string())?;
-        let (before, rest) = page.split_once(BEGIN).with_context(|| format!("no marker {BEGIN}"))?;
-        let (_, after) = rest.split_once(END).with_context(|| format!("no marker {END}"))?;
-        Ok(fs::write(path, format!("{before}{BEGIN}\n\n{}\n{END}{after}", self.markdown()))?)
+        put_between(path, SECTION, &self.markdown())
     }
+}
+
+/// Puts `text` between the markers of that name in the page at `path`.
+///
+/// # Errors
+/// If the page cannot be read or written, or has no such markers.
+pub fn put_between(path: &Path, name: &str, text: &str) -> Result<()> {
+    let begin = format!("<!-- begin generated: {name} -->");
+    let page = fs::read_to_string(path).with_context(|| path.display().to_string())?;
+    let (before, rest) = page.split_once(&begin).with_context(|| format!("no marker {begin}"))?;
+    let (_, after) = rest.split_once(END).with_context(|| format!("no marker {END}"))?;
+    Ok(fs::write(path, format!("{before}{begin}\n\n{text}\n{END}{after}"))?)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::time::Duration;
+
+    #[test]
+    fn text_is_put_between_the_markers_of_its_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("page.md");
+        let page = "a\n<!-- begin generated: x -->\nold\n<!-- end generated -->\nb\n<!-- begin generated: y -->\nkept\n<!-- end generated -->\n";
+        fs::write(&path, page).unwrap();
+        put_between(&path, "x", "new\n").unwrap();
+        let text = fs::read_to_string(&path).unwrap();
+        assert_eq!(text, page.replace("\nold\n", "\n\nnew\n\n"));
+        assert!(put_between(&path, "z", "").is_err());
+    }
 
     #[test]
     fn medians_and_rows() {

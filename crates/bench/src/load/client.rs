@@ -148,6 +148,8 @@ pub struct Client {
     pub messages: Cell<u64>,
     /// Of IMAP: what UIDNEXT was when it last asked for new messages; 0: never.
     pub uid_seen: Cell<u32>,
+    /// Of IMAP: the first and last message whose turn it is, in a step that goes through the mailbox.
+    pub batch: Cell<(u32, u32)>,
     /// Of IMAP: HIGHESTMODSEQ then.
     pub mod_seq: Cell<u64>,
     /// When, on the clock, its phase begins no more rounds, and pauses end.
@@ -174,6 +176,7 @@ impl Client {
             exists,
             uid_next,
             uid_seen: self.uid_seen.get(),
+            batch: self.batch.get(),
             mod_seq: self.mod_seq.get(),
             names: self.thread.shared.names(),
         }

@@ -11,20 +11,23 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, Result};
-use sealpost_base::{Random, SeededRandom};
+use sealpost_base::{Random, SeededRandom, Timestamp};
 
+use crate::mail::correspondence::{self, Length};
 use crate::{UsageError, mail};
 
 pub use files::{Format, write};
 
 /// Names of generated sets, and what they are.
-pub const NAMES: [(&str, &str); 3] = [
+pub const NAMES: [(&str, &str); 5] = [
     ("mailbox-100", "the 100 mails of a real inbox: 23 MB, 700 bytes to 6 MB"),
     (
         "inbox",
         "any number, of sizes as 2,327 mails of a real person had: median 15 kB, mean 126 kB, up to 20 MB",
     ),
     ("tiny", "any number, with bodies of 52 bytes"),
+    ("small", "any number, no two alike, of 1 to 2 kB: threads, lists, alternatives, small attachments"),
+    ("personal", "the same with sizes as `inbox` has them"),
 ];
 
 /// Different messages of `inbox` that are kept.
@@ -39,8 +42,26 @@ pub type Message = Arc<[u8]>;
 #[derive(Debug)]
 pub struct DataSet {
     seed: u64,
-    /// Made or read before; none for `tiny`, whose messages are made when they are sent.
-    messages: Vec<SetMessage>,
+    source: Source,
+}
+
+#[derive(Debug)]
+enum Source {
+    /// Made or read before.
+    Kept(Vec<SetMessage>),
+    /// The others are made when they are sent.
+    Tiny,
+    Small,
+    Personal,
+}
+
+/// What a message comes with besides its text.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct About {
+    /// Its flags, separated by blanks.
+    pub flags: &'static str,
+    /// When it arrived, if that is not when it is stored.
+    pub received: Option<Timestamp>,
 }
 
 /// Data sets that were opened, for runs that follow each other: none is made twice. Cloning shares it.
@@ -79,33 +100,57 @@ impl DataSet {
     /// # Errors
     /// If there is no such set, or its files cannot be read.
     pub fn open(name: &str, seed: u64) -> Result<Self> {
-        let messages = match name {
-            "tiny" => Vec::new(),
-            "mailbox-100" => mail::mailbox_100(seed).into_iter().map(SetMessage::new).collect(),
-            "inbox" => (0..INBOX_MESSAGES).map(|nth| SetMessage::new(inbox(seed, nth))).collect(),
-            path if Path::new(path).exists() => files::read(Path::new(path))
-                .with_context(|| path.to_owned())?
-                .into_iter()
-                .map(SetMessage::new)
-                .collect(),
+        let source = match name {
+            "tiny" => Source::Tiny,
+            "small" => Source::Small,
+            "personal" => Source::Personal,
+            "mailbox-100" => Source::Kept(mail::mailbox_100(seed).into_iter().map(SetMessage::new).collect()),
+            "inbox" => {
+                Source::Kept((0..INBOX_MESSAGES).map(|nth| SetMessage::new(inbox(seed, nth))).collect())
+            }
+            path if Path::new(path).exists() => {
+                let read = files::read(Path::new(path)).with_context(|| path.to_owned())?;
+                Source::Kept(read.into_iter().map(SetMessage::new).collect())
+            }
             _ => return Err(UsageError(unknown(name)).into()),
         };
-        Ok(DataSet { seed, messages })
+        Ok(DataSet { seed, source })
     }
 
     /// The `nth` message, from 0.
     pub fn message(&self, nth: u64) -> Message {
-        let count = self.messages.len() as u64;
-        if count == 0 {
-            return tiny(self.seed, nth).into();
+        match &self.source {
+            Source::Tiny => tiny(self.seed, nth).into(),
+            Source::Small => correspondence::message(self.seed, nth, Length::Small).into(),
+            Source::Personal => {
+                let length = Length::Bytes(size(self.seed, nth).1);
+                correspondence::message(self.seed, nth, length).into()
+            }
+            Source::Kept(messages) => {
+                let count = messages.len() as u64;
+                let kept = &messages[(nth % count) as usize];
+                if nth < count { kept.message.clone() } else { kept.with_id(self.seed, nth) }
+            }
         }
-        let kept = &self.messages[(nth % count) as usize];
-        if nth < count { kept.message.clone() } else { kept.with_id(self.seed, nth) }
+    }
+
+    /// What the `nth` of `of` messages comes with.
+    pub fn about(&self, nth: u64, of: u64) -> About {
+        match self.source {
+            Source::Small | Source::Personal => About {
+                flags: correspondence::flags(self.seed, nth),
+                received: Some(correspondence::received(nth, of)),
+            },
+            Source::Tiny | Source::Kept(_) => About::default(),
+        }
     }
 
     /// How many there are before they come again; `None`: no end.
     pub fn len(&self) -> Option<usize> {
-        Some(self.messages.len()).filter(|count| *count > 0)
+        match &self.source {
+            Source::Kept(messages) => Some(messages.len()),
+            _ => None,
+        }
     }
 
     /// No set is empty.
@@ -115,7 +160,10 @@ impl DataSet {
 
     /// Bytes of the messages that are kept.
     pub fn bytes(&self) -> u64 {
-        self.messages.iter().map(|kept| kept.message.len() as u64).sum()
+        match &self.source {
+            Source::Kept(messages) => messages.iter().map(|kept| kept.message.len() as u64).sum(),
+            _ => 0,
+        }
     }
 }
 
@@ -153,9 +201,14 @@ fn unknown(name: &str) -> String {
 
 /// Of the size that a real person's mail has.
 fn inbox(seed: u64, nth: u64) -> Vec<u8> {
-    let seed = SeededRandom::new(seed ^ nth.rotate_left(32)).next_u64();
-    let size = sizes::draw(&SeededRandom::new(seed));
+    let (seed, size) = size(seed, nth);
     mail::message(seed, size)
+}
+
+/// A seed for the `nth` message, and how many bytes it has.
+fn size(seed: u64, nth: u64) -> (u64, usize) {
+    let seed = SeededRandom::new(seed ^ nth.rotate_left(32)).next_u64();
+    (seed, sizes::draw(&SeededRandom::new(seed)))
 }
 
 fn tiny(seed: u64, nth: u64) -> Vec<u8> {

@@ -347,6 +347,7 @@ impl<'a> Run<'a> {
             bytes_received: counts[3] - before[3],
             generator_cpu_seconds: Some(own_cpu().saturating_sub(cpu).as_secs_f64()),
             commands: recorder.finish(),
+            messages: phase.messages.map(|messages| messages.saturating_mul(job.rounds_done())),
             ..result::Phase::default()
         };
         if let Some((mark, used)) = used {

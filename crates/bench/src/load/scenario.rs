@@ -20,7 +20,7 @@ use crate::load::protocol::Protocol;
 pub use bar::Bar;
 pub use builtin::{BUILT_IN, BuiltIn, find};
 pub use read::{Overrides, PHASE_KEYS};
-pub use step::{Action, Expect, Fill, Step, VERBS};
+pub use step::{Action, Batch, Expect, Fill, Step, VERBS};
 pub use value::{Pause, count, duration, exponential, uniform};
 
 /// The most phases of a scenario.
@@ -82,6 +82,8 @@ pub struct Phase {
     pub recipients: usize,
     /// SMTP clients log in.
     pub auth: bool,
+    /// Messages that a round reads or writes, if that is to be reported.
+    pub messages: Option<u64>,
     /// What must hold in the end.
     pub bars: Vec<Bar>,
 }
@@ -108,6 +110,7 @@ impl Phase {
             alongside: false,
             recipients: 1,
             auth: false,
+            messages: None,
             bars: Vec::new(),
         }
     }

@@ -120,16 +120,17 @@ fn tables(page: &mut String, run: &Run) {
 }
 
 fn phase_table(page: &mut String, of: &[(usize, &ServerRun, &Phase)]) {
-    page.push_str("<div class=\"scroll\"><table><tr><th>server</th><th>time</th><th>connections</th><th>CPU</th><th>memory, highest</th><th>grown by</th><th>sent</th><th>received</th></tr>\n");
+    page.push_str("<div class=\"scroll\"><table><tr><th>server</th><th>time</th><th>connections</th><th>messages a second</th><th>CPU</th><th>memory, highest</th><th>grown by</th><th>sent</th><th>received</th></tr>\n");
     for (nth, server, phase) in of {
         let bytes = |value| units::peak(value, phase.peak_at_least);
         let _ = writeln!(
             page,
-            "<tr><td>{}{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
+            "<tr><td>{}{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
             key(*nth),
             escape(&server.name),
             units::seconds(phase.seconds()),
             units::count(phase.connections),
+            phase.messages_rate().map_or("–".into(), units::rate),
             phase.cpu_seconds.map_or("–".into(), units::cpu),
             bytes(phase.peak_bytes),
             bytes(phase.growth_bytes()),

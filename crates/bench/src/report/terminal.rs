@@ -133,7 +133,7 @@ fn of_server(server: &ServerRun, width: usize, paint: Paint, lines: &mut Vec<Str
     for warning in &server.warnings {
         lines.extend(wrapped(&format!("! {warning}"), "  ", width).iter().map(|line| paint.warn(line)));
     }
-    let mut phases = Table::new(&[
+    let mut columns = vec![
         ("phase", 0),
         ("time", 0),
         ("conns", 4),
@@ -142,10 +142,13 @@ fn of_server(server: &ServerRun, width: usize, paint: Paint, lines: &mut Vec<Str
         ("grown", 3),
         ("sent", 5),
         ("received", 6),
-    ]);
+    ];
+    let counts = server.phases.iter().any(|phase| phase.messages.is_some());
+    columns.extend(counts.then_some(("messages/s", 0)));
+    let mut phases = Table::new(&columns);
     for phase in &server.phases {
         let bytes = |value| units::peak(value, phase.peak_at_least);
-        phases.row(vec![
+        let mut cells = vec![
             phase.name.clone(),
             units::seconds(phase.seconds()),
             units::count(phase.connections),
@@ -154,7 +157,9 @@ fn of_server(server: &ServerRun, width: usize, paint: Paint, lines: &mut Vec<Str
             bytes(phase.growth_bytes()),
             units::bytes(phase.bytes_sent as f64),
             units::bytes(phase.bytes_received as f64),
-        ]);
+        ];
+        cells.extend(counts.then(|| phase.messages_rate().map_or("–".into(), units::rate)));
+        phases.row(cells);
     }
     lines.extend(phases.lines(width, paint, &[]));
     lines.push(String::new());

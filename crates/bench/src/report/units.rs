@@ -43,7 +43,7 @@ pub(crate) fn peak(seen: Option<u64>, at_least: bool) -> String {
 }
 
 /// A count, thousands set apart.
-pub(super) fn count(number: u64) -> String {
+pub(crate) fn count(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
     for (nth, digit) in digits.chars().enumerate() {

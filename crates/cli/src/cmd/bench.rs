@@ -11,6 +11,7 @@ mod run;
 mod seeds;
 mod server;
 mod stop;
+mod trace;
 mod users;
 
 use std::fs::File;
@@ -42,6 +43,7 @@ Examples:
   sealpost bench run thunderbird --imap mail.example.org:143 --users-file users --out report
   sealpost bench run lmtp --lmtp 127.0.0.1:2424 --user me@localhost --write-inbox --rate 200
   sealpost bench run login --null                           the limit of the load generator itself
+  sealpost bench trace --messages 10000                     every command that real clients were seen to send
   sealpost bench seeds                                      Aerogramme's published figures beside ours
   sealpost bench compare before.json after.json
   sealpost bench compare ours.json theirs.json --out both   both servers on one page"
@@ -68,6 +70,8 @@ enum Command {
     Run(Box<run::Args>),
     /// Repeat the measurements that Aerogramme's authors published; print their figures beside ours
     Seeds(Box<seeds::Args>),
+    /// Time every FETCH and SEARCH that real clients were seen to send, over whole mailboxes
+    Trace(Box<trace::Args>),
     /// Write a data set as a Maildir or mbox file
     Data(data::Args),
     /// Compare results, as ratios to the first
@@ -91,6 +95,7 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
         Command::Show { name } => list::show(&name, global),
         Command::Run(args) => run::run(*args, global).await,
         Command::Seeds(args) => seeds::run(*args, global).await,
+        Command::Trace(args) => trace::run(*args, global).await,
         Command::Data(args) => data::write(&args, global),
         Command::Compare { results, out } => {
             if let Some(dir) = &out {

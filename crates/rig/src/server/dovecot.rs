@@ -133,7 +133,11 @@ impl Start for Dovecot {
         let home = dir.join("mail").join(account);
         let to = home.join("maildir").join(format!(".{mailbox}"));
         fs::create_dir_all(to.parent().unwrap_or(&home))?;
-        run("cp", &["-r", &maildir.display().to_string(), &to.display().to_string()])?;
+        // When a message arrived is when its file was written.
+        run(
+            "cp",
+            &["-r", "--preserve=timestamps", &maildir.display().to_string(), &to.display().to_string()],
+        )?;
         if run("id", &["-u"])? == "0" {
             run("chown", &["-R", "mail:mail", &home.display().to_string()])?;
         }

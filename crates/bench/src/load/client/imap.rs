@@ -190,6 +190,11 @@ impl Imap {
         over.await
     }
 
+    /// Messages in the selected mailbox.
+    pub fn exists(&self) -> u32 {
+        self.state.exists
+    }
+
     /// Whether the server has said goodbye.
     pub fn is_closed(&self) -> bool {
         self.state.bye

@@ -68,12 +68,15 @@ fn maildir(data: &DataSet, count: u64, path: &Path) -> Result<u64> {
     let mut writer = MaildirWriter::open(path, "INBOX", LineEnds::Lf)?;
     let mut bytes = 0;
     for nth in 0..count {
-        let name = format!("{}.M{nth:09}P1.bench", RECEIVED.seconds());
-        if writer.place(&name, &[])? == Placed::Absent {
+        let about = data.about(nth, count);
+        let received = about.received.unwrap_or(RECEIVED);
+        let flags: Vec<String> = about.flags.split_whitespace().map(str::to_owned).collect();
+        let name = format!("{}.M{nth:09}P1.bench", received.seconds());
+        if writer.place(&name, &flags)? == Placed::Absent {
             let message = data.message(nth);
             writer.begin(&name)?;
             writer.write(&message)?;
-            writer.end(&[], RECEIVED)?;
+            writer.end(&flags, received)?;
             bytes += message.len() as u64;
         }
     }
@@ -85,8 +88,10 @@ fn mbox(data: &DataSet, count: u64, path: &Path) -> Result<u64> {
     let mut writer = MboxWriter::create(path, LineEnds::Lf)?;
     let mut bytes = 0;
     for nth in 0..count {
-        let message = data.message(nth);
-        writer.begin(&Envelope { sender: "a@sender.example", received: RECEIVED, flags: &[] })?;
+        let (message, about) = (data.message(nth), data.about(nth, count));
+        let flags: Vec<String> = about.flags.split_whitespace().map(str::to_owned).collect();
+        let received = about.received.unwrap_or(RECEIVED);
+        writer.begin(&Envelope { sender: "a@sender.example", received, flags: &flags })?;
         writer.write(&message)?;
         writer.end()?;
         bytes += message.len() as u64;

@@ -147,6 +147,7 @@ fn new_client(thread: &Rc<Thread>, job: &RunningPhase, connection: usize, settle
         round: Cell::new(0),
         messages: Cell::new(0),
         uid_seen: Cell::new(0),
+        batch: Cell::new((1, 1)),
         mod_seq: Cell::new(0),
         deadline: job.deadline(),
         stop: RefCell::new(job.stop()),
@@ -318,9 +319,31 @@ impl Driver {
                 self.ensure(from).await?;
             } else {
                 self.ensure(from).await?;
-                self.once(step, names, from).await?;
+                self.turns(step, names, from).await?;
             }
             self.rest(self.client.within_phase(step.think.draw(&self.client.random))).await?;
+        }
+        Ok(())
+    }
+
+    /// Does `step` once, or once for each batch of the selected mailbox.
+    async fn turns(&mut self, step: &Step, names: &[Rc<str>], from: Duration) -> Result<(), Fail> {
+        let Some(batch) = step.batch else { return self.once(step, names, from).await };
+        // How many messages there are is known when SELECT is answered.
+        self.drained().await?;
+        let exists = match &self.session {
+            Some(Session::Imap(imap)) => imap.exists(),
+            _ => 0,
+        };
+        let mut from = Some(from);
+        for turn in batch.turns(exists) {
+            if self.client.is_stopped() {
+                return Err(Fail::Stopped);
+            }
+            self.client.batch.set(turn);
+            self.ensure(self.client.thread.now()).await?;
+            let from = from.take().unwrap_or_else(|| self.client.thread.now());
+            self.once(step, names, from).await?;
         }
         Ok(())
     }

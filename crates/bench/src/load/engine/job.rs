@@ -123,6 +123,11 @@ impl RunningPhase {
         }
     }
 
+    /// How many rounds were begun and done.
+    pub fn rounds_done(&self) -> u64 {
+        self.rounds.load(Ordering::Relaxed).saturating_sub(self.undone.load(Ordering::Relaxed))
+    }
+
     /// How many rounds there will be.
     pub fn all_rounds(&self) -> Option<u64> {
         match self.phase.extent {

@@ -304,4 +304,5 @@ fn no_more_clients_than_are_wanted_are_there_at_once() {
 
 mod ends;
 mod foreign;
+mod syncs;
 mod waits;

@@ -7,10 +7,10 @@ use sealpost_base::suggest;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::template::PLACEHOLDERS;
+use super::template::{PLACEHOLDERS, Template};
 use super::{
-    Action, Arrivals, Bar, CONNECTIONS, Expect, Extent, PHASES, Pause, Phase, STEPS, Scenario, Step, count,
-    duration,
+    Action, Arrivals, Bar, Batch, CONNECTIONS, Expect, Extent, PHASES, Pause, Phase, STEPS, Scenario, Step,
+    count, duration,
 };
 use crate::load::protocol::Protocol;
 
@@ -24,7 +24,7 @@ pub struct Overrides {
 }
 
 /// The keys of a phase, and what they mean.
-pub const PHASE_KEYS: [(&str, &str); 21] = [
+pub const PHASE_KEYS: [(&str, &str); 22] = [
     ("name", "its name in the report"),
     ("protocol", "imap (the default), smtp or lmtp"),
     ("setup", "true: it prepares what the next phases measure"),
@@ -51,10 +51,12 @@ pub const PHASE_KEYS: [(&str, &str); 21] = [
     ),
     ("recipients", "recipients of every delivery [1]"),
     ("auth", "true: SMTP clients log in"),
+    ("messages", "messages that a round reads or writes: the report has how many a second"),
     ("bars", "what must hold, such as \"FETCH p99 <= 250ms\""),
 ];
 
-const STEP_KEYS: [&str; 8] = ["do", "name", "weight", "times", "think", "expect", "accept", "notified"];
+const STEP_KEYS: [&str; 9] =
+    ["do", "name", "weight", "times", "batch", "think", "expect", "accept", "notified"];
 const TOP_KEYS: [&str; 4] = ["name", "about", "set", "phase"];
 
 pub(super) fn scenario(file: &str, text: &str, overrides: &Overrides) -> Result<Scenario, String> {
@@ -249,6 +251,7 @@ impl<'t> Reader<'t> {
             alongside: self.flag(table, "alongside"),
             recipients: self.number(table, "recipients", 1..=1000).unwrap_or(1) as usize,
             auth: self.flag(table, "auth"),
+            messages: self.number(table, "messages", 1..=u64::from(u32::MAX)),
             bars: self.bars(table),
         };
         self.consistent(table, &phase);
@@ -264,6 +267,10 @@ impl<'t> Reader<'t> {
                 line,
                 "clients that hold go through their steps once: no rate, no duration, not alongside",
             );
+        }
+        let walks = phase.all_steps().filter(|step| step.batch.is_none());
+        if walks.flat_map(|step| &step.actions).flat_map(Action::templates).any(Template::asks_for_batch) {
+            self.fail(line, "{batch} needs the step's key batch, such as batch = 200");
         }
         let counted = phase.rate.is_none() && !matches!(phase.extent, Extent::Time(_));
         if phase.at_once.is_some() && (!counted || phase.hold || phase.alongside) {
@@ -350,6 +357,7 @@ impl<'t> Reader<'t> {
                     name: self.text(&table, "name").map(|(_, name)| name),
                     weight: self.number(&table, "weight", 1..=1_000_000).map(|weight| weight as u32),
                     times: self.number(&table, "times", 1..=u64::from(u32::MAX)).unwrap_or(1) as u32,
+                    batch: self.with(&table, "batch", Batch::parse),
                     think: self.with(&table, "think", Pause::parse).unwrap_or(Pause::NONE),
                     expect: self.with(&table, "expect", Expect::parse),
                     accept_no: self.choice(&table, "accept", &[("NO", true)]).unwrap_or(false),
@@ -474,6 +482,7 @@ impl Step {
             name: None,
             weight: None,
             times: 1,
+            batch: None,
             think: Pause::NONE,
             expect: None,
             accept_no: false,

@@ -19,6 +19,8 @@ pub struct Step {
     pub weight: Option<u32>,
     /// How many times it is done in a row.
     pub times: u32,
+    /// It is done once for so many messages of the selected mailbox at a time, until all had their turn.
+    pub batch: Option<Batch>,
     /// How long the client waits after it.
     pub think: Pause,
     /// How many responses of a kind must come.
@@ -27,6 +29,42 @@ pub struct Step {
     pub accept_no: bool,
     /// A delivery is done when those who wait for it in IDLE were told.
     pub notified: bool,
+}
+
+/// How a step goes through the selected mailbox.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Batch {
+    /// Messages at a time.
+    pub size: u32,
+    /// From the last message to the first one.
+    pub newest_first: bool,
+}
+
+impl Batch {
+    /// Reads `200` or `200 newest first`.
+    ///
+    /// # Errors
+    /// What to write.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let (size, newest_first) = match text.strip_suffix(" newest first") {
+            Some(size) => (size, true),
+            None => (text, false),
+        };
+        match value::count(size).map(u32::try_from) {
+            Ok(Ok(size)) if size > 0 => Ok(Batch { size, newest_first }),
+            _ => Err("how many messages at a time, such as 200 or \"200 newest first\"".into()),
+        }
+    }
+
+    /// The first and last message of each turn, in a mailbox of `exists`.
+    pub fn turns(self, exists: u32) -> impl Iterator<Item = (u32, u32)> {
+        (0..exists.div_ceil(self.size)).map(move |nth| {
+            let done = nth * self.size;
+            let many = self.size.min(exists - done);
+            let first = if self.newest_first { exists - done - many + 1 } else { done + 1 };
+            (first, first + many - 1)
+        })
+    }
 }
 
 /// How many untagged responses of a kind a command must bring.

@@ -27,13 +27,14 @@ enum Piece {
     Number(u32),
     Uid(u32),
     New,
+    Batch,
     ModSeq,
     Word,
     Rare,
 }
 
 /// Names of placeholders, and what they become.
-pub const PLACEHOLDERS: [(&str, &str); 10] = [
+pub const PLACEHOLDERS: [(&str, &str); 11] = [
     ("Bench/…", "a mailbox of the bench's own, as this server writes it"),
     ("user", "the name of the account"),
     ("connection", "the number of the connection, from 1"),
@@ -41,6 +42,7 @@ pub const PLACEHOLDERS: [(&str, &str); 10] = [
     ("n", "the number of any message of the selected mailbox; {n:16}: of sixteen in a row"),
     ("uid", "like n, as a UID"),
     ("new", "the UIDs of messages that came since this was last asked"),
+    ("batch", "the messages whose turn it is, in a step with the key batch"),
     ("modseq", "the mod-sequence when the mailbox was last selected or {new} asked"),
     ("word", "a word that is in many messages"),
     ("rare", "a word that is in one of a hundred"),
@@ -62,6 +64,8 @@ pub struct Values<'a> {
     pub uid_next: u32,
     /// What it was when `{new}` was last asked.
     pub uid_seen: u32,
+    /// The first and last message whose turn it is.
+    pub batch: (u32, u32),
     /// HIGHESTMODSEQ then.
     pub mod_seq: u64,
     /// How this server writes names of mailboxes.
@@ -134,6 +138,11 @@ impl Template {
         matches!(self.0.last(), Some(Piece::Mailbox(_)))
     }
 
+    /// Whether it goes through the mailbox.
+    pub fn asks_for_batch(&self) -> bool {
+        self.0.contains(&Piece::Batch)
+    }
+
     /// Whether it asks for `{new}`.
     pub fn asks_for_new(&self) -> bool {
         self.0.contains(&Piece::New)
@@ -162,6 +171,7 @@ impl Piece {
             "connection" => plain(Piece::Connection),
             "round" => plain(Piece::Round),
             "new" => plain(Piece::New),
+            "batch" => plain(Piece::Batch),
             "modseq" => plain(Piece::ModSeq),
             "word" => plain(Piece::Word),
             "rare" => plain(Piece::Rare),
@@ -206,6 +216,7 @@ impl Piece {
                 range(1 + draw(room), *count, end, out);
             }
             Piece::New => drop(write!(out, "{}:*", values.uid_seen.max(1))),
+            Piece::Batch => range(values.batch.0, 1 + values.batch.1 - values.batch.0, values.batch.1, out),
             Piece::ModSeq => drop(write!(out, "{}", values.mod_seq.max(1))),
             Piece::Word => out.extend_from_slice(words::frequent(draw(u32::MAX)).as_bytes()),
             Piece::Rare => out.extend_from_slice(words::RARE.as_bytes()),
@@ -260,6 +271,7 @@ mod tests {
             exists,
             uid_next,
             uid_seen: 190,
+            batch: (21, 40),
             mod_seq: 7,
             names,
         }
@@ -274,6 +286,7 @@ mod tests {
             render("UID FETCH {new} (FLAGS) (CHANGEDSINCE {modseq})", &values),
             "UID FETCH 190:* (FLAGS) (CHANGEDSINCE 7)"
         );
+        assert_eq!(render("UID FETCH {batch} (FLAGS)", &values), "UID FETCH 21:40 (FLAGS)");
         for _ in 0..200 {
             let n: u32 = render("{n}", &values).parse().unwrap();
             assert!((1..=100).contains(&n));

@@ -74,9 +74,9 @@ fn text(listed: &BenchLists) -> String {
             let set = if parameters.is_empty() {
                 String::new()
             } else {
-                format!("\n               --set {parameters}")
+                format!("\n                    --set {parameters}")
             };
-            format!("  {:<13}{}{set}\n", entry.name, entry.about)
+            format!("  {:<18}{}{set}\n", entry.name, entry.about)
         };
         entries.iter().map(line).collect::<String>()
     };

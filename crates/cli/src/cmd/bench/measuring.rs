@@ -1,4 +1,4 @@
-//! A server is loaded and watched, and what was seen is reported: what `run` and `seeds` have in common.
+//! A server is loaded and watched, and what was seen is reported: what `run`, `seeds` and `trace` have in common.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -85,6 +85,24 @@ impl Measured {
         lines.extend(self.missed.iter().map(|bar| format!("missed: {bar}")));
         lines.extend(out.map(|dir| format!("The report is in {}", dir.join("report.html").display())));
         lines.join("\n")
+    }
+
+    /// What went wrong or makes the figures doubtful, and where the report is: for measurements with a table of their own.
+    pub fn brief(&self, out: Option<&Path>) -> String {
+        let servers = &self.document.servers;
+        let mut lines: Vec<String> = servers
+            .iter()
+            .flat_map(|server| &server.warnings)
+            .map(|warning| format!("! {warning}"))
+            .collect();
+        let commands = servers.iter().flat_map(|server| &server.phases).flat_map(|phase| &phase.commands);
+        for (command, kind, failure) in commands
+            .flat_map(|command| command.errors.iter().map(move |(kind, failure)| (command, kind, failure)))
+        {
+            lines.push(format!("{} × {kind} on {}: {}", failure.count, command.name, failure.example));
+        }
+        lines.extend(out.map(|dir| format!("The report is in {}", dir.join("report.html").display())));
+        lines.iter().map(|line| report::printable(line)).collect::<Vec<_>>().join("\n")
     }
 
     /// Whether all went well.

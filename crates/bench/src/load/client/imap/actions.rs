@@ -12,6 +12,13 @@ use crate::load::scenario::{Action, Step};
 /// Larger messages are sent from where they are; smaller ones are copied, so that they leave with their command.
 const COPIED_BYTES: usize = 32 * 1024;
 
+/// A message to append.
+pub(super) struct Outgoing {
+    pub message: Message,
+    /// Its flags and date as the command has them, each after a blank.
+    pub about: String,
+}
+
 impl Imap {
     pub(super) async fn act(
         &mut self,
@@ -128,14 +135,14 @@ impl Imap {
         self.line.clear();
         self.line.extend_from_slice(b"APPEND ");
         self.line.extend_from_slice(mailbox.as_bytes());
-        self.append_messages(&[message], flags, counted).await
+        let about = if flags.is_empty() { String::new() } else { format!(" {flags}") };
+        self.append_messages(&[Outgoing { message, about }], counted).await
     }
 
     /// Sends the APPEND that begins with what is in `line` (RFC 3501 §6.3.11, RFC 3502) and waits for its end.
     pub(super) async fn append_messages(
         &mut self,
-        messages: &[Message],
-        flags: &str,
+        messages: &[Outgoing],
         counted: Counted<'_>,
     ) -> Result<(), Fail> {
         let capabilities = self.state.capabilities.unwrap_or_default();
@@ -143,12 +150,11 @@ impl Imap {
         let line = std::mem::take(&mut self.line);
         self.out.extend_from_slice(&line);
         self.line = line;
-        for message in messages {
+        for Outgoing { message, about } in messages {
             // RFC 7888 §5: LITERAL- allows 4,096 octets without being asked.
             let at_once = capabilities.literal_plus || (capabilities.literal_minus && message.len() <= 4096);
-            let flags = if flags.is_empty() { String::new() } else { format!(" {flags}") };
             let plus = if at_once { "+" } else { "" };
-            self.out.extend_from_slice(format!("{flags} {{{}{plus}}}\r\n", message.len()).as_bytes());
+            self.out.extend_from_slice(format!("{about} {{{}{plus}}}\r\n", message.len()).as_bytes());
             if !at_once && !self.asked_for().await? {
                 // Refused, and counted.
                 return Ok(());

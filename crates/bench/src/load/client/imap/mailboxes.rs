@@ -3,11 +3,14 @@
 use std::rc::Rc;
 use std::time::Duration;
 
+use super::actions::Outgoing;
 use super::{Counted, Imap};
 use crate::load::client::Fail;
+use crate::load::data::About;
 use crate::load::scenario::Fill;
 use crate::load::scenario::template::{MAILBOX, Names, Template};
 use crate::load::text::quoted;
+use crate::mail::correspondence;
 
 /// Bytes and messages that one APPEND of [`Fill`] has, if it may have several.
 const BATCH_BYTES: usize = 4 << 20;
@@ -98,21 +101,23 @@ impl Imap {
         let several = self.capabilities().await?.multi_append;
         let mut next = 0;
         while next < fill.distinct && !self.client.is_stopped() {
-            let mut batch = vec![data.message(next)];
+            let outgoing =
+                |nth| Outgoing { message: data.message(nth), about: about(data.about(nth, fill.count)) };
+            let mut batch = vec![outgoing(next)];
             next += 1;
-            let mut bytes = batch[0].len();
+            let mut bytes = batch[0].message.len();
             while several
                 && next < fill.distinct
                 && bytes < BATCH_BYTES
                 && (batch.len() as u64) < BATCH_MESSAGES
             {
-                batch.push(data.message(next));
-                bytes += batch.last().map_or(0, |message| message.len());
+                batch.push(outgoing(next));
+                bytes += batch.last().map_or(0, |outgoing| outgoing.message.len());
                 next += 1;
             }
             self.line.clear();
             self.line.extend_from_slice(format!("APPEND {mailbox}").as_bytes());
-            self.append_messages(&batch, "", Counted::own("APPEND")).await?;
+            self.append_messages(&batch, Counted::own("APPEND")).await?;
             if !self.state.last_ok {
                 let text = self.state.last_text.clone();
                 self.client.thread.error(name, "NO", || text);
@@ -197,6 +202,13 @@ impl Imap {
     }
 }
 
+/// Flags and date as APPEND has them (RFC 9051 §6.3.12), each after a blank.
+fn about(about: About) -> String {
+    let flags = if about.flags.is_empty() { String::new() } else { format!(" ({})", about.flags) };
+    let date = about.received.map(|at| format!(" \"{}\"", correspondence::date_text(at, '-')));
+    flags + &date.unwrap_or_default()
+}
+
 /// `NAMESPACE (("INBOX." ".")) NIL NIL`: the first personal one.
 fn namespace(line: &str) -> Option<Names> {
     let inner = line.strip_prefix("NAMESPACE ((")?;
@@ -240,6 +252,14 @@ fn string(text: &str) -> Option<(String, &str)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn messages_are_appended_with_flags_and_dates() {
+        let received = Some(sealpost_base::Timestamp::from_seconds(0));
+        let whole = About { flags: "\\Seen \\Flagged", received };
+        assert_eq!(about(whole), " (\\Seen \\Flagged) \"01-Jan-1970 00:00:00 +0000\"");
+        assert_eq!(about(About::default()), "");
+    }
 
     #[test]
     fn where_mailboxes_are() {
