@@ -29,6 +29,7 @@ MAY_USE = {
     "journal": "base vault",
     "directory": "base files mime vault journal",
     "account": "base mime vault journal directory",
+    "queue": "base mime smtp vault journal delivery",
     "index": "base mime vault account",
     "mailbox": "base mime vault directory account index",
     "search": "base mime vault account index mailbox",
@@ -48,7 +49,7 @@ MAY_USE = {
 
 # What tests of a crate may use besides.
 TESTS_MAY_USE = {name: "testkit" for name in
-                 ("imap", "smtp", "mime", "mailauth", "mailformat", "vault", "journal", "directory", "account", "index", "archive",
+                 ("imap", "smtp", "mime", "mailauth", "mailformat", "vault", "journal", "directory", "account", "index", "queue", "archive",
                   "cli")}
 # Transcripts and models speak to a whole server.
 TESTS_MAY_USE["server"] = "testkit imap smtp index mailbox"
@@ -70,7 +71,7 @@ WIRE = {
         "imap-session/",
         "server/tests/",
     ),
-    "sealpost_smtp": ("smtp/", "bench/", "delivery/", "smtp-session/", "server/tests/"),
+    "sealpost_smtp": ("smtp/", "queue/src/runner/", "bench/", "delivery/", "smtp-session/", "server/tests/"),
 }
 
 

@@ -41,7 +41,7 @@ impl Judge {
         if let Some(vouched) = self.known_vouched() {
             return Ok(vouched);
         }
-        let folder = format!("acct/{}/manifest", self.account());
+        let folder = format!("{}/manifest", self.folder());
         let names = names(self.store(), &folder, Some(&format!("{folder}/k"))).await?;
         let names = names.into_iter().filter(|name| matches!(name, Name::Attestation(_)));
         let (mut ours, mut others) = (Vec::new(), Vec::new());

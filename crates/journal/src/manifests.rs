@@ -327,7 +327,7 @@ impl Journal {
 
 impl Judge {
     pub(crate) fn mark_path(&self, name: Name) -> String {
-        format!("acct/{}/manifest/{}", self.account(), name.file_name())
+        format!("{}/manifest/{}", self.folder(), name.file_name())
     }
 
     /// What the name alone says.
