@@ -9,7 +9,7 @@ use crate::net::{World, a, envelope, failure, is_delivered, message, mx, reason,
 use crate::server::{Act, Identity, Server};
 
 /// Bytes that a server can make this client take at most: a reply of the largest size, and what buffers hold.
-const MOST_BYTES: usize = 1_300_000;
+const MOST_BYTES: usize = 100_000;
 
 #[tokio::test(start_paused = true)]
 async fn a_stall_at_each_step_ends_in_its_time() {

@@ -11,6 +11,8 @@ use crate::types::{Enhanced, Reply};
 const LINE_BYTES: usize = 4096;
 /// Lines of one reply.
 const LINES: usize = 256;
+/// Octets of one reply, all its lines together.
+const REPLY_BYTES: usize = 16 * 1024;
 
 /// What a server sent is no reply; nothing after it can be understood.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,6 +44,8 @@ pub struct ReplyDecoder {
     /// Bytes of `input` known to hold no line end.
     searched: usize,
     partial: Option<Reply>,
+    /// Bytes of `partial`.
+    bytes: usize,
 }
 
 impl ReplyDecoder {
@@ -65,8 +69,13 @@ impl ReplyDecoder {
             self.searched = 0;
             let (code, text, more) = line(&self.input[..end])?;
             self.input.advance(end + 1);
+            self.bytes += end;
+            if self.bytes > REPLY_BYTES {
+                return Err(ReplyError::TooLong);
+            }
             self.add(code, text)?;
             if !more {
+                self.bytes = 0;
                 return Ok(self.partial.take());
             }
         }

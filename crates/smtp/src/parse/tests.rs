@@ -201,6 +201,8 @@ fn what_is_no_reply() {
     assert_eq!(error(b"250-a\r\n251 b\r\n"), Err(ReplyError::Codes));
     assert_eq!(error(&[b'2'; 5000]), Err(ReplyError::TooLong));
     assert_eq!(error(&b"250-x\r\n".repeat(300)), Err(ReplyError::TooLong));
+    let long = [&b"250-"[..], &[b'x'; 1000], b"\r\n"].concat();
+    assert_eq!(error(&long.repeat(20)), Err(ReplyError::TooLong));
 }
 
 proptest! {
