@@ -71,7 +71,7 @@ pub enum BodyForm {
     /// As it was accepted.
     AsIs,
     /// With 8-bit parts in quoted-printable (RFC 6152 §3), for servers without 8BITMIME. Signatures must be made for
-    /// this form.
+    /// this form, which `sealpost_mime::seven_bit` produces while it streams.
     SevenBit,
 }
 

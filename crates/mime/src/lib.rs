@@ -22,6 +22,7 @@ pub mod envelope;
 pub mod fold;
 pub mod header;
 pub mod scanner;
+pub mod seven_bit;
 pub mod structure;
 pub mod text;
 pub mod unbinary;

@@ -6,8 +6,11 @@
 //! it, is told ([`Unbinary::has_nul`]). Memory: one part's header, the boundaries that are open, a line's beginning.
 
 mod base64;
+mod quoted;
 #[cfg(test)]
 mod tests;
+
+use std::collections::BTreeSet;
 
 use memchr::memchr;
 use sealpost_base::limits;
@@ -18,6 +21,7 @@ use crate::scanner::Scanner;
 use crate::structure::Part;
 use crate::text::CappedText;
 use base64::Base64;
+use quoted::Quoted;
 
 /// Bytes of a line that are looked at to find a boundary: more than the longest one has.
 const LINE_BYTES: usize = 512;
@@ -36,6 +40,27 @@ pub struct Unbinary {
     /// The end of the line before, which belongs to a boundary that may follow (RFC 2046 §5.1.1).
     eol: Vec<u8>,
     nul: bool,
+    goal: Goal,
+    /// Headers of parts so far.
+    parts: u32,
+    /// The number of the part whose body this is, if it is the body of one.
+    current: Option<u32>,
+}
+
+/// What becomes of parts; those of [`crate::seven_bit`] have numbers in the order of their headers.
+enum Goal {
+    /// `binary` becomes `base64` and `8bit`.
+    EightBit,
+    /// Nothing changes; the parts that have bytes above 127 are noted, at most [`limits::MIME_PARTS`].
+    Find(BTreeSet<u32>),
+    /// These parts become `quoted-printable`, and all labels `7bit`.
+    Quote(BTreeSet<u32>),
+}
+
+/// How a body is encoded.
+enum Encoder {
+    Base64(Base64),
+    Quoted(Quoted),
 }
 
 struct Multipart {
@@ -48,7 +73,7 @@ enum State {
     /// In a header, at the beginning of the line that starts there.
     Header { line: usize, digest: bool },
     /// In a body; `fresh`: at the beginning of a line, which `line` holds.
-    Body { fresh: bool, encode: Option<Base64> },
+    Body { fresh: bool, encode: Option<Encoder> },
 }
 
 impl Default for Unbinary {
@@ -60,6 +85,28 @@ impl Default for Unbinary {
 impl Unbinary {
     /// At the beginning of a message.
     pub fn new() -> Self {
+        Self::with_goal(Goal::EightBit)
+    }
+
+    /// Changes nothing and finds the parts with bytes above 127.
+    pub(crate) fn finding() -> Self {
+        Self::with_goal(Goal::Find(BTreeSet::new()))
+    }
+
+    /// Encodes `parts` in quoted-printable.
+    pub(crate) fn quoting(parts: BTreeSet<u32>) -> Self {
+        Self::with_goal(Goal::Quote(parts))
+    }
+
+    /// The parts that were found.
+    pub(crate) fn found(self) -> BTreeSet<u32> {
+        match self.goal {
+            Goal::Find(found) => found,
+            Goal::EightBit | Goal::Quote(_) => BTreeSet::new(),
+        }
+    }
+
+    fn with_goal(goal: Goal) -> Self {
         Unbinary {
             open: Vec::new(),
             depth: 0,
@@ -67,6 +114,9 @@ impl Unbinary {
             line: Vec::new(),
             eol: Vec::new(),
             nul: false,
+            goal,
+            parts: 0,
+            current: None,
         }
     }
 
@@ -141,16 +191,14 @@ impl Unbinary {
         let untyped = digest && !fields(&header).any(|field| is_named(field, b"content-type"));
         let message = untyped || part.is("message", "rfc822") || part.is("message", "global");
         let boundary = boundary(&part);
-        let binary = part.encoding == "binary";
         let holds = message || boundary.is_some();
-        let mut encode = None;
-        match (binary, holds) {
-            (false, _) => out.extend_from_slice(&header),
-            (true, true) => relabel(&header, b"8bit", out),
-            (true, false) => {
-                relabel(&header, b"base64", out);
-                encode = Some(Base64::default());
-            }
+        let number = self.parts;
+        self.parts = self.parts.saturating_add(1);
+        self.current = Some(number);
+        let (label, encode) = self.treatment(&part, holds, number);
+        match label {
+            None => out.extend_from_slice(&header),
+            Some(label) => relabel(&header, label, number == 0, out),
         }
         let shallow = self.depth < limits::MIME_DEPTH;
         if message && shallow && part.transfer_encoding() == Encoding::Identity {
@@ -164,6 +212,25 @@ impl Unbinary {
             self.open.push(Multipart { boundary, digest, depth: self.depth });
         }
         self.state = State::Body { fresh: true, encode };
+    }
+
+    /// The new label of a part, if it needs one, and how its body is encoded.
+    fn treatment(&self, part: &Part, holds: bool, number: u32) -> (Option<&'static [u8]>, Option<Encoder>) {
+        let binary = part.encoding == "binary";
+        match &self.goal {
+            Goal::Find(_) => (None, None),
+            Goal::EightBit if !binary => (None, None),
+            Goal::EightBit if holds => (Some(b"8bit"), None),
+            Goal::EightBit => (Some(b"base64"), Some(Encoder::Base64(Base64::default()))),
+            Goal::Quote(parts) => {
+                let plain = part.transfer_encoding() == Encoding::Identity;
+                if !holds && plain && (binary || parts.contains(&number)) {
+                    return (Some(b"quoted-printable"), Some(Encoder::Quoted(Quoted::default())));
+                }
+                let label: &[u8] = b"7bit";
+                ((binary || part.encoding == "8bit").then_some(label), None)
+            }
+        }
     }
 
     /// Collects the beginning of a line until it is clear whether it is a boundary.
@@ -229,17 +296,27 @@ impl Unbinary {
     }
 
     fn content(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
+        if let (Goal::Find(found), Some(part)) = (&mut self.goal, self.current)
+            && found.len() < limits::MIME_PARTS
+            && !bytes.is_ascii()
+        {
+            found.insert(part);
+        }
         match &mut self.state {
-            State::Body { encode: Some(base64), .. } => base64.push(bytes, out),
+            State::Body { encode: Some(Encoder::Base64(base64)), .. } => base64.push(bytes, out),
+            State::Body { encode: Some(Encoder::Quoted(quoted)), .. } => quoted.push(bytes, out),
             _ => out.extend_from_slice(bytes),
         }
     }
 
     fn end_encoding(&mut self, out: &mut Vec<u8>) {
         if let State::Body { encode, .. } = &mut self.state
-            && let Some(base64) = encode.take()
+            && let Some(encoder) = encode.take()
         {
-            base64.finish(out);
+            match encoder {
+                Encoder::Base64(base64) => base64.finish(out),
+                Encoder::Quoted(mut quoted) => quoted.finish(out),
+            }
         }
     }
 
@@ -251,6 +328,7 @@ impl Unbinary {
         self.open.truncate(index + 1);
         let digest = self.open.last().is_some_and(|multipart| multipart.digest);
         self.depth = self.open.last().map_or(0, |multipart| multipart.depth);
+        self.current = None;
         if closing {
             self.open.pop();
             self.state = State::Body { fresh: true, encode: None };
@@ -306,15 +384,33 @@ fn is_named(field: &[u8], name: &[u8]) -> bool {
     split_field(field).is_some_and(|(found, _)| found.eq_ignore_ascii_case(name))
 }
 
-/// The header with another Content-Transfer-Encoding.
-fn relabel(header: &[u8], encoding: &[u8], out: &mut Vec<u8>) {
+/// The header with another Content-Transfer-Encoding. A header without one gets it at its end; that of a whole message that
+/// is no MIME message becomes that of one, with text in a charset that nothing is known of (RFC 1428 §3).
+fn relabel(header: &[u8], encoding: &[u8], whole: bool, out: &mut Vec<u8>) {
+    let has = |name: &[u8]| fields(header).any(|field| is_named(field, name));
+    let mut missing = Vec::new();
+    if !has(b"content-transfer-encoding") {
+        if whole && !has(b"mime-version") {
+            missing.extend_from_slice(b"MIME-Version: 1.0\r\n");
+        }
+        if whole && !has(b"content-type") {
+            missing.extend_from_slice(b"Content-Type: text/plain; charset=unknown-8bit\r\n");
+        }
+        missing.extend_from_slice(b"Content-Transfer-Encoding: ");
+        missing.extend_from_slice(encoding);
+        missing.extend_from_slice(b"\r\n");
+    }
     for field in fields(header) {
         if is_named(field, b"content-transfer-encoding") {
             out.extend_from_slice(b"Content-Transfer-Encoding: ");
             out.extend_from_slice(encoding);
             out.extend_from_slice(&field[line_content(field).len()..]);
-        } else {
-            out.extend_from_slice(field);
+            continue;
         }
+        if line_content(field).is_empty() {
+            out.append(&mut missing);
+        }
+        out.extend_from_slice(field);
     }
+    out.append(&mut missing);
 }
