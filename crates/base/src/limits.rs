@@ -483,3 +483,11 @@ pub const STS_HEAD_BYTES: usize = 16 * 1024;
 pub const STS_FETCH_TIME: Duration = Duration::from_secs(60);
 /// MTA-STS policies that are kept in memory where nothing keeps them on disk.
 pub const STS_POLICIES: std::num::NonZeroUsize = std::num::NonZeroUsize::new(1000).unwrap();
+/// Bytes of an answer of a name server over TCP.
+pub const DNS_MESSAGE_BYTES: usize = 16 * 1024;
+/// Records of one such answer.
+pub const DNS_MESSAGE_RECORDS: usize = 256;
+/// Answers of name servers that recursion keeps, besides [`DNS_CACHE_BYTES`].
+pub const DNS_CACHED_MESSAGES: usize = 256;
+/// Zones whose name servers recursion keeps.
+pub const DNS_CACHED_ZONES: usize = 512;

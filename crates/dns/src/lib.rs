@@ -12,6 +12,7 @@
 
 pub mod answer;
 pub mod cache;
+pub mod hickory;
 pub mod name;
 pub mod resolver;
 pub mod scripted;

@@ -11,7 +11,7 @@ const LABEL_BYTES: usize = 63;
 
 /// A fully qualified name: ASCII, lower case, without the last dot. The root is the empty string.
 ///
-/// Labels may hold any printable ASCII but dots and spaces, `_` among them (`_25._tcp.mx.example`). Others, which DNS
+/// Labels may hold any printable ASCII but dots, spaces and backslashes, `_` among them (`_25._tcp.mx.example`). Others, which DNS
 /// allows and mail never uses, are no names here.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DnsName(Box<str>);
@@ -68,7 +68,7 @@ impl DnsName {
 
     fn from_ascii(text: &str) -> Option<Self> {
         let label = |label: &str| {
-            let printable = label.bytes().all(|b| b.is_ascii_graphic());
+            let printable = label.bytes().all(|b| b.is_ascii_graphic() && b != b'\\');
             !label.is_empty() && label.len() <= LABEL_BYTES && printable
         };
         let valid = text.len() <= NAME_BYTES && text.split('.').all(label);
