@@ -1,28 +1,32 @@
 //! The real [`Transport`]: routes, mail servers by DNS, policies, connections.
 
-use std::net::{IpAddr, SocketAddr};
+mod domain;
+mod literal;
+mod relay;
+
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use sealpost_base::limits::{MX_ADDRESSES, MX_ATTEMPTS};
+use sealpost_base::limits::MX_ADDRESSES;
 use sealpost_base::{Clock, Random};
 use sealpost_dns::{DnsName, LookupError, Resolver, ResolverExt};
 use sealpost_smtp::types::{Host, ReversePath};
 use tokio::time::Instant;
 
 use crate::dial::Dialer;
-use crate::envelope::TlsDemand;
-use crate::mail_hosts::{MailHosts, bounded_key, dns_failure, mail_hosts};
-use crate::open::OpenConnection;
-use crate::opening::{Opener, Target};
-use crate::outcome::{Failure, Reason, Scope, TlsMode};
-use crate::reports::{PolicyUsed, TlsProblem, TlsReports, TlsSession};
-use crate::routes::{Routes, Smarthost, SmarthostTls, Via};
-use crate::security::{DaneState, HostFacts, Need, Security, dane_state, decide, server_name};
+use crate::mail_hosts::{bounded_key, dns_failure, mail_hosts};
+use crate::opening::Opener;
+use crate::outcome::{Failure, Reason, Scope};
+use crate::reports::TlsReports;
+use crate::routes::{Routes, Smarthost, Via};
 use crate::settings::Settings;
-use crate::sts::{PolicyStore, Sts, StsState};
+use crate::sts::{PolicyStore, Sts};
 use crate::tls::TlsClient;
-use crate::transport::{Choice, Connection, Destination, SiteKey, Transport};
+use crate::transport::{Choice, Destination, SiteKey, Transport};
+use domain::Domain;
+use literal::Literal;
+use relay::Relay;
 
 /// Delivers by SMTP.
 #[derive(Clone)]
@@ -189,233 +193,5 @@ impl Failures {
         let failure = self.worst.unwrap_or_else(|| Failure::new(Reason::NoAddress, domain));
         // What only this message demands says nothing about the site.
         if failure.scope == Scope::Message { failure } else { failure.with_scope(Scope::Site) }
-    }
-}
-
-/// A domain with mail servers.
-struct Domain {
-    deliverer: Deliverer,
-    domain: DnsName,
-    hosts: MailHosts,
-}
-
-impl Domain {
-    async fn sts_state(&self) -> StsState {
-        let inner = &self.deliverer.0;
-        let opener = &inner.opener;
-        if !opener.settings.mta_sts {
-            return StsState::default();
-        }
-        let dialer = opener.dialer.as_ref();
-        let state = inner.sts.state(&self.domain, inner.resolver.as_ref(), dialer, &opener.tls).await;
-        if let Some(problem) = state.problem {
-            self.report(None, PolicyUsed::Sts(Vec::new()), TlsProblem::Sts(problem));
-        }
-        state
-    }
-
-    fn report(&self, host: Option<&DnsName>, policy: PolicyUsed, problem: TlsProblem) {
-        let (domain, host) = (self.domain.clone(), host.cloned());
-        let session = TlsSession { domain, policy, host, address: None, result: Err(problem) };
-        self.deliverer.0.opener.reports.record(session);
-    }
-
-    /// The addresses and the security of a host.
-    async fn target(
-        &self,
-        host: &DnsName,
-        sts: &StsState,
-        demand: TlsDemand,
-    ) -> Result<(Vec<IpAddr>, Target), Failure> {
-        let inner = &self.deliverer.0;
-        let found = inner.addresses(host, &self.domain).await?;
-        let dane = match inner.opener.settings.dane && self.hosts.secure && demand != TlsDemand::Waive {
-            true => {
-                let port = inner.opener.settings.port;
-                dane_state(inner.resolver.as_ref(), host, &found.owner, found.secure, port).await
-            }
-            false => Ok(DaneState::NotApplicable),
-        };
-        let dane = dane.inspect_err(|_| {
-            self.report(Some(host), PolicyUsed::Tlsa(Vec::new()), TlsProblem::DnssecInvalid);
-        })?;
-        if dane == DaneState::Unusable {
-            self.report(Some(host), PolicyUsed::Tlsa(Vec::new()), TlsProblem::TlsaInvalid);
-        }
-        let (mx_secure, policy) = (self.hosts.secure, sts.policy.as_ref());
-        let facts = HostFacts { domain: &self.domain, host, mx_secure, dane, sts: policy };
-        let security = decide(facts, demand).map_err(|(failure, problem)| {
-            if let (Some(problem), Some(policy)) = (problem, policy) {
-                let lines = policy.to_text().lines().map(str::to_owned).collect();
-                self.report(Some(host), PolicyUsed::Sts(lines), problem);
-            }
-            failure
-        })?;
-        let target = Target {
-            host: host.to_string(),
-            name: Some(host.clone()),
-            domain: Some(self.domain.clone()),
-            security,
-            implicit_tls: false,
-            credentials: None,
-        };
-        Ok((found.addresses, target))
-    }
-
-    async fn open(&self, demand: TlsDemand) -> Result<OpenConnection, Failure> {
-        let inner = &self.deliverer.0;
-        let deadline = inner.connect_deadline();
-        let sts = self.sts_state().await;
-        let (mut failures, mut attempts) = (Failures::default(), 0);
-        for host in &self.hosts.hosts {
-            let (addresses, target) = match self.target(host, &sts, demand).await {
-                Ok(found) => found,
-                Err(failure) => {
-                    failures.add(failure);
-                    continue;
-                }
-            };
-            for address in addresses {
-                if let Err(failure) = inner.check_address(address, &target.host) {
-                    failures.add(failure);
-                    continue;
-                }
-                attempts += 1;
-                if attempts > MX_ATTEMPTS {
-                    return Err(failures.into_failure(self.domain.as_str()));
-                }
-                let address = SocketAddr::new(address, inner.opener.settings.port);
-                match inner.opener.open(&target, address, deadline).await {
-                    Ok(connection) => return Ok(connection),
-                    Err(failure) => failures.add(failure),
-                }
-            }
-        }
-        Err(failures.into_failure(self.domain.as_str()))
-    }
-}
-
-#[async_trait]
-impl Destination for Domain {
-    fn site(&self) -> &SiteKey {
-        &self.hosts.site
-    }
-
-    async fn connect(&self, demand: TlsDemand) -> Result<Box<dyn Connection>, Failure> {
-        let limit = self.deliverer.0.opener.settings.timeouts.connect_total;
-        let too_slow = || Failure::new(Reason::TooSlow, self.domain.as_str()).with_scope(Scope::Site);
-        // Lookups count as well.
-        let open = tokio::time::timeout(limit, self.open(demand)).await;
-        Ok(Box::new(open.unwrap_or_else(|_| Err(too_slow()))?))
-    }
-}
-
-/// An address literal (RFC 5321 §4.1.3): no DNS, no policy.
-struct Literal {
-    deliverer: Deliverer,
-    address: IpAddr,
-    site: SiteKey,
-}
-
-#[async_trait]
-impl Destination for Literal {
-    fn site(&self) -> &SiteKey {
-        &self.site
-    }
-
-    async fn connect(&self, demand: TlsDemand) -> Result<Box<dyn Connection>, Failure> {
-        let inner = &self.deliverer.0;
-        let host = self.site.as_str().to_owned();
-        inner.check_address(self.address, &host).map_err(|failure| failure.with_scope(Scope::Site))?;
-        if demand == TlsDemand::Require {
-            // RFC 8689 §4.2.1: nothing can prove that the address is the right server.
-            return Err(Failure::new(Reason::MxNotAuthenticated, host));
-        }
-        let security = Security {
-            need: Need::Nothing,
-            mode: TlsMode::Opportunistic,
-            names: Vec::new(),
-            policy: PolicyUsed::None,
-            require_tls: false,
-        };
-        let target =
-            Target { host, name: None, domain: None, security, implicit_tls: false, credentials: None };
-        let address = SocketAddr::new(self.address, inner.opener.settings.port);
-        let opened = inner.opener.open(&target, address, inner.connect_deadline()).await;
-        Ok(Box::new(opened.map_err(|failure| failure.with_scope(Scope::Site))?))
-    }
-}
-
-/// A smarthost.
-struct Relay {
-    deliverer: Deliverer,
-    smarthost: Arc<Smarthost>,
-    site: SiteKey,
-}
-
-impl Relay {
-    fn security(&self, demand: TlsDemand) -> Security {
-        let names = match &self.smarthost.host {
-            Host::Ipv4(address) => Some(IpAddr::V4(*address).into()),
-            Host::Ipv6(address) => Some(IpAddr::V6(*address).into()),
-            host => host.as_domain().and_then(DnsName::new).as_ref().and_then(server_name),
-        };
-        let require_tls = demand == TlsDemand::Require;
-        let (need, mode) = match self.smarthost.tls {
-            SmarthostTls::StartTls | SmarthostTls::Implicit => (Need::Roots, TlsMode::Required),
-            _ if require_tls => (Need::Roots, TlsMode::Required),
-            SmarthostTls::None => (Need::Clear, TlsMode::None),
-            SmarthostTls::Opportunistic => (Need::Nothing, TlsMode::Opportunistic),
-        };
-        Security { need, mode, names: names.into_iter().collect(), policy: PolicyUsed::None, require_tls }
-    }
-
-    async fn open(&self, demand: TlsDemand) -> Result<OpenConnection, Failure> {
-        let inner = &self.deliverer.0;
-        let deadline = inner.connect_deadline();
-        let host = &self.smarthost.host;
-        let addresses = match (host, host.as_domain().and_then(DnsName::new)) {
-            (Host::Ipv4(address), _) => vec![IpAddr::V4(*address)],
-            (Host::Ipv6(address), _) => vec![IpAddr::V6(*address)],
-            (_, Some(name)) => inner.addresses(&name, &name).await.map_err(waiting)?.addresses,
-            (_, None) => return Err(Failure::new(Reason::BadDestination, host.to_string())),
-        };
-        let target = Target {
-            host: host.to_string(),
-            name: None,
-            domain: None,
-            security: self.security(demand),
-            implicit_tls: self.smarthost.tls == SmarthostTls::Implicit,
-            credentials: self.smarthost.credentials.clone(),
-        };
-        let mut failures = Failures::default();
-        for address in addresses.into_iter().take(MX_ATTEMPTS) {
-            let address = SocketAddr::new(address, self.smarthost.port);
-            match inner.opener.open(&target, address, deadline).await {
-                Ok(connection) => return Ok(connection),
-                Err(failure) => failures.add(failure),
-            }
-        }
-        Err(waiting(failures.into_failure(&target.host)))
-    }
-}
-
-/// A smarthost that cannot be used is the operator's to repair: mail waits, unless the message itself is the cause.
-fn waiting(mut failure: Failure) -> Failure {
-    failure.permanent &= failure.scope == Scope::Message;
-    failure
-}
-
-#[async_trait]
-impl Destination for Relay {
-    fn site(&self) -> &SiteKey {
-        &self.site
-    }
-
-    async fn connect(&self, demand: TlsDemand) -> Result<Box<dyn Connection>, Failure> {
-        let limit = self.deliverer.0.opener.settings.timeouts.connect_total;
-        let too_slow = || Failure::new(Reason::TooSlow, self.site.as_str()).with_scope(Scope::Site);
-        let open = tokio::time::timeout(limit, self.open(demand)).await;
-        Ok(Box::new(open.unwrap_or_else(|_| Err(too_slow()))?))
     }
 }
