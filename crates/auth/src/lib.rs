@@ -9,6 +9,7 @@ mod authenticator;
 pub mod failed_logins;
 pub mod fair_scheduler;
 mod metrics;
+pub mod sasl;
 mod settings;
 pub mod throttle;
 

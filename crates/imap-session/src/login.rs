@@ -8,6 +8,7 @@ use super::reply::{Failure, Reply};
 use super::responses::Responses;
 use super::sasl;
 use sealpost_auth::failed_logins::Reason;
+use sealpost_auth::sasl::bearer::Mechanism;
 use sealpost_auth::{Denied, Entered};
 use sealpost_session::Context;
 use sealpost_session::metrics::Protocol;
@@ -36,7 +37,9 @@ pub(super) async fn authenticate(
     initial: Option<Secret>,
 ) -> Result<Entered, Failure> {
     let mechanism_name = mechanism.as_str().to_ascii_uppercase();
-    let name = initial.as_ref().and_then(|initial| sasl::name_in(&mechanism_name, initial));
+    let name = initial
+        .as_ref()
+        .and_then(|initial| sealpost_auth::sasl::name_in(&mechanism_name, initial.as_bytes()));
     may_log_in(ctx, responses, log, name.as_deref()).await?;
     match mechanism_name.as_str() {
         "PLAIN" => {
@@ -47,9 +50,10 @@ pub(super) async fn authenticate(
             let given = sasl::sasl_login(responses, initial).await?;
             check(ctx, responses, log, &given.name, &given.secret).await
         }
-        "OAUTHBEARER" => oauth::sasl_bearer(ctx, responses, log, oauth::Kind::OAuthBearer, initial).await,
-        "XOAUTH2" => oauth::sasl_bearer(ctx, responses, log, oauth::Kind::XOAuth2, initial).await,
-        _ => Err(Reply::no(Code::Cannot, "no such authentication mechanism").into()),
+        name => match Mechanism::named(name) {
+            Some(mechanism) => oauth::sasl_bearer(ctx, responses, log, mechanism, initial).await,
+            None => Err(Reply::no(Code::Cannot, "no such authentication mechanism").into()),
+        },
     }
 }
 

@@ -1,76 +1,39 @@
-//! AUTHENTICATE with OAUTHBEARER (RFC 7628) and its forerunner XOAUTH2: a token of the account as a bearer token.
-//!
-//! Sealpost gives out its tokens itself (`sealpost account app-password add`); there is no authorization server to discover.
-//! A token says of which account it is, so that a name need not be given with it. Only offered over TLS (RFC 7628 §3).
+//! AUTHENTICATE with OAUTHBEARER (RFC 7628) and its forerunner XOAUTH2; the messages are in `sealpost_auth::sasl::bearer`.
+//! Only offered over TLS (RFC 7628 §3).
 
 use sealpost_imap::types::Secret;
-use sealpost_vault::slot::account_of_app_password;
-use zeroize::Zeroizing;
 
 use super::connection::End;
 use super::login;
 use super::reply::{Failure, Reply};
 use super::responses::Responses;
-use super::sasl::{self, Credentials};
-use sealpost_auth::{Denied, Entered};
+use super::sasl::{sasl_line, sasl_message};
+use sealpost_auth::sasl::bearer::{Mechanism, Wrong};
+use sealpost_auth::{Denied, Entered, sasl};
 use sealpost_session::Context;
 use sealpost_session::session_log::SessionLog;
-
-/// Which of the two.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
-    OAuthBearer,
-    XOAuth2,
-}
-
-/// Why a message lets nobody in, before any token was looked at.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Wrong {
-    /// It is not a message of the mechanism: BAD.
-    Syntax,
-    /// It asks for what is not possible here.
-    Request,
-    /// It shows no bearer token.
-    NoToken,
-}
-
-/// `{"status":"invalid_token","schemes":"bearer"}` (RFC 7628 §3.2.2, RFC 6750 §3.1)
-const INVALID_TOKEN: &str = "eyJzdGF0dXMiOiJpbnZhbGlkX3Rva2VuIiwic2NoZW1lcyI6ImJlYXJlciJ9";
-/// `{"status":"invalid_request","schemes":"bearer"}`
-const INVALID_REQUEST: &str = "eyJzdGF0dXMiOiJpbnZhbGlkX3JlcXVlc3QiLCJzY2hlbWVzIjoiYmVhcmVyIn0=";
-/// `{"status":"401","schemes":"bearer","scope":"mail"}`: what XOAUTH2 clients know.
-const STATUS_401: &str = "eyJzdGF0dXMiOiI0MDEiLCJzY2hlbWVzIjoiYmVhcmVyIiwic2NvcGUiOiJtYWlsIn0=";
-/// `{"status":"400","schemes":"bearer","scope":"mail"}`
-const STATUS_400: &str = "eyJzdGF0dXMiOiI0MDAiLCJzY2hlbWVzIjoiYmVhcmVyIiwic2NvcGUiOiJtYWlsIn0=";
-
-/// Separates the parts of a message (RFC 7628 §3.1).
-const SEPARATOR: u8 = 1;
 
 /// The exchange. It fails in three steps: an error as a challenge, an empty answer, NO (RFC 7628 §3.2.3).
 pub(super) async fn sasl_bearer(
     ctx: &Context,
     responses: &mut Responses,
     log: &mut SessionLog,
-    kind: Kind,
+    mechanism: Mechanism,
     initial: Option<Secret>,
 ) -> Result<Entered, Failure> {
     // RFC 7628 §3: TLS MUST be used.
     if !responses.connection.stream().is_some_and(|stream| stream.is_tls()) {
-        let name = initial.as_ref().and_then(|initial| name_in(kind, initial));
+        let name = initial.as_ref().and_then(|initial| mechanism.name_in(&sasl::base64(initial.as_bytes())?));
         return Err(login::refused_in_clear(ctx, responses, log, name.as_deref()).await.into());
     }
-    let message = sasl::sasl_message(responses, initial, "").await?;
+    let message = sasl_message(responses, initial, "").await?;
     let server_name = responses.connection.stream().and_then(|stream| stream.server_name());
-    let read = match kind {
-        Kind::OAuthBearer => oauthbearer(&message, server_name),
-        Kind::XOAuth2 => xoauth2(&message),
-    };
-    let given = match read {
+    let given = match mechanism.read(&message, server_name) {
         Ok(given) => given,
         Err(Wrong::Syntax) => return Err(Reply::bad("not a message of that mechanism").into()),
         Err(wrong) => {
-            let name = name_of(kind, &message).unwrap_or_default();
-            return Err(sasl_failed(ctx, responses, log, &name, challenge(kind, wrong)).await);
+            let name = mechanism.name_in(&message).unwrap_or_default();
+            return Err(sasl_failed(ctx, responses, log, &name, mechanism.challenge(wrong)).await);
         }
     };
     let peer = responses.connection.stream().and_then(|stream| stream.peer());
@@ -81,7 +44,7 @@ pub(super) async fn sasl_bearer(
     match checked {
         Ok(entered) => Ok(entered),
         Err(Denied::Credentials) => {
-            Err(sasl_failed(ctx, responses, log, &given.name, challenge(kind, Wrong::NoToken)).await)
+            Err(sasl_failed(ctx, responses, log, &given.name, mechanism.challenge(Wrong::NoToken)).await)
         }
         Err(denied) => Err(login::refused(ctx, responses, log, &given.name, &denied).await.into()),
     }
@@ -97,239 +60,8 @@ async fn sasl_failed(
 ) -> Failure {
     // It has failed, whether or not the client stays to hear it.
     let reply = login::refused(ctx, responses, log, name, &Denied::Credentials).await;
-    match sasl::sasl_line(responses, challenge).await {
+    match sasl_line(responses, challenge).await {
         Ok(_) => reply.into(),
         Err(failure) => failure,
-    }
-}
-
-/// The name in an initial response, if there is one: for the log alone.
-pub(super) fn name_in(kind: Kind, initial: &Secret) -> Option<String> {
-    name_of(kind, &sasl::base64(initial.as_bytes())?)
-}
-
-fn name_of(kind: Kind, message: &[u8]) -> Option<String> {
-    match kind {
-        Kind::OAuthBearer => gs2_name(split(message, SEPARATOR)?.0).ok()?,
-        Kind::XOAuth2 => {
-            let user = split(message, SEPARATOR)?.0.strip_prefix(b"user=")?;
-            Some(String::from_utf8_lossy(user).into_owned())
-        }
-    }
-}
-
-fn challenge(kind: Kind, wrong: Wrong) -> &'static str {
-    match (kind, wrong) {
-        (Kind::OAuthBearer, Wrong::NoToken) => INVALID_TOKEN,
-        (Kind::OAuthBearer, _) => INVALID_REQUEST,
-        (Kind::XOAuth2, Wrong::NoToken) => STATUS_401,
-        (Kind::XOAuth2, _) => STATUS_400,
-    }
-}
-
-/// `client-resp = (gs2-header kvsep *kvpair kvsep) / kvsep` (RFC 7628 §3.1)
-///
-/// `server_name` is what the client called the server in TLS: `host` must not say otherwise (RFC 7628 §3.2). The port
-/// that a client connected to is not known here, as there may be a forwarding between.
-fn oauthbearer(message: &[u8], server_name: Option<&str>) -> Result<Credentials, Wrong> {
-    if message == [SEPARATOR] {
-        return Err(Wrong::Request);
-    }
-    let (header, rest) = split(message, SEPARATOR).ok_or(Wrong::Syntax)?;
-    let name = gs2_name(header)?;
-    let (mut auth, mut host) = (None, None);
-    for (key, value) in pairs(rest)? {
-        match key {
-            b"auth" if auth.is_some() => return Err(Wrong::Syntax),
-            b"auth" => auth = Some(value),
-            b"host" => host = Some(value),
-            // RFC 7628 §3.1: unknown ones are passed over.
-            _ => {}
-        }
-    }
-    if let (Some(host), Some(server_name)) = (host, server_name)
-        && !host.eq_ignore_ascii_case(server_name.as_bytes())
-    {
-        return Err(Wrong::Request);
-    }
-    let secret = bearer(auth.ok_or(Wrong::Request)?)?;
-    let name = name.or_else(|| account_of_app_password(&secret)).ok_or(Wrong::NoToken)?;
-    Ok(Credentials { name, secret })
-}
-
-/// `"user=" name kvsep "auth=Bearer " token kvsep kvsep`
-fn xoauth2(message: &[u8]) -> Result<Credentials, Wrong> {
-    let (mut user, mut auth) = (None, None);
-    for (key, value) in pairs(message)? {
-        match key {
-            b"user" => user = Some(value),
-            b"auth" => auth = Some(value),
-            _ => {}
-        }
-    }
-    let (Some(user), Some(auth)) = (user, auth) else { return Err(Wrong::Syntax) };
-    let name = String::from_utf8_lossy(user).into_owned();
-    Ok(Credentials { name, secret: bearer(auth)? })
-}
-
-/// `gs2-header = [gs2-nonstd-flag ","] gs2-cb-flag "," [gs2-authzid] ","` (RFC 5801 §4): the name of `a=`.
-fn gs2_name(header: &[u8]) -> Result<Option<String>, Wrong> {
-    let (binding, rest) = split(header, b',').ok_or(Wrong::Syntax)?;
-    let (name, rest) = split(rest, b',').ok_or(Wrong::Syntax)?;
-    if !rest.is_empty() {
-        return Err(Wrong::Syntax);
-    }
-    match binding {
-        b"n" | b"y" => {}
-        // Channel binding, or a mechanism that is not GS2.
-        [b'p', b'=', ..] | b"F" => return Err(Wrong::Request),
-        _ => return Err(Wrong::Syntax),
-    }
-    if name.is_empty() {
-        return Ok(None);
-    }
-    let name = name.strip_prefix(b"a=").ok_or(Wrong::Syntax)?;
-    let name = std::str::from_utf8(name).map_err(|_| Wrong::Syntax)?;
-    // saslname: "," and "=" only as =2C and =3D.
-    let mut parts = name.split('=');
-    let mut decoded = parts.next().unwrap_or_default().to_owned();
-    for part in parts {
-        let (byte, rest) = match part.get(..2) {
-            Some("2C") => (',', &part[2..]),
-            Some("3D") => ('=', &part[2..]),
-            _ => return Err(Wrong::Syntax),
-        };
-        decoded.push(byte);
-        decoded.push_str(rest);
-    }
-    Ok(Some(decoded))
-}
-
-/// Key and value.
-type Pair<'a> = (&'a [u8], &'a [u8]);
-
-/// `*kvpair kvsep`, where `kvpair = key "=" value kvsep`
-fn pairs(text: &[u8]) -> Result<Vec<Pair<'_>>, Wrong> {
-    // The separator of the last pair and the one at the end; with no pairs there is only the latter.
-    let text = match text {
-        [SEPARATOR] => return Ok(Vec::new()),
-        _ => text.strip_suffix(&[SEPARATOR, SEPARATOR]).ok_or(Wrong::Syntax)?,
-    };
-    text.split(|byte| *byte == SEPARATOR)
-        .map(|pair| {
-            let (key, value) = split(pair, b'=').ok_or(Wrong::Syntax)?;
-            let letters = !key.is_empty() && key.iter().all(u8::is_ascii_alphabetic);
-            if letters { Ok((key, value)) } else { Err(Wrong::Syntax) }
-        })
-        .collect()
-}
-
-/// `Bearer token`, the scheme in any case (RFC 7628 §4, RFC 6750 §2.1).
-fn bearer(auth: &[u8]) -> Result<Zeroizing<Vec<u8>>, Wrong> {
-    let (scheme, token) = split(auth, b' ').ok_or(Wrong::NoToken)?;
-    if !scheme.eq_ignore_ascii_case(b"Bearer") || token.is_empty() {
-        return Err(Wrong::NoToken);
-    }
-    Ok(Zeroizing::new(token.to_vec()))
-}
-
-fn split(text: &[u8], at: u8) -> Option<Pair<'_>> {
-    let at = memchr::memchr(at, text)?;
-    Some((&text[..at], &text[at + 1..]))
-}
-
-#[cfg(test)]
-mod tests {
-    use sealpost_base::{AccountId, SeededRandom};
-    use sealpost_vault::RootKey;
-    use sealpost_vault::slot::Slot;
-
-    use super::*;
-    use crate::sasl::base64;
-
-    fn read(message: &str) -> Result<(String, String), Wrong> {
-        let read = oauthbearer(message.as_bytes(), Some("mail.example"));
-        read.map(|given| (given.name, String::from_utf8(given.secret.to_vec()).unwrap()))
-    }
-
-    fn read_xoauth2(message: &str) -> Result<(String, String), Wrong> {
-        let read = xoauth2(message.as_bytes());
-        read.map(|given| (given.name, String::from_utf8(given.secret.to_vec()).unwrap()))
-    }
-
-    #[test]
-    fn the_examples_of_the_rfc() {
-        let read = |message: &str| {
-            let message = base64(message.as_bytes()).unwrap();
-            let read = oauthbearer(&message, None);
-            read.map(|given| (given.name, String::from_utf8(given.secret.to_vec()).unwrap()))
-        };
-        // RFC 7628 §4.1
-        let first = "bixhPXVzZXJAZXhhbXBsZS5jb20sAWhvc3Q9c2VydmVyLmV4YW1wbGUuY29tAXBvcnQ9MTQzAWF1dGg9QmVhcmVyI\
-            HZGOWRmdDRxbVRjMk52YjNSbGNrQmhiSFJoZG1semRHRXVZMjl0Q2c9PQEB";
-        let token = "vF9dft4qmTc2Nvb3RlckBhbHRhdmlzdGEuY29tCg==".to_owned();
-        assert_eq!(read(first), Ok(("user@example.com".to_owned(), token)));
-        // RFC 7628 §4.3
-        let empty = "bixhPXVzZXJAZXhhbXBsZS5jb20sAWhvc3Q9c2VydmVyLmV4YW1wbGUuY29tAXBvcnQ9MTQzAWF1dGg9AQE=";
-        assert_eq!(read(empty), Err(Wrong::NoToken));
-    }
-
-    #[test]
-    fn names_schemes_and_unknown_keys() {
-        let ok = |name: &str, token: &str| Ok((name.to_owned(), token.to_owned()));
-        assert_eq!(read("n,a=me@x,\x01auth=Bearer t\x01\x01"), ok("me@x", "t"));
-        assert_eq!(read("y,a=me=2Cyou=3D@x,\x01x=\x01auth=bEARER t u\x01\x01"), ok("me,you=@x", "t u"));
-        assert_eq!(read("n,a=me,\x01host=MAIL.example\x01port=993\x01auth=Bearer t\x01\x01"), ok("me", "t"));
-        assert_eq!(read_xoauth2("user=me@x\x01auth=Bearer t\x01\x01"), ok("me@x", "t"));
-    }
-
-    #[test]
-    fn a_token_says_whose_it_is() {
-        let random = SeededRandom::new(1);
-        let root = RootKey::generate(&random);
-        let (_, token) = Slot::token(&root, AccountId([1; 16]), "me@x", &random);
-        let message = format!("n,,\x01auth=Bearer {}\x01\x01", token.as_str());
-        assert_eq!(read(&message), Ok(("me@x".to_owned(), token.to_string())));
-    }
-
-    #[test]
-    fn what_lets_nobody_in() {
-        for (message, wrong) in [
-            ("", Wrong::Syntax),
-            ("\x01", Wrong::Request),
-            ("n,,\x01auth=Bearer t\x01\x01", Wrong::NoToken),
-            ("p=tls-exporter,a=me,\x01auth=Bearer t\x01\x01", Wrong::Request),
-            ("n,a=me,\x01host=other.example\x01auth=Bearer t\x01\x01", Wrong::Request),
-            ("n,a=me,\x01host=x\x01\x01", Wrong::Request),
-            ("n,a=me,\x01\x01", Wrong::Request),
-            ("n,a=me,\x01auth=Basic t\x01\x01", Wrong::NoToken),
-            ("n,a=me,\x01auth=Bearer\x01\x01", Wrong::NoToken),
-            ("n,a=me,\x01auth=Bearer \x01\x01", Wrong::NoToken),
-            ("n,a=me,\x01auth=Bearer t\x01", Wrong::Syntax),
-            ("n,a=me,\x01auth=Bearer t", Wrong::Syntax),
-            ("n,a=me,\x01auth=Bearer t\x01auth=Bearer u\x01\x01", Wrong::Syntax),
-            ("n,a=me,\x01=x\x01\x01", Wrong::Syntax),
-            ("n,a=m=e,\x01auth=Bearer t\x01\x01", Wrong::Syntax),
-            ("n,a=me=2,\x01auth=Bearer t\x01\x01", Wrong::Syntax),
-            ("n,b=me,\x01auth=Bearer t\x01\x01", Wrong::Syntax),
-            ("n,a=me\x01auth=Bearer t\x01\x01", Wrong::Syntax),
-            ("me\0me\0secret", Wrong::Syntax),
-        ] {
-            assert_eq!(read(message), Err(wrong), "{message:?}");
-        }
-        assert_eq!(read_xoauth2("user=me@x\x01\x01"), Err(Wrong::Syntax));
-        assert_eq!(read_xoauth2("user=me@x\x01auth=Bearer \x01\x01"), Err(Wrong::NoToken));
-    }
-
-    #[test]
-    fn challenges_say_what_they_are_meant_to() {
-        for (encoded, text) in [
-            (INVALID_TOKEN, r#"{"status":"invalid_token","schemes":"bearer"}"#),
-            (INVALID_REQUEST, r#"{"status":"invalid_request","schemes":"bearer"}"#),
-            (STATUS_401, r#"{"status":"401","schemes":"bearer","scope":"mail"}"#),
-            (STATUS_400, r#"{"status":"400","schemes":"bearer","scope":"mail"}"#),
-        ] {
-            assert_eq!(&base64(encoded.as_bytes()).unwrap()[..], text.as_bytes());
-        }
     }
 }
