@@ -6,6 +6,7 @@
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
 pub mod budget;
+pub mod calendar;
 pub mod clock;
 pub mod counted;
 pub mod cross_protocol;

@@ -3,7 +3,7 @@
 mod calendar;
 mod words;
 
-pub use calendar::{civil_from_days, days_from_civil};
+pub use sealpost_base::calendar::{civil_from_days, days_from_civil};
 
 /// A moment, and the zone it was written in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,7 +1,8 @@
 //! Reading a date word by word: each says what it is by its form and by what is known already.
 
 use super::Date;
-use super::calendar::{civil_from_days, days_from_civil, days_in, of_week, of_year};
+use super::calendar::{of_week, of_year};
+use sealpost_base::calendar::{civil_from_days, days_from_civil, days_in};
 
 /// Words of a date that are looked at.
 const WORDS: usize = 16;
