@@ -72,6 +72,12 @@ pub const SMTP_HEAD_BYTES: usize = 8 * 1024;
 pub const SMTP_MEMORY_BYTES: usize = 256 * 1024;
 /// Bytes of one SMTP command line, CRLF included (RFC 5321 §4.5.3.1.4 asks for 512; extensions add to it).
 pub const SMTP_COMMAND_BYTES: usize = 4096;
+/// Octets of a line that answers a challenge of AUTH, CRLF included (RFC 4954 §4: 12,288).
+pub const SMTP_AUTH_LINE_BYTES: usize = 12_288;
+/// Octets of the header of a submitted message: it is held as a whole, to be completed and signed.
+pub const SUBMISSION_HEADER_BYTES: usize = 256 * 1024;
+/// Addresses and domains that an account may send as besides its own.
+pub const ALLOWED_SENDERS: usize = 100;
 /// Bytes of one address in MAIL or RCPT (RFC 5321 §4.5.3.1.3 asks for 256): it has to fit into a header line.
 pub const SMTP_PATH_BYTES: usize = 512;
 /// Bytes that are dropped while looking for the end of a bad SMTP command line before the session is closed.

@@ -2,7 +2,7 @@
 
 use std::pin::pin;
 
-use sealpost_smtp::types::{Command, Hello, Mail, Reply, Verb};
+use sealpost_smtp::types::{Command, Hello, Mail, Misuse, Reply, Verb};
 
 use super::connection::End;
 use super::replies;
@@ -43,7 +43,7 @@ impl Session {
             Command::Help(_) => self.reply(help()),
             Command::StartTls => self.start_tls().await?,
             // Not offered: nothing is submitted here.
-            Command::Auth(_) => self.refuse(replies::not_implemented()),
+            Command::Auth(_) | Command::Burl(_) => self.refuse(replies::not_implemented()),
         }
         if together { Ok(()) } else { self.flush().await }
     }
@@ -94,6 +94,11 @@ impl Session {
         }
         if !mail.utf8 && !mail.from.is_ascii() {
             return self.refuse(replies::sender_needs_utf8());
+        }
+        // RFC 5321 §4.1.1.11: these are of submission, and not offered. AUTH of a sender that is not trusted counts as `<>`
+        // (RFC 4954 §5), as it does in any case here.
+        if mail.require_tls || mail.hold.is_some() {
+            return self.refuse(Misuse::Parameter.reply());
         }
         let limit = self.shared.ctx.settings.message_size;
         if mail.size.is_some_and(|size| size > limit) {

@@ -102,6 +102,11 @@ impl Session {
                 // RFC 2920 §3.2 (6): not to be held back.
                 self.flush().await
             }
+            // No challenge was sent.
+            Event::AuthLine(_) => {
+                self.refuse(replies::not_implemented());
+                Ok(())
+            }
             Event::Data(octets) => {
                 Box::pin(self.receive(&octets)).await;
                 Ok(())

@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 
 use sealpost_base::Timestamp;
+use sealpost_base::calendar::civil_from_days;
 use sealpost_smtp::types::{ClientName, ForwardPath, ReversePath, Verb};
 
 use sealpost_session::net::TlsInfo;
@@ -92,25 +93,11 @@ fn date_time(at: Timestamp) -> String {
         ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
     let seconds = at.seconds();
     let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
-    let (year, month, day) = civil(days);
+    let (year, month, day) = civil_from_days(days);
     let weekday = DAYS[usize::try_from(days.rem_euclid(7)).unwrap_or(0)];
-    let month = MONTHS[month];
+    let month = MONTHS[(month as usize - 1) % 12];
     let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
     format!("{weekday}, {day} {month} {year:04} {hour:02}:{minute:02}:{second:02} +0000")
-}
-
-/// Days since 1970 as year, month (from 0) and day: Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms",
-/// `civil_from_days`. Its year begins with March, so that the leap day is the last.
-fn civil(days: i64) -> (i64, usize, i64) {
-    let days = days + 719_468;
-    let (era, day_of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * from_march + 2) / 5 + 1;
-    let month = (from_march + 2) % 12;
-    let year = year_of_era + era * 400 + i64::from(month < 2);
-    (year, usize::try_from(month).unwrap_or(0), day)
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 //! `a..b@example.org`, which are taken as if they had been quoted.
 
 mod cursor;
+mod date_time;
 mod parameters;
 mod path;
 mod reply;
@@ -16,7 +17,7 @@ use cursor::Cursor;
 
 pub use reply::{ReplyDecoder, ReplyError};
 
-use crate::types::{Auth, Chunk, ClientName, Command, Hello, Misuse, ReversePath, Secret, Verb};
+use crate::types::{Auth, Burl, Chunk, ClientName, Command, Hello, Misuse, ReversePath, Secret, Verb};
 
 /// Parses one command line, its CRLF already taken off.
 ///
@@ -42,6 +43,7 @@ pub fn command(line: &[u8]) -> Result<Command, Misuse> {
         "RCPT" => rcpt(rest.unwrap_or_default()),
         "DATA" => alone(Command::Data, rest),
         "BDAT" => bdat(rest.unwrap_or_default()),
+        "BURL" => burl(rest.unwrap_or_default()),
         "RSET" => alone(Command::Rset, rest),
         // RFC 5321 §4.1.1.9: an argument SHOULD be ignored.
         "NOOP" => Ok(Command::Noop),
@@ -118,6 +120,22 @@ fn bdat(rest: &str) -> Result<Command, Misuse> {
         return Err(wrong);
     }
     Ok(Command::Bdat(Chunk { size, last }))
+}
+
+/// `burl-cmd = "BURL" SP absolute-URI [SP end-marker] CRLF`, `end-marker = "LAST"` (RFC 4468 §3.3)
+fn burl(rest: &str) -> Result<Command, Misuse> {
+    let wrong = Misuse::Arguments("BURL URL [LAST] is the form");
+    let mut words = rest.split(' ').filter(|word| !word.is_empty());
+    let url = words.next().filter(|url| url.bytes().all(|b| b.is_ascii_graphic())).ok_or(wrong)?.to_owned();
+    let last = match words.next() {
+        None => false,
+        Some(word) if word.eq_ignore_ascii_case("LAST") => true,
+        Some(_) => return Err(wrong),
+    };
+    match words.next() {
+        None => Ok(Command::Burl(Burl { url, last })),
+        Some(_) => Err(wrong),
+    }
 }
 
 /// `String = Atom / Quoted-string`, read as whatever is there: clients send addresses too.

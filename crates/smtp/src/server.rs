@@ -11,10 +11,11 @@ mod tests;
 
 use bytes::{Buf, Bytes, BytesMut};
 use sealpost_base::{cross_protocol, limits};
+use zeroize::Zeroize;
 
 use crate::data::{DataDecoder, End, Piece};
 use crate::parse;
-use crate::types::{Command, Misuse};
+use crate::types::{Command, Misuse, Secret};
 
 /// What the bytes mean.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,6 +24,8 @@ pub enum Event {
     Command(Command),
     /// A line that is no command; the session goes on after the reply.
     Bad(Misuse),
+    /// The line that answers a challenge of AUTH, without its CRLF; see [`Decoder::expect_auth_line`].
+    AuthLine(Secret),
     /// Octets of the message, of DATA (dots taken out) or of a BDAT chunk.
     Data(Bytes),
     /// The end of DATA's message.
@@ -48,6 +51,8 @@ pub enum Fatal {
 enum Mode {
     /// Reading a command line.
     Line,
+    /// Reading the answer to a challenge of AUTH.
+    AuthLine,
     /// Dropping the rest of a bad line; how many octets so far, and whether the last one was CR.
     Discard { octets: usize, cr: bool },
     /// Mail data of DATA.
@@ -129,6 +134,13 @@ impl Decoder {
         self.mode = Mode::Data(DataDecoder::new());
     }
 
+    /// The server sent a challenge (334): the next line answers it, whatever it looks like, and may have up to
+    /// [`limits::SMTP_AUTH_LINE_BYTES`]. Call it right after AUTH, or after the answer before.
+    pub fn expect_auth_line(&mut self) {
+        self.searched = 0;
+        self.mode = Mode::AuthLine;
+    }
+
     /// Drops everything fed and not yet taken out; how many octets that was. To be called before TLS starts:
     /// what came in plain text must not be read as if it had come protected (RFC 3207 §4.2).
     pub fn discard_input(&mut self) -> usize {
@@ -141,7 +153,7 @@ impl Decoder {
 
     fn step(&mut self) -> Step {
         match &mut self.mode {
-            Mode::Line => self.line(),
+            Mode::Line | Mode::AuthLine => self.line(),
             Mode::Discard { .. } => self.discard(),
             Mode::Data(decoder) => match decoder.next_piece(&mut self.input) {
                 None => Step::Starved,
@@ -173,14 +185,12 @@ impl Decoder {
     }
 
     fn line(&mut self) -> Step {
-        let window = self.input.len().min(self.line_limit);
+        let is_auth = matches!(self.mode, Mode::AuthLine);
+        let limit = if is_auth { limits::SMTP_AUTH_LINE_BYTES } else { self.line_limit };
+        let window = self.input.len().min(limit);
         let Some(found) = memchr::memchr(b'\n', &self.input[self.searched..window]) else {
             self.searched = window;
-            return if window < self.line_limit {
-                Step::Starved
-            } else {
-                self.bad_line(window, Misuse::LineTooLong)
-            };
+            return if window < limit { Step::Starved } else { self.bad_line(window, Misuse::LineTooLong) };
         };
         let end = self.searched + found;
         // RFC 5321 §2.3.8: only CRLF ends a line. What stands behind a bare LF is dropped up to a real line
@@ -188,12 +198,29 @@ impl Decoder {
         if end == 0 || self.input[end - 1] != b'\r' {
             return self.bad_line(end + 1, Misuse::LineEnd);
         }
-        let line = self.input.split_to(end + 1);
+        let mut line = self.input.split_to(end + 1);
         self.searched = 0;
+        if is_auth {
+            return self.auth_line(&mut line[..end - 1]);
+        }
         if is_http(&line) {
             return self.fatal(Fatal::Http);
         }
-        self.parsed(&line[..end - 1])
+        let step = self.parsed(&line[..end - 1]);
+        if matches!(step, Step::Event(Event::Command(Command::Auth(_)))) {
+            line.as_mut().zeroize();
+        }
+        step
+    }
+
+    /// Base64 has no other characters; the copy in the input is wiped.
+    fn auth_line(&mut self, line: &mut [u8]) -> Step {
+        let event = match std::str::from_utf8(line) {
+            Ok(text) if text.bytes().all(|b| b.is_ascii_graphic()) => Event::AuthLine(Secret::new(text)),
+            _ => Event::Bad(Misuse::Characters),
+        };
+        line.zeroize();
+        self.back_to_lines(event)
     }
 
     fn parsed(&mut self, line: &[u8]) -> Step {

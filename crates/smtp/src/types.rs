@@ -8,8 +8,8 @@ mod reply;
 pub(crate) use address::is_atext;
 pub use address::{ForwardPath, Host, LocalPart, Mailbox, ReversePath};
 pub use command::{
-    Auth, Body, Chunk, ClientName, Command, Hello, Mail, Notify, OriginalRecipient, Rcpt, Return, Secret,
-    Verb,
+    Auth, Body, Burl, Chunk, ClientName, Command, HOLD_SECONDS, Hello, Hold, Mail, Notify, OriginalRecipient,
+    Rcpt, Return, Secret, Verb,
 };
 pub use misuse::Misuse;
 pub use reply::{Enhanced, Reply};

@@ -1,8 +1,11 @@
 //! [`Reply`] and [`Command`] → bytes.
 
 use bytes::{BufMut, BytesMut};
+use sealpost_base::calendar::civil_from_days;
 
-use crate::types::{Body, Chunk, Command, Hello, Mail, Notify, Rcpt, Reply, Return, Secret, Verb};
+use crate::types::{
+    Body, Chunk, Command, HOLD_SECONDS, Hello, Hold, Mail, Notify, Rcpt, Reply, Return, Secret, Verb,
+};
 
 /// Octets of one reply line, CRLF included (RFC 5321 §4.5.3.1.5).
 const REPLY_LINE_BYTES: usize = 512;
@@ -36,6 +39,7 @@ pub fn command(command: &Command, out: &mut BytesMut) {
         Command::Rcpt(rcpt) => self::rcpt(rcpt),
         Command::Data => "DATA".into(),
         Command::Bdat(chunk) => bdat(*chunk),
+        Command::Burl(burl) => format!("BURL {}{}", burl.url, if burl.last { " LAST" } else { "" }),
         Command::Rset => "RSET".into(),
         Command::Noop => "NOOP".into(),
         Command::Quit => "QUIT".into(),
@@ -93,8 +97,18 @@ fn mail(mail: &Mail) -> String {
     if let Some(envid) = mail.envid.as_deref().filter(|envid| !envid.is_empty()) {
         line += &format!(" ENVID={}", xtext(envid));
     }
+    match mail.auth.as_deref() {
+        None => {}
+        Some("") => line += " AUTH=<>",
+        Some(address) => line += &format!(" AUTH={}", xtext(address)),
+    }
     if mail.require_tls {
         line += " REQUIRETLS";
+    }
+    match mail.hold {
+        None => {}
+        Some(Hold::For(seconds)) => line += &format!(" HOLDFOR={}", seconds.min(HOLD_SECONDS)),
+        Some(Hold::Until(seconds)) => line += &format!(" HOLDUNTIL={}", date_time(seconds)),
     }
     line
 }
@@ -118,6 +132,14 @@ fn rcpt(rcpt: &Rcpt) -> String {
 
 fn bdat(chunk: Chunk) -> String {
     format!("BDAT {}{}", chunk.size, if chunk.last { " LAST" } else { "" })
+}
+
+/// `date-time` of RFC 3339 §5.6 in UTC.
+fn date_time(seconds: i64) -> String {
+    let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
+    let (year, month, day) = civil_from_days(days);
+    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
 }
 
 /// `xtext` (RFC 3461 §4): everything but graphic ASCII, and `+` and `=`, as `+XX`.

@@ -4,10 +4,14 @@
 //! is wrong (RFC 5321 §4.1.1.11).
 
 use super::cursor::Cursor;
-use crate::types::{Body, ForwardPath, Mail, Misuse, Notify, OriginalRecipient, Rcpt, Return, ReversePath};
+use crate::types::{
+    Body, ForwardPath, Hold, Mail, Misuse, Notify, OriginalRecipient, Rcpt, Return, ReversePath,
+};
 
 /// Octets of ENVID, decoded (RFC 3461 §4.4).
 const ENVID_BYTES: usize = 100;
+/// Octets of AUTH, decoded.
+const AUTH_BYTES: usize = 500;
 /// Octets of the address in ORCPT, decoded (RFC 3461 §4.2).
 const ORCPT_BYTES: usize = 500;
 
@@ -26,6 +30,14 @@ pub(super) fn mail(from: ReversePath, cursor: &mut Cursor) -> Result<Mail, Misus
             "SMTPUTF8" if value.is_some() => return Err(Misuse::Arguments("SMTPUTF8 has no value")),
             "SMTPUTF8" if mail.utf8 => return Err(TWICE),
             "SMTPUTF8" => mail.utf8 = true,
+            "AUTH" => once(&mut mail.auth, auth(value))?,
+            // RFC 8689 §3: "without any value".
+            "REQUIRETLS" if value.is_some() => return Err(Misuse::Arguments("REQUIRETLS has no value")),
+            "REQUIRETLS" if mail.require_tls => return Err(TWICE),
+            "REQUIRETLS" => mail.require_tls = true,
+            // RFC 4865 §5: one of the two at most.
+            "HOLDFOR" => once(&mut mail.hold, hold_for(value))?,
+            "HOLDUNTIL" => once(&mut mail.hold, hold_until(value))?,
             _ => return Err(Misuse::Parameter),
         }
     }
@@ -98,6 +110,27 @@ fn ret(value: Option<&str>) -> Option<Return> {
         "HDRS" => Some(Return::Headers),
         _ => None,
     }
+}
+
+/// `AUTH=` xtext of an address, or `<>` (RFC 4954 §5).
+fn auth(value: Option<&str>) -> Option<String> {
+    match value? {
+        "<>" => Some(String::new()),
+        value => xtext(value, AUTH_BYTES).filter(|address| !address.is_empty()),
+    }
+}
+
+/// `future-release-integer = 1*9DIGIT` (RFC 4865 §5), not zero.
+fn hold_for(value: Option<&str>) -> Option<Hold> {
+    let digits = value?;
+    let valid = digits.len() <= 9 && digits.bytes().all(|b| b.is_ascii_digit());
+    let seconds = valid.then(|| digits.parse().ok()).flatten()?;
+    (seconds > 0).then_some(Hold::For(seconds))
+}
+
+/// `future-release-date-time = date-time` (RFC 4865 §5, RFC 3339 §5.6).
+fn hold_until(value: Option<&str>) -> Option<Hold> {
+    super::date_time::parse(value?).map(Hold::Until)
 }
 
 /// `notify-esmtp-value = "NEVER" / 1#( "SUCCESS" / "FAILURE" / "DELAY" )` (RFC 3461 §4.1)

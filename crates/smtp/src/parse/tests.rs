@@ -5,7 +5,7 @@ use sealpost_base::limits;
 
 use super::*;
 use crate::types::{
-    Body, ForwardPath, Host, LocalPart, Mail, Mailbox, Notify, OriginalRecipient, Rcpt, Return,
+    Body, Burl, ForwardPath, Hold, Host, LocalPart, Mail, Mailbox, Notify, OriginalRecipient, Rcpt, Return,
 };
 use crate::write;
 
@@ -50,6 +50,23 @@ fn known_answers_both_ways() {
                 ..from("用户", "例え.jp")
             }),
         ),
+        (
+            "MAIL FROM:<a@b.example> AUTH=e+3Dmc2@b.example REQUIRETLS HOLDFOR=86400",
+            Command::Mail(Mail {
+                auth: Some("e=mc2@b.example".into()),
+                require_tls: true,
+                hold: Some(Hold::For(86_400)),
+                ..from("a", "b.example")
+            }),
+        ),
+        (
+            "MAIL FROM:<a@b.example> AUTH=<> HOLDUNTIL=2026-11-26T20:00:00Z",
+            Command::Mail(Mail {
+                auth: Some(String::new()),
+                hold: Some(Hold::Until(1_795_723_200)),
+                ..from("a", "b.example")
+            }),
+        ),
         ("RCPT TO:<Postmaster>", Command::Rcpt(Rcpt::new(ForwardPath::Postmaster))),
         ("RCPT TO:<a@b.example>", Command::Rcpt(to("a", "b.example"))),
         (
@@ -64,6 +81,15 @@ fn known_answers_both_ways() {
         ("DATA", Command::Data),
         ("BDAT 0", Command::Bdat(Chunk { size: 0, last: false })),
         ("BDAT 86 LAST", Command::Bdat(Chunk { size: 86, last: true })),
+        (
+            "BURL imap://harry@example.com/Sent;UIDVALIDITY=1/;UID=2;urlauth=submit+harry:internal:91 LAST",
+            Command::Burl(Burl {
+                url: "imap://harry@example.com/Sent;UIDVALIDITY=1/;UID=2;urlauth=submit+harry:internal:91"
+                    .into(),
+                last: true,
+            }),
+        ),
+        ("BURL x:y", Command::Burl(Burl { url: "x:y".into(), last: false })),
         ("RSET", Command::Rset),
         ("NOOP", Command::Noop),
         ("QUIT", Command::Quit),
@@ -101,6 +127,11 @@ fn tolerated() {
         ("RCPT TO:<a..b.@c>", "RCPT TO:<\"a..b.\"@c>"),
         ("MAIL FROM:<a@b> SIZE=99999999999999999999", "MAIL FROM:<a@b> SIZE=18446744073709551615"),
         ("bdat 12 last", "BDAT 12 LAST"),
+        ("burl x:y  last", "BURL x:y LAST"),
+        (
+            "MAIL FROM:<a@b> holduntil=2026-11-26t21:00:00.5+01:00",
+            "MAIL FROM:<a@b> HOLDUNTIL=2026-11-26T20:00:00Z",
+        ),
         ("RCPT TO:<a@b> notify=never", "RCPT TO:<a@b> NOTIFY=NEVER"),
     ] {
         assert_eq!(written(&command(line.as_bytes()).unwrap()), same, "{line}");
@@ -113,6 +144,15 @@ fn refused() {
     for (line, expected) in [
         ("", 500),
         ("XYZZY", 500),
+        ("BURL", 501),
+        ("BURL x:y FIRST", 501),
+        ("BURL x:y LAST z", 501),
+        ("MAIL FROM:<a@b> HOLDFOR=0", 501),
+        ("MAIL FROM:<a@b> HOLDFOR=1234567890", 501),
+        ("MAIL FROM:<a@b> HOLDFOR=1 HOLDUNTIL=2026-11-26T20:00:00Z", 501),
+        ("MAIL FROM:<a@b> HOLDUNTIL=tomorrow", 501),
+        ("MAIL FROM:<a@b> REQUIRETLS=YES", 501),
+        ("MAIL FROM:<a@b> AUTH=", 501),
         ("MAILFROM:<a@b>", 500),
         ("QUI", 500),
         ("DATA\0", 500),

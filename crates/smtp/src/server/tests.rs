@@ -10,8 +10,10 @@ fn run(wire: &[u8], limit: usize, cut: usize) -> Vec<String> {
     for piece in wire.chunks(cut) {
         decoder.feed(piece);
         while let Some(event) = decoder.next_event() {
-            if event == Event::Command(Command::Data) {
-                decoder.begin_data();
+            match event {
+                Event::Command(Command::Data) => decoder.begin_data(),
+                Event::Command(Command::Auth(_)) => decoder.expect_auth_line(),
+                _ => {}
             }
             match (names.last_mut(), event) {
                 (Some(last), Event::Data(data)) if last.starts_with("data ") => {
@@ -22,6 +24,7 @@ fn run(wire: &[u8], limit: usize, cut: usize) -> Vec<String> {
                 (_, Event::Command(command)) => names.push(format!("{command:?}")),
                 (_, Event::Bad(misuse)) => names.push(misuse.reply().code.to_string()),
                 (_, Event::DataEnd(end)) => names.push(format!("end {}", end.lookalike)),
+                (_, Event::AuthLine(line)) => names.push(format!("auth {}", line.expose())),
                 (_, Event::ChunkEnd) => names.push("chunk end".into()),
                 (_, Event::Fatal(fatal)) => names.push(format!("{fatal:?}")),
             }
@@ -44,6 +47,20 @@ fn commands_and_data_in_one_stream() {
         &["Noop", "Data", "data a\r\n.b\r\n", "end false", "Rset"],
     );
     check("DATA\r\n.\r\nQUIT\r\n", &["Data", "end false", "Quit"]);
+}
+
+#[test]
+fn the_line_after_a_challenge_is_no_command() {
+    let auth = "Auth(Auth { mechanism: \"LOGIN\", initial: None })";
+    check("AUTH LOGIN\r\nQUIT\r\nNOOP\r\n", &[auth, "auth QUIT", "Noop"]);
+    check("AUTH LOGIN\r\n\r\nNOOP\r\n", &[auth, "auth ", "Noop"]);
+    check("AUTH LOGIN\r\n*\r\nNOOP\r\n", &[auth, "auth *", "Noop"]);
+    check("AUTH LOGIN\r\na b\r\nNOOP\r\n", &[auth, "500", "Noop"]);
+    check("AUTH LOGIN\r\nGET / HTTP/1.1\r\nNOOP\r\n", &[auth, "500", "Noop"]);
+    // Longer than a command may be here, and as long as an answer may be; then one longer.
+    let longest = "x".repeat(limits::SMTP_AUTH_LINE_BYTES - 2);
+    check(format!("AUTH LOGIN\r\n{longest}\r\nNOOP\r\n"), &[auth, &format!("auth {longest}"), "Noop"]);
+    check(format!("AUTH LOGIN\r\n{longest}x\r\nNOOP\r\n"), &[auth, "500", "Noop"]);
 }
 
 #[test]

@@ -19,6 +19,8 @@ pub enum Command {
     Data,
     /// BDAT: a chunk of the message follows at once (RFC 3030 §2).
     Bdat(Chunk),
+    /// BURL: a chunk of the message is at a URL (RFC 4468).
+    Burl(Burl),
     /// RSET: the transaction is given up.
     Rset,
     /// NOOP, its argument dropped.
@@ -48,6 +50,7 @@ impl Command {
             Command::Rcpt(_) => "RCPT",
             Command::Data => "DATA",
             Command::Bdat(_) => "BDAT",
+            Command::Burl(_) => "BURL",
             Command::Rset => "RSET",
             Command::Noop => "NOOP",
             Command::Quit => "QUIT",
@@ -134,16 +137,42 @@ pub struct Mail {
     pub ret: Option<Return>,
     /// ENVID, decoded (RFC 3461 §4.4).
     pub envid: Option<String>,
+    /// AUTH, decoded; empty stands for `<>` (RFC 4954 §5). Trusted for nothing.
+    pub auth: Option<String>,
     /// REQUIRETLS (RFC 8689 §3).
     pub require_tls: bool,
+    /// HOLDFOR or HOLDUNTIL (RFC 4865 §5).
+    pub hold: Option<Hold>,
 }
 
 impl Mail {
     /// `MAIL FROM:<from>` without parameters.
     pub fn new(from: ReversePath) -> Self {
-        Mail { from, size: None, body: None, utf8: false, ret: None, envid: None, require_tls: false }
+        Mail {
+            from,
+            size: None,
+            body: None,
+            utf8: false,
+            ret: None,
+            envid: None,
+            auth: None,
+            require_tls: false,
+            hold: None,
+        }
     }
 }
+
+/// When a message may leave at the earliest (RFC 4865 §5).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hold {
+    /// HOLDFOR: so many seconds after it was accepted, at most [`HOLD_SECONDS`].
+    For(u32),
+    /// HOLDUNTIL: that moment, in seconds since 1970 (UTC).
+    Until(i64),
+}
+
+/// The longest HOLDFOR that the grammar allows: nine digits.
+pub const HOLD_SECONDS: u32 = 999_999_999;
 
 /// What the message is made of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -213,6 +242,15 @@ pub struct OriginalRecipient {
 pub struct Chunk {
     /// Octets that follow the command line.
     pub size: u64,
+    /// Whether it is the last of the message.
+    pub last: bool,
+}
+
+/// BURL's arguments (RFC 4468 §3.3).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Burl {
+    /// Where the chunk is, as the client wrote it: graphic ASCII.
+    pub url: String,
     /// Whether it is the last of the message.
     pub last: bool,
 }
