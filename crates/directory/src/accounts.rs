@@ -88,6 +88,7 @@ impl Directory {
             quota_messages: None,
             quota_mailboxes: None,
             quota_annotations: None,
+            sending: None,
             version: before.map_or(0, |before| before.version) + 1,
         };
         if !self.put(&record).await? {

@@ -7,7 +7,7 @@ use sealpost_base::{AccountId, Error, Result, Timestamp};
 use sealpost_vault::slot::{Opened, Slot, SlotId, SlotKind, SlotTrust, StretchMemory};
 use sealpost_vault::{EarlierKeys, Epoch, PublicKey, RootKey};
 
-use super::AccountName;
+use super::{AccountName, Sending};
 
 /// One version of an account's record.
 #[derive(Clone, Encode, Decode)]
@@ -55,6 +55,9 @@ pub struct AccountRecord {
     /// Bytes of metadata it may hold.
     #[n(22)]
     pub quota_annotations: Option<u64>,
+    /// What the operator decided about its sending; `None`: nothing.
+    #[n(24)]
+    pub sending: Option<Sending>,
     /// Which version of the record this is; part of its path and not stored again.
     #[cbor(skip)]
     pub version: u64,

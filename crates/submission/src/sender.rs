@@ -1,0 +1,23 @@
+//! Which addresses an account may send as.
+//!
+//! Its own name and subaddresses of it, and an alias or catch-all that leads to it alone, because mail to these reaches nobody
+//! else; and what the operator allowed (`sealpost account allow-from`).
+
+use sealpost_base::{Kind, Result};
+use sealpost_directory::{AccountRecord, Address, Directory};
+
+/// Whether the account of `record` may send as `address`, in any spelling.
+///
+/// # Errors
+/// Whatever the store says; the client tries again.
+pub async fn may_send_as(directory: &Directory, record: &AccountRecord, address: &str) -> Result<bool> {
+    let Ok(parsed) = Address::parse(address) else { return Ok(false) };
+    if record.may_send_from(&parsed) {
+        return Ok(true);
+    }
+    match directory.resolve(address).await {
+        Ok(resolved) => Ok(matches!(resolved.recipients.as_slice(), [only] if only.id == record.id)),
+        Err(error) if matches!(error.kind(), Kind::NotFound | Kind::Invalid | Kind::Limit) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
