@@ -19,7 +19,8 @@ use std::sync::Arc;
 use sealpost_base::{AccountId, Budget, Clock, Error, Random, Result, limits};
 use sealpost_directory::{AccountRecord, Directory, Secret};
 use sealpost_vault::slot::{
-    Opened, PasswordParams, Slot, SlotId, SlotKind, SlotTrust, StretchMemory, account_of_app_password, for_login,
+    Opened, PasswordParams, Slot, SlotId, SlotKind, SlotTrust, StretchMemory, account_of_app_password,
+    for_login,
 };
 use sealpost_vault::{Keyring, RootKey};
 
