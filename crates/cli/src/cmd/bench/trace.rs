@@ -116,7 +116,7 @@ pub async fn run(mut args: Args, global: &Global) -> Result<ExitCode> {
     stop.ends_too(running.started());
     let options = Options {
         seed: args.seed,
-        patience: args.timeout,
+        command_timeout: args.timeout,
         null: running.null,
         keep: args.keep || running.throwaway,
         ..Options::default()
