@@ -197,7 +197,7 @@ async fn the_inbox_cannot_be_shared_and_links_are_bounded() {
 /// Links that nobody asked for. Entries of earlier versions, without bounds of their own, are replayed as they were.
 #[tokio::test]
 async fn a_stranger_does_not_fill_the_list_of_another() {
-    let world = World::over(Store::memory(), 2);
+    let world = Fixture::over(Store::memory(), 2);
     let accounts = world.accounts();
     let account = accounts.open(OWNER, &world.owner).await.unwrap();
     let most = UnacceptedLinks::LIMITS;

@@ -167,7 +167,7 @@ async fn a_store_that_was_copied_is_not_counted_twice() {
 /// Whoever can write to the store removes the usage record, and plants what the node would count.
 #[tokio::test]
 async fn planted_objects_count_for_nothing() {
-    let world = World::new().await;
+    let world = Fixture::new().await;
     append(&world.account, 5000).await;
     assert_eq!(world.settled().await, (1, 5000));
     let store = world.accounts.store();

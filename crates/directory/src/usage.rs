@@ -4,7 +4,6 @@
 //! came since: `usage/{account id}/{version:016x}`, a record like the others (`docs/format/accounts.md`). What is in none of
 //! them is counted (`sealpost_account::usage`). How exact that is: `docs/decisions/0015-mailboxes-and-quota.md`.
 
-use futures::TryStreamExt;
 use sealpost_base::{AccountId, Error, Result, Timestamp, limits};
 use sealpost_vault::{Store, record};
 

@@ -288,7 +288,7 @@ async fn a_retired_key_replaces_no_old_entry() {
     assert!(!read.iter().any(|said| said.contains("forged")), "{read:?}");
 }
 
-async fn plant_many(w: &World, names: impl Iterator<Item = String>) {
+async fn plant_many(w: &Fixture, names: impl Iterator<Item = String>) {
     for name in names {
         w.write(&w.manifest(&name), b"noise").await;
     }
