@@ -162,7 +162,7 @@ def run(program, postfix):
     output = deliver(program, postfix, body, "--tlsa", good, "--require-tls")
     expect("REQUIRETLS, which Postfix lacks", output, "failed: the sender requires TLS")
     output = deliver(program, postfix, body, recipient="bob@elsewhere.example")
-    expect("relaying", output, "failed: the server refused the recipient", "554 5.7.1")
+    expect("relaying", output, "failed: the server refused the recipient", "454 4.7.1")
     large = body + (b"y" * 76 + b"\r\n") * 20_000
     output = deliver(program, postfix, large, "--mails", "3")
     expect("three large mails on one connection", "\n".join(output.splitlines()), *["delivered: 250 2.0.0"])

@@ -66,10 +66,10 @@ fn mailbox(address: &str) -> Option<Mailbox> {
 
 fn tlsa(text: &str) -> Option<Tlsa> {
     let mut words = text.split(' ');
-    let mut number = || words.next()?.parse().ok();
+    let mut number = || words.next()?.parse::<u8>().ok();
     let (usage, selector, matching) = (number()?, number()?, number()?);
     let hex = words.next()?;
-    let byte = |at| u8::from_str_radix(hex.get(at..at + 2)?, 16).ok();
+    let byte = |at: usize| u8::from_str_radix(hex.get(at..at + 2)?, 16).ok();
     let data = (0..hex.len()).step_by(2).map(byte).collect::<Option<_>>()?;
     Some(Tlsa { usage, selector, matching, data })
 }
