@@ -431,3 +431,77 @@ async fn what_was_purged_is_in_no_pack() {
     let (requests, lines) = bucket.requests(&mut client, "FETCH 1:* (BODY.PEEK[])").await;
     assert!(lines.len() == 91 && requests <= 3, "{requests}");
 }
+
+/// What segments of headers and structures answer is what the messages say, in few requests, and not what they said before
+/// something was expunged.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn segments_answer_what_the_messages_say() {
+    let bucket = Bucket::new(400).await;
+    let multipart = "Subject: parts\r\nReferences: <a@b>\r\n <c@d>\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n\
+                     --b\r\nX-A: 1\r\n\r\none\r\n--b\r\nContent-Type: message/rfc822\r\n\r\nSubject: in\r\n\r\ntwo\r\n--b--\r\n";
+    let long = format!("Subject: long\r\nX-Long: {}\r\n\r\nbody\r\n", "y".repeat(20_000));
+    let odd = [multipart, "no header at all", "\r\n", "Subject : odd\r\nsubject: again\r\n more\r\n", &long];
+    for message in odd.iter().cycle().take(20) {
+        bucket.world.deliver(None, message.as_bytes()).await;
+    }
+    let messages: usize = 420;
+    let items = [
+        "(UID RFC822.SIZE BODY.PEEK[HEADER.FIELDS (From To Cc Subject References)])",
+        "(BODY.PEEK[HEADER.FIELDS.NOT (Subject X-Long)])",
+        "(BODY.PEEK[HEADER] BODY.PEEK[HEADER]<3.20>)",
+        "(ENVELOPE BODY.PEEK[HEADER.FIELDS (References)])",
+        "(BODYSTRUCTURE INTERNALDATE PREVIEW)",
+        "(BODY.PEEK[TEXT] BODY.PEEK[TEXT]<2.5>)",
+        "(BODY.PEEK[1] BODY.PEEK[2.HEADER.FIELDS (Subject)] BODY.PEEK[1.MIME] BODY.PEEK[3])",
+        "(BINARY.PEEK[1] BODY.PEEK[HEADER])",
+    ];
+    let store = || Store::over(Arc::new(bucket.calls.clone()));
+    // Of a few messages at a time everything is read from the messages.
+    let (_ctx, mut client) = bucket.cold_over(store(), settings()).await;
+    let mut expected = Vec::new();
+    for items in items {
+        let mut lines = Vec::new();
+        for first in (1..=messages).step_by(10) {
+            let mut some = client.ok(&format!("UID FETCH {first}:{} {items}", first + 9)).await;
+            some.pop();
+            lines.extend(some);
+        }
+        assert_eq!(lines.len(), messages, "{items}");
+        expected.push(lines);
+    }
+    let segments = async || {
+        let listed: Vec<_> = bucket.objects.list(None).try_collect().await.unwrap();
+        let paths = listed.into_iter().map(|object| object.location.to_string());
+        paths
+            .filter(|path| path.contains("/idx/header/") || path.contains("/idx/structure/"))
+            .collect::<Vec<_>>()
+    };
+    assert!(segments().await.is_empty());
+    // Whoever asks for all of them has the segments made.
+    client.ok("FETCH 1:* (ENVELOPE)").await;
+    client.ok("FETCH 1:* (BODY.PEEK[HEADER])").await;
+    let made = async {
+        while segments().await.len() < 2 {
+            client.ok("NOOP").await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, made).await.expect("segments are made");
+    let (_ctx, mut client) = bucket.cold_over(store(), settings()).await;
+    for (items, expected) in items.iter().zip(&expected) {
+        let (requests, mut found) = bucket.requests(&mut client, &format!("UID FETCH 1:* {items}")).await;
+        found.pop();
+        assert!(&found == expected, "{items}");
+        let reads_messages = items.contains("TEXT") || items.contains("[1]");
+        // The long headers are read one by one.
+        assert!(reads_messages || requests <= 20, "{items}: {requests} requests");
+    }
+    client.ok("UID STORE 1:50 +FLAGS (\\Deleted)").await;
+    client.ok("EXPUNGE").await;
+    for (items, expected) in items.iter().zip(&expected) {
+        let mut found = client.ok(&format!("UID FETCH 1:* {items}")).await;
+        found.pop();
+        let after_number = |line: &String| line.split_once(" FETCH ").unwrap().1.to_owned();
+        let found: Vec<_> = found.iter().map(after_number).collect();
+        assert!(found == expected[50..].iter().map(after_number).collect::<Vec<_>>(), "{items}");
+    }
+}
