@@ -302,8 +302,13 @@ async fn beside(
         let reads = async {
             for _ in 0..options.runs {
                 for row in rows.iter_mut() {
-                    let (ms, _) = session.timed(&row.shape, None).await?;
-                    row.servers[nth].beside_ms.push(ms);
+                    session.imap.ok("NOOP").await?;
+                    match session.timed(&row.shape, None).await {
+                        Ok((ms, _)) => row.servers[nth].beside_ms.push(ms),
+                        // Moved between NOOP and the command (RFC 5530 §3).
+                        Err(error) if error.to_string().contains("[EXPUNGEISSUED]") => {}
+                        Err(error) => return Err(error),
+                    }
                 }
             }
             anyhow::Ok(())
