@@ -12,7 +12,7 @@ fn summaries() {
 
 #[test]
 fn headers() {
-    replay("index_headers", sealpost_index::fuzz::fuzz_headers);
+    corpus::replay(env!("CARGO_MANIFEST_DIR"), "index_headers", sealpost_index::fuzz::fuzz_headers);
 }
 
 /// Writes a first input for `index_headers`. Only for a new format version, under a new name.

@@ -485,7 +485,7 @@ async fn segments_answer_what_the_messages_say() {
             client.ok("NOOP").await;
         }
     };
-    tokio::time::timeout(PATIENCE, made).await.expect("segments are made");
+    tokio::time::timeout(TIMEOUT, made).await.expect("segments are made");
     let (_ctx, mut client) = bucket.cold_over(store(), settings()).await;
     for (items, expected) in items.iter().zip(&expected) {
         let (requests, mut found) = bucket.requests(&mut client, &format!("UID FETCH 1:* {items}")).await;
