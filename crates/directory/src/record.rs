@@ -57,7 +57,7 @@ pub struct AccountRecord {
     pub quota_annotations: Option<u64>,
     /// What the operator decided about its sending; `None`: nothing.
     #[n(24)]
-    pub sending: Option<Sending>,
+    pub sending: Option<Box<Sending>>,
     /// Which version of the record this is; part of its path and not stored again.
     #[cbor(skip)]
     pub version: u64,

@@ -74,7 +74,7 @@ impl AccountRecord {
     pub fn change_sending<T>(&mut self, change: impl FnOnce(&mut Sending) -> T) -> T {
         let mut sending = self.sending.take().unwrap_or_default();
         let result = change(&mut sending);
-        self.sending = Some(sending).filter(|sending| *sending != Sending::default());
+        self.sending = Some(sending).filter(|sending| **sending != Sending::default());
         result
     }
 }

@@ -260,9 +260,9 @@ mod tests {
             let verdict = judge(&key, ACCOUNT, AT, Kind::PassedOver, mark.as_ref());
             (matches!(verdict, Verdict::Authentic(_)), matches!(verdict, Verdict::Retired(_)))
         };
-        assert_eq!(judged(&old), (true, false));
-        assert_eq!(judged(&rotated), (true, false));
-        assert_eq!(judged(&rotated.settled()), (false, true));
+        assert_eq!(judge_name(&old), (true, false));
+        assert_eq!(judge_name(&rotated), (true, false));
+        assert_eq!(judge_name(&rotated.settled()), (false, true));
         assert!(is_current(&LogKey::of(&old), mark.as_ref()));
         assert!(!is_current(&LogKey::of(&rotated), mark.as_ref()));
     }
@@ -276,17 +276,16 @@ mod tests {
         let other = LogKey::of(&ServerKeys::generate(&random));
         for kind in [Kind::PassedOver, Kind::Attestation, Kind::Witness] {
             let number = number(&key, ACCOUNT, AT, kind, &random);
-            let judged = |key, account, at, kind, number| judge_name(key, account, at, kind, number);
-            assert_eq!(judged(&key, ACCOUNT, AT, kind, number), NameVerdict::Authentic);
-            assert_eq!(judged(&LogKey::of(&rotated), ACCOUNT, AT, kind, number), NameVerdict::Authentic);
-            assert_eq!(judged(&retired, ACCOUNT, AT, kind, number), NameVerdict::Retired);
+            assert_eq!(judge_name(&key, ACCOUNT, AT, kind, number), NameVerdict::Authentic);
+            assert_eq!(judge_name(&LogKey::of(&rotated), ACCOUNT, AT, kind, number), NameVerdict::Authentic);
+            assert_eq!(judge_name(&retired, ACCOUNT, AT, kind, number), NameVerdict::Retired);
             for unknown in [
-                judged(&other, ACCOUNT, AT, kind, number),
-                judged(&key, AccountId([4; 16]), AT, kind, number),
-                judged(&key, ACCOUNT, AT.next(), kind, number),
-                judged(&key, ACCOUNT, AT, Kind::Checkpoint, number),
-                judged(&key, ACCOUNT, AT, kind, number ^ 1),
-                judged(&key, ACCOUNT, AT, kind, random.next_u64()),
+                judge_name(&other, ACCOUNT, AT, kind, number),
+                judge_name(&key, AccountId([4; 16]), AT, kind, number),
+                judge_name(&key, ACCOUNT, AT.next(), kind, number),
+                judge_name(&key, ACCOUNT, AT, Kind::Checkpoint, number),
+                judge_name(&key, ACCOUNT, AT, kind, number ^ 1),
+                judge_name(&key, ACCOUNT, AT, kind, random.next_u64()),
             ] {
                 assert_eq!(unknown, NameVerdict::Unknown);
             }

@@ -7,8 +7,8 @@ fn the_summary_is_complete() {
     assert_eq!(shapes().map(|shape| shape.commands).sum::<u32>(), 240);
     assert_eq!(sent().map(|(_, sent, _)| sent).sum::<u64>(), 4619);
     for (verb, _, different) in sent() {
-        let commands =
-            shapes().filter(|shape| shape.verb == verb).map(|shape| shape.commands).sum::<u32>().into();
+        let commands: u64 =
+            shapes().filter(|shape| shape.verb == verb).map(|shape| u64::from(shape.commands)).sum();
         let whole = matches!(verb, "FETCH" | "SEARCH");
         assert!(
             if whole { commands == different } else { commands <= different },
