@@ -260,9 +260,9 @@ mod tests {
             let verdict = judge(&key, ACCOUNT, AT, Kind::PassedOver, mark.as_ref());
             (matches!(verdict, Verdict::Authentic(_)), matches!(verdict, Verdict::Retired(_)))
         };
-        assert_eq!(judge_name(&old), (true, false));
-        assert_eq!(judge_name(&rotated), (true, false));
-        assert_eq!(judge_name(&rotated.settled()), (false, true));
+        assert_eq!(judged(&old), (true, false));
+        assert_eq!(judged(&rotated), (true, false));
+        assert_eq!(judged(&rotated.settled()), (false, true));
         assert!(is_current(&LogKey::of(&old), mark.as_ref()));
         assert!(!is_current(&LogKey::of(&rotated), mark.as_ref()));
     }

@@ -204,7 +204,7 @@ async fn files_of_removed_records_are_erased_with_them() {
     std::fs::write(&left, b"a record with slots").unwrap();
     let second = dir.path().join("second-name");
     std::fs::hard_link(&left, &second).unwrap();
-    finish_withdrawals(&ctx).await;
+    maintain_records(&ctx).await;
     assert!(!left.exists());
     assert_eq!(std::fs::read(second).unwrap(), [0; 19]);
 }
