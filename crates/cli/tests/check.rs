@@ -167,7 +167,15 @@ fn mail_that_no_record_names() {
     let home = home();
     let account = object(&home, "acct/%/log/%").split('/').take(2).collect::<Vec<_>>().join("/");
     home.ok(&["backup", "data", "backup"]);
-    remove(&home, &object(&home, "accounts/%"));
+    let records = "DELETE FROM objects WHERE path LIKE 'accounts/%' RETURNING file";
+    let files: Vec<String> = {
+        let database = database(&home);
+        let mut delete = database.prepare(records).unwrap();
+        delete.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
+    };
+    // Each version is there twice.
+    assert_eq!(files.len(), 2);
+    files.iter().for_each(|file| std::fs::remove_file(home.path("data/objects").join(file)).unwrap());
     let (report, status) = home.json(&["check"]);
     assert_eq!((status, &report["problems"][0]["path"]), (1, &account.into()), "{report}");
     // As it says, a backup brings the record back.

@@ -46,7 +46,7 @@ pub use accounts::{NewAccount, Rekeyed, UnverifiedSlots};
 pub use aliases::{Alias, AliasChange, AliasName};
 pub use maintenance::RecordsMaintained;
 pub use name::{AccountName, Address};
-pub use record::{AccountRecord, AppPassword, Forgery, Role, SlotInfo};
+pub use record::{AccountRecord, AppPassword, Forgery, Role, SlotInfo, unverified_account};
 pub use resolve::{Recipient, Resolved};
 pub use secret::Secret;
 pub use sending::Sending;

@@ -7,6 +7,8 @@ use sealpost_base::{AccountId, Error, Result, Timestamp};
 use sealpost_vault::slot::{Opened, Slot, SlotId, SlotKind, SlotTrust, StretchMemory};
 use sealpost_vault::{EarlierKeys, Epoch, PublicKey, RootKey};
 
+use sealpost_vault::record::unverified_record;
+
 use super::{AccountName, Sending};
 
 /// One version of an account's record.
@@ -61,6 +63,12 @@ pub struct AccountRecord {
     /// Which version of the record this is; part of its path and not stored again.
     #[cbor(skip)]
     pub version: u64,
+}
+
+/// The account that an object of `accounts/…` is about, whoever wrote it: for telling stores apart, and for nothing else.
+pub fn unverified_account(object: &[u8]) -> Option<AccountId> {
+    let record: AccountRecord = minicbor::decode(unverified_record(object)?).ok()?;
+    Some(record.id)
 }
 
 /// What the owner of an account may do.

@@ -23,6 +23,7 @@ use futures::{StreamExt, TryStreamExt};
 use indicatif::{HumanBytes, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use sealpost_base::limits::DATABASE_START_TIME;
 use sealpost_base::{AccountId, Error, Kind, SystemRandom};
+use sealpost_directory::unverified_account;
 use sealpost_journal::{entries_of, queue_entries_of};
 use sealpost_vault::store::{Extent, Transfer, Unreadable};
 use sealpost_vault::{ListedObject, Store};
@@ -386,6 +387,11 @@ impl StoreBackup {
             account.is_none_or(|account| !self.forked.contains(account))
         });
         let directories: BTreeSet<String> = listed.iter().filter_map(directory).map(str::to_owned).collect();
+        for directory in directories.iter().filter(|directory| directory.starts_with("accounts/")) {
+            if self.is_of_another(directory).await? {
+                self.hold_back(directory, &mut listed);
+            }
+        }
         if !self.in_order(listed).await?.none_gone {
             for directory in directories {
                 let now = self.list(&directory).await?;
@@ -393,6 +399,22 @@ impl StoreBackup {
             }
         }
         Ok(())
+    }
+
+    /// Whether the store at TO has another account of that name. Of each record the last versions are kept, so there may be none that
+    /// both have; the newest one would put the account at FROM in the place of the one at TO.
+    async fn is_of_another(&self, directory: &str) -> Result<bool> {
+        let (from, to) = (account_of(&self.from, directory).await?, account_of(&self.to, directory).await?);
+        Ok(from.zip(to).is_some_and(|(from, to)| from != to))
+    }
+
+    /// Leaves out the versions of a record: the first one is of another history, the others follow it.
+    fn hold_back(&mut self, directory: &str, listed: &mut Vec<ListedObject>) {
+        let versions = listed.extract_if(.., |object| self::directory(object) == Some(directory));
+        for (at, object) in versions.enumerate() {
+            let held = if at == 0 { &mut self.summary.differing } else { &mut self.summary.held_back };
+            held.insert(object.path);
+        }
     }
 
     async fn list(&self, prefix: &str) -> Result<Vec<ListedObject>> {
@@ -597,6 +619,19 @@ async fn compared(
         true if verify => from.compare(&object.path, object.size, to).await,
         true => Ok(Transfer::Same),
     }
+}
+
+/// The account that the newest readable version of a record is about.
+async fn account_of(store: &Store, directory: &str) -> Result<Option<AccountId>> {
+    let mut versions: Vec<ListedObject> = store.list(directory, None).try_collect().await?;
+    while let Some(newest) = versions.pop() {
+        // What cannot be read is named when it is copied.
+        let object = store.read(&newest.path).await.unwrap_or_default();
+        if let Some(account) = unverified_account(&object) {
+            return Ok(Some(account));
+        }
+    }
+    Ok(None)
 }
 
 /// The last object of a listing.

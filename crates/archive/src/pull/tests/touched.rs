@@ -130,7 +130,7 @@ async fn files_that_were_cut_or_removed_are_noticed_and_mended() {
                 files.sort();
                 fs::remove_file(files.last().unwrap()).unwrap();
             },
-            "1 files are missing; fetching 1 ",
+            "1 file is missing; fetching 1 ",
             1,
         ),
     ];

@@ -29,6 +29,10 @@ fn log(positions: impl IntoIterator<Item = u64>) -> Vec<String> {
     positions.into_iter().map(|position| format!("log/{position:016x}")).collect()
 }
 
+fn folder() -> String {
+    format!("acct/{ID}")
+}
+
 fn borrowed(paths: &[String]) -> Vec<&str> {
     paths.iter().map(String::as_str).collect()
 }
@@ -40,7 +44,7 @@ async fn where_logs_went_on_differently_nothing_follows() {
     let mut to: Vec<(&str, &str)> = from[..2].iter().map(|path| (&**path, &**path)).collect();
     to.push((&from[2], "another entry"));
     let mut copy = copy_of(&borrowed(&from), &to).await;
-    let (_, listed) = copy.log_and_manifests(ID).await.unwrap();
+    let (_, listed) = copy.log_and_manifests(&folder()).await.unwrap();
     let done = copy.in_order(listed).await.unwrap();
     assert!(done.ends_before.is_some_and(|end| end.ends_with(&from[2])));
     assert_eq!(there(&copy, "log").await.len(), 3);
@@ -58,11 +62,11 @@ async fn a_checkpoint_comes_before_the_log_behind_it() {
         let to = log(1..=end);
         let to: Vec<(&str, &str)> = to.iter().map(|path| (&**path, &**path)).collect();
         let mut copy = copy_of(&borrowed(&from), &to).await;
-        let (listed, _) = copy.log_and_manifests(ID).await.unwrap();
-        let first = copy.before_the_log(ID, &listed).await.unwrap();
+        let (listed, _) = copy.log_and_manifests(&folder()).await.unwrap();
+        let first = copy.before_the_log(&folder(), &listed).await.unwrap();
         assert_eq!(first.is_some(), wants, "{end}");
         assert!(first.is_none_or(|first| first.path.ends_with(&manifests[0])));
-        copy.log(ID).await.unwrap();
+        copy.log(&folder()).await.unwrap();
         assert_eq!(there(&copy, "manifest").await.len(), 2, "{end}");
         assert!(copy.summary.is_complete());
     }
@@ -75,6 +79,6 @@ async fn parts_of_a_checkpoint_without_a_manifest_are_left_alone() {
     let chunks = [7, 9].map(|position: u64| format!("snap/{position:016x}/head"));
     from.extend([manifest].into_iter().chain(chunks));
     let mut copy = copy_of(&borrowed(&from), &[]).await;
-    copy.log(ID).await.unwrap();
+    copy.log(&folder()).await.unwrap();
     assert_eq!(there(&copy, "snap").await, [format!("{:016x}/head", 7)]);
 }
