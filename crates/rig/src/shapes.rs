@@ -2,7 +2,9 @@
 //!
 //! `crates/bench/data/trace-shapes.tsv` is the result for the trace that `sealpost bench trace` repeats:
 //!
-//!     sealpost-rig shapes imap_commands_dataset.log imap_commands_summary.csv > crates/bench/data/trace-shapes.tsv
+//! ```text
+//! sealpost-rig shapes imap_commands_dataset.log imap_commands_summary.csv > crates/bench/data/trace-shapes.tsv
+//! ```
 //!
 //! The log has one line for each different command, as Rust's `Debug` writes it; the summary says how often each verb was sent.
 //! In a shape, message sets are `1:*`, a mod-sequence is `{modseq}`, mailboxes besides INBOX are `{mailbox}`, and of commands
