@@ -29,6 +29,7 @@ MAY_USE = {
     "journal": "base vault",
     "directory": "base files mime vault journal",
     "account": "base mime vault journal directory",
+    "queue": "base mime smtp vault journal delivery",
     "index": "base mime vault account",
     "mailbox": "base mime vault directory account index",
     "search": "base mime vault account index mailbox",
@@ -47,7 +48,7 @@ MAY_USE = {
 }
 
 # What tests of a crate may use besides.
-TESTS_MAY_USE = {name: "testkit" for name in ("vault", "journal", "directory", "account", "index", "cli")}
+TESTS_MAY_USE = {name: "testkit" for name in ("vault", "journal", "directory", "account", "queue", "index", "cli")}
 # Transcripts and models speak to a whole server.
 TESTS_MAY_USE["server"] = "testkit imap smtp index mailbox"
 
@@ -68,7 +69,7 @@ WIRE = {
         "imap-session/",
         "server/tests/",
     ),
-    "sealpost_smtp": ("smtp/", "bench/", "delivery/", "smtp-session/", "server/tests/"),
+    "sealpost_smtp": ("smtp/", "queue/src/runner/", "bench/", "delivery/", "smtp-session/", "server/tests/"),
 }
 
 

@@ -81,6 +81,38 @@ pub const SMTP_ERRORS: usize = 20;
 /// Received fields in a message; one more is a loop (RFC 5321 §6.3).
 pub const RECEIVED_FIELDS: usize = 100;
 
+/// Mail keys in a key file, earlier ones included.
+pub const MAIL_KEYS: usize = 64;
+/// Bytes of something small that is sealed under the mail key by itself.
+pub const MAIL_NOTE_BYTES: usize = 1024 * 1024;
+
+/// Bytes of a message, its trace header included, that a queue's log holds itself; a larger one is an object of its own.
+pub const QUEUE_INLINE_BYTES: usize = 64 * 1024;
+/// Bytes of one entry of a queue's log; what waits beyond them goes into the next one.
+pub const QUEUE_ENTRY_BYTES: usize = 1024 * 1024;
+/// Events in one entry of a queue's log.
+pub const QUEUE_ENTRY_EVENTS: usize = 2048;
+/// Recipients of one queued mail.
+pub const QUEUE_RECIPIENTS: usize = SMTP_ACCOUNTS;
+/// Bytes of what a server replied that are kept with a recipient.
+pub const QUEUE_REPLY_BYTES: usize = 512;
+/// Bytes of the reason that a queue shows for a mail that waits.
+pub const QUEUE_REASON_BYTES: usize = 160;
+/// Standing rules of an operator in one queue.
+pub const QUEUE_RULES: usize = 1000;
+/// Bytes of a note that an operator adds to a rule.
+pub const QUEUE_NOTE_BYTES: usize = 200;
+/// Mails that a queue has in memory, ready to be sent.
+pub const QUEUE_WINDOW: usize = 20_000;
+/// Mails of one account that enter that window although it is full.
+pub const QUEUE_WINDOW_ACCOUNT: usize = 100;
+/// Mails by which such accounts may exceed it.
+pub const QUEUE_WINDOW_RESERVE: usize = 5_000;
+/// Handled requests that a queue remembers, so that none is handled twice.
+pub const QUEUE_REQUESTS: usize = 1024;
+/// Bytes of one request to a queue.
+pub const QUEUE_REQUEST_BYTES: usize = 64 * 1024;
+
 /// What a header of the PROXY protocol may say besides whose connection it is, addresses included, in bytes (version 2; the
 /// longest addresses are 216).
 pub const PROXY_HEADER_BYTES: usize = 2048;

@@ -39,7 +39,7 @@ impl Judge {
         if let Some(vouched) = self.known_vouched() {
             return Ok(vouched);
         }
-        let folder = format!("acct/{}/manifest", self.account());
+        let folder = format!("{}/manifest", self.folder());
         let mut vouched = Vouched::default();
         let names = names(self.store(), &folder, Some(&format!("{folder}/k"))).await?;
         let names: Vec<Name> =

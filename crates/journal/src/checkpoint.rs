@@ -8,7 +8,7 @@ use bytes::Bytes;
 use futures::stream::{self, StreamExt, TryStreamExt};
 use minicbor::{Decode, Encode};
 use sealpost_base::{Error, Kind, Position, Result, Timestamp};
-use sealpost_vault::{AccountKeys, AppendMode, Hash, Put, checkpoint, mark};
+use sealpost_vault::{AccountKeys, AppendMode, Hash, Put, Sealed, checkpoint, mark};
 use zeroize::Zeroizing;
 
 use crate::manifests::{Marked, Name};
@@ -133,7 +133,7 @@ impl Journal {
             .map(|name| {
                 let plain = Zeroizing::new(chunk(&name));
                 let digest = Hash::of(&plain);
-                let sealed = checkpoint::seal(keys, self.account, position, &name, &plain, &*self.random);
+                let sealed = self.seal_piece(keys, position, &name, &plain);
                 async move {
                     let put = self.store.put_new(&self.snap_path(position, &name), sealed).await?;
                     let chunk = ChunkRef { name, digest };
@@ -148,7 +148,7 @@ impl Journal {
             .await?;
         let checkpoint = Checkpoint { tail, chunks };
         let plain = minicbor::to_vec(&checkpoint).map_err(|_| Error::internal("manifest encoding failed"))?;
-        let sealed = checkpoint::seal(keys, self.account, position, MANIFEST, &plain, &*self.random);
+        let sealed = self.seal_piece(keys, position, MANIFEST, &plain);
         let sealed = mark::checkpoint(self.judge.key(), self.account, position, &sealed);
         if self.store.put_new(&self.manifest_path(position), sealed).await? == Put::Exists {
             let there = self.checkpoint(keys, position).await.map_err(|e| taken(position, e))?;
@@ -158,6 +158,11 @@ impl Journal {
         }
         self.judge.knows(Name::Checkpoint(position));
         Ok(checkpoint)
+    }
+
+    fn seal_piece(&self, keys: &AccountKeys, position: Position, name: &str, plain: &[u8]) -> Sealed {
+        let seal = if self.raw { checkpoint::seal_raw } else { checkpoint::seal };
+        seal(keys, self.account, position, name, plain, &*self.random)
     }
 
     /// Removes what the last two checkpoints make superfluous: older ones, and log entries below the older one's last.

@@ -54,11 +54,15 @@ pub use survey::{Survey, Unfit as UnfitObject};
 pub use tail::Tail;
 use trim_watermark::TrimWatermark;
 
-/// The log of one account. Cheap to clone; holds no keys.
+/// The log of one account, or of one node's queue. Cheap to clone; holds no keys.
 #[derive(Clone)]
 pub struct Journal {
     store: Store,
     account: AccountId,
+    /// The folder that everything of it is in.
+    folder: Arc<str>,
+    /// What it holds is sealed without being compressed first.
+    raw: bool,
     random: Arc<dyn Random>,
     /// The entries, and who may append.
     chain: DiskPaxos,
@@ -74,10 +78,28 @@ pub struct Journal {
 impl Journal {
     /// The log of `account` in `store`, whose entries `key` authenticates.
     pub fn new(store: Store, account: AccountId, key: &LogKey, random: Arc<dyn Random>) -> Self {
-        let judge = Judge::new(store.clone(), key.clone(), account);
-        let chain = entries_of(store.clone(), account, random.clone()).judged_by(judge.clone());
+        Self::in_folder(format!("acct/{account}"), false, store, account, key, random)
+    }
+
+    /// The log of the queue of `node`, whose entries `key` authenticates. An entry holds mail of several senders, so nothing of
+    /// it is compressed: sizes would tell one about another's.
+    pub fn of_queue(store: Store, node: AccountId, key: &LogKey, random: Arc<dyn Random>) -> Self {
+        Self::in_folder(format!("queue/{node}"), true, store, node, key, random)
+    }
+
+    fn in_folder(
+        folder: String,
+        raw: bool,
+        store: Store,
+        account: AccountId,
+        key: &LogKey,
+        random: Arc<dyn Random>,
+    ) -> Self {
+        let folder: Arc<str> = folder.into();
+        let judge = Judge::new(store.clone(), key.clone(), account, folder.clone());
+        let chain = chain_below(&folder, store.clone(), random.clone()).judged_by(judge.clone());
         let (trim_watermark, lost, metrics) = (Arc::default(), Arc::default(), Arc::default());
-        Journal { store, account, random, chain, judge, trim_watermark, lost, metrics }
+        Journal { store, account, folder, raw, random, chain, judge, trim_watermark, lost, metrics }
     }
 
     /// The same, for whoever appends often: it is not asked before an entry whether the log was trimmed there if it was
@@ -105,7 +127,7 @@ impl Journal {
     }
 
     fn log_prefix(&self) -> String {
-        format!("acct/{}/log", self.account)
+        format!("{}/log", self.folder)
     }
 
     fn log_path(&self, position: Position) -> String {
@@ -118,27 +140,30 @@ impl Journal {
     }
 
     fn manifest_prefix(&self) -> String {
-        format!("acct/{}/manifest", self.account)
+        format!("{}/manifest", self.folder)
     }
 
     fn manifest_path(&self, position: Position) -> String {
-        format!("acct/{}/manifest/{:016x}", self.account, position.0)
+        format!("{}/manifest/{:016x}", self.folder, position.0)
     }
 
     fn snap_prefix(&self) -> String {
-        format!("acct/{}/snap", self.account)
+        format!("{}/snap", self.folder)
     }
 
     fn snap_path(&self, position: Position, name: &str) -> String {
-        format!("acct/{}/snap/{:016x}/{name}", self.account, position.0)
+        format!("{}/snap/{:016x}/{name}", self.folder, position.0)
     }
 }
 
 /// The entries of the log of `account`, for those who only look which there are: no key tells whether they are authentic.
 pub fn entries_of(store: Store, account: AccountId, random: Arc<dyn Random>) -> DiskPaxos {
+    chain_below(&format!("acct/{account}"), store, random)
+}
+
+fn chain_below(folder: &str, store: Store, random: Arc<dyn Random>) -> DiskPaxos {
     // Ballots are where the manifests are: one listing tells of both.
-    let folder = |name: &str| format!("acct/{account}/{name}");
-    DiskPaxos::new(store, folder("log"), folder("manifest"), random)
+    DiskPaxos::new(store, format!("{folder}/log"), format!("{folder}/manifest"), random)
 }
 
 /// Which account's log entry has that path, and where in the log it is.

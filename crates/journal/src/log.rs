@@ -68,6 +68,7 @@ impl Journal {
         let header = self.header(after);
         let (key, random) = (self.judge.key(), &*self.random);
         let sealed = match seal {
+            Seal::Owner(keys) if self.raw => entry::seal_owner_raw(keys, key, &header, plaintext, random),
             Seal::Owner(keys) => entry::seal_owner(keys, key, &header, plaintext, random),
             Seal::Delivery(to) => entry::seal_delivery(to, key, &header, plaintext, random)?,
         };

@@ -234,7 +234,7 @@ impl Journal {
 
 impl Judge {
     pub(crate) fn mark_path(&self, name: Name) -> String {
-        format!("acct/{}/manifest/{}", self.account(), name.file_name())
+        format!("{}/manifest/{}", self.folder(), name.file_name())
     }
 
     /// Whether the object of that name counts, `None` if it is not there. It is read once.

@@ -37,6 +37,7 @@ pub(crate) struct Judge {
     store: Store,
     key: LogKey,
     account: AccountId,
+    folder: Arc<str>,
     noise: Arc<Noise>,
 }
 
@@ -58,8 +59,13 @@ struct NoiseCache {
 pub(crate) type Judged = std::result::Result<(Origin, Header), (Unfit, String)>;
 
 impl Judge {
-    pub(crate) fn new(store: Store, key: LogKey, account: AccountId) -> Self {
-        Judge { store, key, account, noise: Arc::default() }
+    pub(crate) fn new(store: Store, key: LogKey, account: AccountId, folder: Arc<str>) -> Self {
+        Judge { store, key, account, folder, noise: Arc::default() }
+    }
+
+    /// The folder that everything of the log is in.
+    pub(crate) fn folder(&self) -> &str {
+        &self.folder
     }
 
     pub(crate) fn store(&self) -> &Store {

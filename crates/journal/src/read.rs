@@ -377,6 +377,29 @@ impl Journal {
         Ok(None)
     }
 
+    /// The entry at `position`, which is known to count, opened.
+    ///
+    /// # Errors
+    /// `NotFound` if it is not there any more; `Corrupt` if it is not as it was written; what the store says.
+    pub async fn entry(&self, keys: &AccountKeys, position: Position) -> Result<Entry> {
+        let place = match self.store.appends() {
+            Appends::Conditional => Place::plain(position),
+            Appends::Siblings => {
+                let before = Tail { position: Position(position.0.saturating_sub(1)), ..Tail::EMPTY };
+                let places = self.listed_after(&before).await?;
+                let place = places.into_iter().find(|place| place.position == position);
+                place.ok_or_else(|| Error::not_found(format!("log entry {position} is not there")))?
+            }
+        };
+        match self.object(&place, false).await? {
+            Object::Entry(object, origin, header) => {
+                Ok(self.opened(Some(keys), &place, &object, origin, header))
+            }
+            Object::Unfit(_) => Err(Error::corrupt(format!("log entry {position} is damaged"))),
+            Object::Gone => Err(Error::not_found(format!("log entry {position} is not there"))),
+        }
+    }
+
     /// The end of the log for somebody without keys, from what is known of it.
     ///
     /// # Errors

@@ -26,13 +26,35 @@ pub fn seal(
     plaintext: &[u8],
     random: &dyn Random,
 ) -> Sealed {
+    seal_by(chunk::seal_section, keys, (account, position, name), plaintext, random)
+}
+
+/// As [`seal`], not compressed: for what holds texts of several senders.
+pub fn seal_raw(
+    keys: &AccountKeys,
+    account: AccountId,
+    position: Position,
+    name: &str,
+    plaintext: &[u8],
+    random: &dyn Random,
+) -> Sealed {
+    seal_by(chunk::seal_section_raw, keys, (account, position, name), plaintext, random)
+}
+
+fn seal_by(
+    seal_section: impl FnOnce(&ObjectCipher, u8, &[u8], &mut Vec<u8>) -> usize,
+    keys: &AccountKeys,
+    (account, position, name): (AccountId, Position, &str),
+    plaintext: &[u8],
+    random: &dyn Random,
+) -> Sealed {
     let mut salt = [0; SALT_BYTES];
     random.fill(&mut salt);
     let mut object = Vec::with_capacity(64 + plaintext.len() / 2 + chunk::OVERHEAD_BYTES);
     keys.epoch().begin(MAGIC, MAGIC_EPOCH, &mut object);
     object.extend_from_slice(&salt);
     let cipher = ObjectCipher::new(&salt, keys.checkpoint.bytes(), context(account, position, name));
-    chunk::seal_section(&cipher, SECTION, plaintext, &mut object);
+    seal_section(&cipher, SECTION, plaintext, &mut object);
     Sealed::new(object)
 }
 

@@ -252,6 +252,28 @@ pub fn seal_owner(
     plaintext: &[u8],
     random: &dyn Random,
 ) -> Sealed {
+    seal_owner_by(chunk::seal_section, keys, key, header, plaintext, random)
+}
+
+/// As [`seal_owner`], not compressed: for what holds texts of several senders.
+pub fn seal_owner_raw(
+    keys: &AccountKeys,
+    key: &LogKey,
+    header: &Header,
+    plaintext: &[u8],
+    random: &dyn Random,
+) -> Sealed {
+    seal_owner_by(chunk::seal_section_raw, keys, key, header, plaintext, random)
+}
+
+fn seal_owner_by(
+    seal_section: impl FnOnce(&ObjectCipher, u8, &[u8], &mut Vec<u8>) -> usize,
+    keys: &AccountKeys,
+    key: &LogKey,
+    header: &Header,
+    plaintext: &[u8],
+    random: &dyn Random,
+) -> Sealed {
     let mut salt = [0; KEY_BYTES];
     random.fill(&mut salt);
     let mut object = begin(OWNER, key, header, keys.epoch());
@@ -259,7 +281,7 @@ pub fn seal_owner(
     object.extend_from_slice(&salt);
     let cipher = ObjectCipher::new(&salt, keys.log.bytes(), context);
     finish(key, object, |body| {
-        chunk::seal_section(&cipher, SECTION, plaintext, body);
+        seal_section(&cipher, SECTION, plaintext, body);
     })
 }
 

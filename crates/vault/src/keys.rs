@@ -237,7 +237,7 @@ pub struct AccountKeys {
     pub(crate) index: Secret,
     pub(crate) private: Box<PrivateKey>,
     public: PublicKey,
-    /// Of the epochs from the first one on.
+    /// Of the epochs from the first one on: those before this one, or all of a [mail key](crate::mail_key)'s.
     earlier: Vec<AccountKeys>,
     /// Something was met that was sealed in a later epoch.
     outdated: AtomicBool,
@@ -300,11 +300,22 @@ impl AccountKeys {
     /// # Errors
     /// `Denied` for a later epoch, `Corrupt` for one that there is not.
     pub(crate) fn in_authentic_epoch(&self, epoch: Epoch) -> Result<&AccountKeys> {
-        if epoch > self.epoch() {
-            self.outdated.store(true, Ordering::Relaxed);
-            return Err(Error::denied("the account has a newer key: log in again"));
+        match self.in_epoch(epoch) {
+            Err(_) if epoch > self.epoch() => {
+                self.outdated.store(true, Ordering::Relaxed);
+                Err(Error::denied("the account has a newer key: log in again"))
+            }
+            found => found,
         }
-        self.in_epoch(epoch)
+    }
+
+    /// Keys of `account` from one secret for each epoch, the first one's first, of which the one of `current` seals. Those after it
+    /// open what other nodes sealed already.
+    pub(crate) fn of_epochs(secrets: &[Secret], current: Epoch, account: AccountId) -> Option<Self> {
+        let of_one = |(secret, epoch)| Self::of_one(secret, Epoch(epoch), account);
+        let all = secrets.iter().zip(1u32..).map(of_one).collect();
+        let (current, secret) = (current.0, secrets.get((current.0 as usize).checked_sub(1)?)?);
+        Some(AccountKeys { earlier: all, ..of_one((secret, current)) })
     }
 }
 

@@ -42,7 +42,7 @@ use object_store::{
     PutMode, PutMultipartOptions, PutOptions, PutPayload, PutResult,
 };
 use rusqlite::OptionalExtension;
-use sealpost_base::limits::INLINE_OBJECT_BYTES;
+use sealpost_base::limits::{INLINE_OBJECT_BYTES, QUEUE_ENTRY_BYTES};
 use sealpost_base::{Clock, Result, SystemClock, Timestamp};
 use sealpost_files::owner;
 use tokio::sync::watch;
@@ -90,6 +90,13 @@ struct Counters {
     objects: AtomicU64,
     bytes: AtomicU64,
     metrics: Arc<StoreMetrics>,
+}
+
+/// Up to how many bytes the object at `path` is in a row. What a queue acknowledges mail by waits for one sync, not for those of a
+/// file as well; it is removed again soon.
+fn inline_bytes(path: &str) -> usize {
+    let is_queue_entry = path.starts_with("queue/") && path.contains("/log/");
+    if is_queue_entry { QUEUE_ENTRY_BYTES + INLINE_OBJECT_BYTES } else { INLINE_OBJECT_BYTES }
 }
 
 impl LocalStore {
@@ -319,7 +326,7 @@ impl LocalStore {
     /// erased some day, as a durable file.
     async fn body(&self, path: &Path, payload: PutPayload, frees: bool) -> object_store::Result<Body> {
         self.writer()?;
-        if payload.content_length() <= INLINE_OBJECT_BYTES && !files::holds_slots(path.as_ref()) {
+        if payload.content_length() <= inline_bytes(path.as_ref()) && !files::holds_slots(path.as_ref()) {
             return Ok(Body::Inline(Bytes::from(payload)));
         }
         let (files, counters, path) = (self.files.clone(), self.counters.clone(), path.clone());

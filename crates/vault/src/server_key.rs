@@ -8,8 +8,7 @@
 //! records were written again, and it verifies nothing but log entries, and opens sizes, which are never written again.
 
 use std::fmt;
-use std::fs::File;
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, ErrorKind};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -18,6 +17,7 @@ use sealpost_files::owner;
 use zeroize::Zeroizing;
 
 use crate::cipher::{Secret, derive, equal, hmac_sha256, sha256};
+use crate::key_file;
 
 /// Bytes of a MAC.
 pub const MAC_BYTES: usize = 32;
@@ -151,7 +151,7 @@ impl ServerKeys {
     /// # Errors
     /// `NotFound` if there is no file, `Retry` if it cannot be read, `Corrupt` if it is no key file.
     pub fn load(path: &Path) -> Result<Self> {
-        match read_file(path) {
+        match key_file::read(path, FILE_BYTES + 1) {
             Ok(bytes) => parse(&bytes).ok_or_else(|| not_a_key(path)),
             Err(e) if e.kind() == ErrorKind::NotFound => {
                 Err(Error::not_found(format!("{} is missing", path.display())))
@@ -170,13 +170,8 @@ impl ServerKeys {
             Err(e) if e.kind() == sealpost_base::Kind::NotFound => {}
             loaded => return loaded,
         }
-        let new = Self::generate(random);
         // Another process may be first: its key is the key.
-        let link = |temporary: &Path| match std::fs::hard_link(temporary, path) {
-            Err(e) if e.kind() == ErrorKind::AlreadyExists => Ok(()),
-            linked => linked,
-        };
-        new.write(path, random, link).map_err(|e| failed(path, e))?;
+        key_file::create(path, &Self::generate(random).encode(), random).map_err(|e| failed(path, e))?;
         Self::load(path)
     }
 
@@ -185,7 +180,7 @@ impl ServerKeys {
     /// # Errors
     /// `Retry` if the file cannot be written.
     pub fn replace(&self, path: &Path, random: &dyn Random) -> Result<()> {
-        self.write(path, random, |temporary| std::fs::rename(temporary, path)).map_err(|e| failed(path, e))
+        key_file::replace(path, &self.encode(), random).map_err(|e| failed(path, e))
     }
 
     /// The key that authenticates what is new.
@@ -287,31 +282,6 @@ impl ServerKeys {
         bytes.extend_from_slice(&checksum[..CHECKSUM_BYTES]);
         bytes
     }
-
-    /// Written whole under another name first: a key file is complete or absent, whenever the machine stops.
-    fn write(
-        &self,
-        path: &Path,
-        random: &dyn Random,
-        place: impl FnOnce(&Path) -> io::Result<()>,
-    ) -> io::Result<()> {
-        let mut name = path.file_name().unwrap_or_default().to_owned();
-        name.push(format!(".{:016x}.tmp", random.next_u64()));
-        let temporary = path.with_file_name(name);
-        let mut file = owner::create(&temporary)?;
-        let written = file.write_all(&self.encode()).and_then(|()| file.sync_all());
-        let placed = written.and_then(|()| place(&temporary));
-        match std::fs::remove_file(&temporary) {
-            // It was renamed.
-            Err(e) if e.kind() != ErrorKind::NotFound => placed.and(Err(e)),
-            _ => placed,
-        }?;
-        let directory = match path.parent() {
-            Some(parent) if !parent.as_os_str().is_empty() => parent,
-            _ => Path::new("."),
-        };
-        File::open(directory)?.sync_all()
-    }
 }
 
 /// MACs of one purpose, under all keys that verify it. Keep one: making it costs some ten hashes a key.
@@ -372,12 +342,6 @@ pub(crate) fn parse(bytes: &[u8]) -> Option<ServerKeys> {
     let older = keys.collect::<Option<Vec<_>>>()?;
     let is_sound = role == Role::Current && older.iter().all(|(role, _)| *role != Role::Current);
     is_sound.then(|| ServerKeys::of(current, older))
-}
-
-fn read_file(path: &Path) -> io::Result<Zeroizing<Vec<u8>>> {
-    let mut bytes = Zeroizing::new(Vec::with_capacity(FILE_BYTES + 1));
-    File::open(path)?.take(FILE_BYTES as u64 + 1).read_to_end(&mut bytes)?;
-    Ok(bytes)
 }
 
 fn not_a_key(path: &Path) -> Error {

@@ -76,6 +76,17 @@ impl MessageWriter {
         budget: &Budget,
         beside: usize,
     ) -> Result<Self> {
+        Self::with(store, path, cipher, budget, beside, Effort::default()).await
+    }
+
+    pub(crate) async fn with(
+        store: &Store,
+        path: String,
+        cipher: ObjectCipher,
+        budget: &Budget,
+        beside: usize,
+        effort: Effort,
+    ) -> Result<Self> {
         let permit = budget.acquire(WRITER_BYTES + beside).await;
         let sink = Sink {
             store: store.clone(),
@@ -84,7 +95,7 @@ impl MessageWriter {
             budget: budget.clone(),
             beside,
             permit: Some(permit),
-            effort: Effort::default(),
+            effort,
             pending: Vec::new(),
             sizes: Vec::new(),
             sealed_raw: 0,

@@ -13,6 +13,7 @@ pub fn is_known(path: &str) -> bool {
     let (top, rest) = (parts.next().unwrap_or_default(), parts.collect::<Vec<_>>());
     match (top, rest.as_slice()) {
         ("acct", [id, kind, rest @ ..]) => id.parse::<AccountId>().is_ok() && is_of_kind(kind, rest),
+        ("queue", [node, rest @ ..]) => node.parse::<AccountId>().is_ok() && is_of_queue(rest),
         (top, [_, ..]) => FOLDERS.contains(&top),
         _ => false,
     }
@@ -31,6 +32,16 @@ fn is_of_kind(kind: &str, rest: &[&str]) -> bool {
     }
 }
 
+fn is_of_queue(rest: &[&str]) -> bool {
+    match rest {
+        [kind @ ("log" | "manifest" | "snap"), rest @ ..] => is_of_kind(kind, rest),
+        ["body" | "segment", name] => name.parse::<ObjectId>().is_ok(),
+        ["requests", name] => name.len() == 33,
+        ["copy"] => true,
+        _ => false,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -45,6 +56,10 @@ mod tests {
             format!("acct/{id}/manifest/k0123456789abcdef"),
             format!("acct/{id}/msg/{id}"),
             format!("acct/{id}/idx/summary/x"),
+            format!("queue/{id}/log/0000000000000001"),
+            format!("queue/{id}/snap/0000000000000001/queue"),
+            format!("queue/{id}/segment/{id}"),
+            format!("queue/{id}/copy"),
             "accounts/jane@example.org/0000000000000001".to_owned(),
             "store/appends/conditional".to_owned(),
         ] {
@@ -56,6 +71,7 @@ mod tests {
             format!("acct/{id}x/log/0000000000000001"),
             format!("acct/{id}/log0000000000000001"),
             format!("acct/{id}/msg/{id}/x"),
+            format!("queue/{id}/msg/{id}"),
             format!("aCct/{id}/log/0000000000000001"),
             format!("salvaged/7/acct/{id}/log/0000000000000001"),
             "alone".to_owned(),

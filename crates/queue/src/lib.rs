@@ -1,0 +1,30 @@
+//! The durable outbound queue.
+//!
+//! Each node has one log, `queue/{node}/log/`, sealed under the mail key. An entry is a batch of mail that was accepted and of what
+//! became of mail before; [`State`] is what replaying the log gives. Nothing that was accepted is lost, through any crash; what was on
+//! its way to a server at a crash may arrive twice, and nothing else. Format: `docs/format/queue.md`.
+//!
+//! This crate opens no connections and asks no name servers: a [`Transport`](sealpost_delivery::transport::Transport) does.
+
+#![cfg_attr(not(test), warn(clippy::unwrap_used))]
+
+pub mod adopt;
+pub mod dsn;
+pub mod envelope;
+pub mod event;
+#[doc(hidden)]
+pub mod fuzz;
+mod ids;
+pub mod log;
+mod recent;
+pub mod request;
+pub mod retry;
+pub mod runner;
+pub mod schedule;
+pub mod state;
+pub mod status;
+mod upkeep;
+
+pub use ids::{MailId, node_id};
+pub use log::{Opening, Queue, Stopped, mark_copy};
+pub use state::State;

@@ -1,0 +1,360 @@
+//! The queue's log: opening it, and the one task that appends.
+//!
+//! Everything that waits goes into one entry: the mails that all clients submitted in that moment, marks of what is being sent, and
+//! what came of attempts. So ten clients share one wait for the disk, and outcomes cost none of their own while there is traffic; when
+//! there is none they are durable [`OUTCOME_DELAY`] later.
+//!
+//! A log has one writer at a time. The one that opens it appends an `Adopted`; whoever wrote before it loses the next append, finds
+//! that entry and stops ([`Stopped::Adopted`]). An append whose outcome is unknown is repeated until it is known.
+
+mod load;
+mod touched;
+#[cfg(test)]
+mod tests;
+mod write;
+
+use std::collections::VecDeque;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
+use std::time::Duration;
+
+use sealpost_base::{AccountId, Budget, Clock, Error, Kind, Position, Random, Result};
+use sealpost_journal::{Content, Journal, Replay};
+use sealpost_vault::entry::LogKey;
+use sealpost_vault::mail_key::MailKeys;
+use sealpost_vault::{AccountKeys, Sealed, Store};
+use tokio::sync::{Mutex as AsyncMutex, Notify, oneshot, watch};
+
+use crate::MailId;
+use crate::envelope::Mail;
+use crate::event::{Batch, Event, WriterId};
+use crate::recent::Recent;
+use crate::state::{Place, State};
+pub(crate) use load::load as load_log;
+pub(crate) use touched::{Touched, TouchedSet};
+pub(crate) use write::ALIVE;
+
+/// How long outcomes wait for something that is urgent to go with.
+pub const OUTCOME_DELAY: Duration = Duration::from_millis(100);
+/// How long an acceptance waits for its entry; after that its client gets a temporary error.
+const ACCEPT_TIMEOUT: Duration = Duration::from_secs(60);
+/// Mails that are kept in memory after they were accepted or read, in bytes.
+const RECENT_BYTES: usize = 8 * 1024 * 1024;
+
+/// What opening a queue needs.
+pub struct Opening {
+    /// Where the log is.
+    pub store: Store,
+    /// Whose queue it is: [`crate::node_id`].
+    pub node: AccountId,
+    /// The name of the node that this process is, for the operator.
+    pub name: String,
+    /// Authenticates entries.
+    pub log_key: LogKey,
+    /// Seals them.
+    pub mail_keys: MailKeys,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// Ids, salts, jitter.
+    pub random: Arc<dyn Random>,
+    /// For buffers of bodies and segments.
+    pub budget: Budget,
+    /// Up to where this node knows the log, by what it keeps outside of the store; a log that ends before it was restored.
+    pub known: Position,
+}
+
+/// One queue, as the process that runs it has it. Cheap to clone.
+#[derive(Clone)]
+pub struct Queue(Arc<Inner>);
+
+pub(crate) struct Inner {
+    pub(crate) store: Store,
+    pub(crate) node: AccountId,
+    pub(crate) mail_keys: MailKeys,
+    pub(crate) keys: AccountKeys,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) random: Arc<dyn Random>,
+    pub(crate) budget: Budget,
+    pub(crate) journal: Journal,
+    writer: WriterId,
+    pub(crate) state: RwLock<State>,
+    /// Held while appending or reading on.
+    pub(crate) work: AsyncMutex<Work>,
+    waiting: Mutex<Waiting>,
+    wake: Notify,
+    /// The last position that was applied.
+    changed: watch::Sender<Position>,
+    stopped: watch::Sender<Option<Stopped>>,
+    recent: Recent,
+    /// What the runner is to look at.
+    pub(crate) touched: TouchedSet,
+    /// The log is being made shorter.
+    pub(crate) upkeep: AtomicBool,
+    /// Bodies that a crash left were looked for.
+    pub(crate) swept: AtomicBool,
+}
+
+/// Where the writer is in the log.
+pub(crate) struct Work {
+    pub(crate) replay: Replay,
+    /// Entries and bytes since the last checkpoint.
+    pub(crate) since: (u64, u64),
+    /// The newest checkpoint: what is below it is trimmed when there is another one.
+    pub(crate) checkpoint: Position,
+}
+
+#[derive(Default)]
+struct Waiting {
+    urgent: VecDeque<Pending>,
+    /// What belongs together is appended together.
+    lazy: VecDeque<Vec<Event>>,
+    closing: bool,
+}
+
+/// Events that somebody waits for.
+struct Pending {
+    events: Vec<Event>,
+    done: oneshot::Sender<Result<Vec<MailId>, (Kind, String)>>,
+}
+
+/// Why a queue runs no more.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Stopped {
+    /// It was closed.
+    Closed,
+    /// Another process runs it, of the node of that name.
+    Adopted(String),
+    /// Its log cannot be read any more; why.
+    Broken(String),
+}
+
+impl Queue {
+    /// Opens the log, and takes it over from whoever had it.
+    ///
+    /// # Errors
+    /// `Conflict` if another process takes it over in the same moment; `Corrupt` if it cannot be read; what the store says.
+    pub async fn open(opening: Opening) -> Result<Self> {
+        load::open(opening).await
+    }
+
+    /// Takes responsibility for a mail; durable when it returns.
+    ///
+    /// # Errors
+    /// `Limit` if it is beyond the limits of a mail; `Retry` if it is not durable, or not known to be: then it may be sent all the same.
+    pub async fn accept(&self, mail: Mail) -> Result<MailId> {
+        if !mail.is_within_limits() {
+            return Err(Error::limit("the mail has too many recipients, or its body has to be an object"));
+        }
+        let accepted = self.commit(vec![Event::Accepted(Box::new(mail))]);
+        match tokio::time::timeout(ACCEPT_TIMEOUT, accepted).await {
+            Ok(ids) => ids?.first().copied().ok_or_else(|| Error::internal("an accepted mail has no id")),
+            Err(_) => Err(Error::retry("the queue did not store the mail in time")),
+        }
+    }
+
+    /// Appends events, with others that wait; durable when it returns. The ids of the mails among them.
+    ///
+    /// # Errors
+    /// `Retry` if they are not durable, or not known to be.
+    pub async fn commit(&self, events: Vec<Event>) -> Result<Vec<MailId>> {
+        let (done, result) = oneshot::channel();
+        {
+            let mut waiting = self.0.waiting();
+            if let Some(stopped) = self.stopped() {
+                return Err(stopped.error());
+            }
+            waiting.urgent.push_back(Pending { events, done });
+        }
+        self.0.wake.notify_one();
+        match result.await {
+            Ok(Ok(ids)) => Ok(ids),
+            Ok(Err((kind, why))) => Err(Error::new(kind, why)),
+            Err(_) => Err(self.stopped().unwrap_or(Stopped::Closed).error()),
+        }
+    }
+
+    /// Appends events, all in one entry, with the next one or [`OUTCOME_DELAY`] from now. They stay until they are durable, in order.
+    pub fn record(&self, events: impl IntoIterator<Item = Event>) {
+        let events: Vec<Event> = events.into_iter().collect();
+        if !events.is_empty() {
+            self.0.waiting().lazy.push_back(events);
+            self.0.wake.notify_one();
+        }
+    }
+
+    /// Appends what waits, until the queue is closed or taken over. Exactly one task does this.
+    pub async fn run(&self) -> Stopped {
+        let stopped = write::run(&self.0).await;
+        self.0.stop(stopped.clone());
+        stopped
+    }
+
+    /// Lets [`Queue::run`] append what waits and end.
+    pub fn close(&self) {
+        self.0.waiting().closing = true;
+        self.0.wake.notify_one();
+    }
+
+    /// Why it runs no more, if so.
+    pub fn stopped(&self) -> Option<Stopped> {
+        self.0.stopped.borrow().clone()
+    }
+
+    /// The state, as of the last entry. Not to be held across a wait.
+    pub fn state(&self) -> RwLockReadGuard<'_, State> {
+        self.0.state.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sees each change of the position of the state.
+    pub fn changes(&self) -> watch::Receiver<Position> {
+        self.0.changed.subscribe()
+    }
+
+    /// A queued mail.
+    ///
+    /// # Errors
+    /// `NotFound` if it is queued no more; `Corrupt` if it is damaged; what the store says.
+    pub async fn read(&self, id: MailId) -> Result<Arc<Mail>> {
+        self.0.read(id).await
+    }
+
+    pub(crate) fn of(inner: Arc<Inner>) -> Self {
+        Queue(inner)
+    }
+
+    pub(crate) fn inner(&self) -> &Arc<Inner> {
+        &self.0
+    }
+}
+
+/// Marks a store as a copy of another one: its queues start on hold, for the original has sent what they hold.
+///
+/// # Errors
+/// What the store says.
+pub async fn mark_copy(store: &Store) -> Result<()> {
+    for name in store.names_below("queue").await? {
+        if let Ok(node) = name.parse() {
+            store.put_new(&load::copy_path(node), Sealed::marker()).await?;
+        }
+    }
+    Ok(())
+}
+
+/// The state of a log, for whoever only looks.
+pub(crate) async fn read_state(journal: &Journal, keys: &AccountKeys) -> Result<State> {
+    load_log(journal, keys).await.map(|loaded| loaded.state)
+}
+
+impl Stopped {
+    fn error(&self) -> Error {
+        Error::retry(match self {
+            Stopped::Closed => "the queue is closed".to_owned(),
+            Stopped::Adopted(node) => format!("node {node} has taken the queue over"),
+            Stopped::Broken(why) => format!("the queue has stopped: {why}"),
+        })
+    }
+}
+
+impl Inner {
+    pub(crate) fn stopped_watch(&self) -> watch::Receiver<Option<Stopped>> {
+        self.stopped.subscribe()
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Refuses what waits and what comes.
+    fn stop(&self, stopped: Stopped) {
+        let mut waiting = self.waiting();
+        self.stopped.send_replace(Some(stopped.clone()));
+        let error = stopped.error();
+        for pending in waiting.urgent.drain(..) {
+            let _ = pending.done.send(Err((error.kind(), error.to_string())));
+        }
+    }
+
+    async fn read(&self, id: MailId) -> Result<Arc<Mail>> {
+        if let Some(mail) = self.recent.get(id) {
+            return Ok(mail);
+        }
+        let place = {
+            let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
+            let gone = || Error::not_found(format!("{id} is not in the queue"));
+            let place = state.rows().get(id).ok_or_else(gone)?.place;
+            match place {
+                Place::Entry(..) => (place, None),
+                Place::Segment(number, ..) => (place, state.segment(number).cloned()),
+            }
+        };
+        let mail = match place {
+            (Place::Entry(position, number), _) => self.read_entry(id, position, number).await,
+            (Place::Segment(_, start, length), Some(segment)) => {
+                self.read_segment(id, &segment, start, length).await
+            }
+            (Place::Segment(..), None) => Err(Error::internal("a mail is in a segment that is not listed")),
+        };
+        match mail {
+            // It was carried into a segment meanwhile.
+            Err(e) if e.kind() == Kind::NotFound && self.has_moved(id, place.0) => {
+                Box::pin(self.read(id)).await
+            }
+            Err(e) => Err(e.context(format!("mail {id}"))),
+            Ok(mail) => Ok(mail),
+        }
+    }
+
+    fn has_moved(&self, id: MailId, place: Place) -> bool {
+        let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
+        state.rows().get(id).is_some_and(|row| row.place != place)
+    }
+
+    /// Reads an entry. Its other mails are likely to be wanted, too.
+    async fn read_entry(&self, id: MailId, position: Position, number: u16) -> Result<Arc<Mail>> {
+        let entry = self.journal.entry(&self.keys, position).await?;
+        let Content::Plain(_, plain) = entry.content else {
+            return Err(Error::corrupt(format!("log entry {position} cannot be opened")));
+        };
+        let batch = Batch::decode(&plain)?;
+        let before = batch.events.iter().take(usize::from(number));
+        let before = before.filter(|event| matches!(event, Event::Accepted(_))).count() as u64;
+        let first = id.0.saturating_sub(before);
+        let mails = batch.events.into_iter().filter_map(|event| match event {
+            Event::Accepted(mail) => Some(Arc::<Mail>::from(mail)),
+            _ => None,
+        });
+        let mut found = None;
+        for (nth, mail) in (first..).zip(mails) {
+            let nth = MailId(nth);
+            if nth == id {
+                found = Some(mail.clone());
+            }
+            let is_queued = {
+                let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
+                state.rows().get(nth).is_some()
+            };
+            if is_queued {
+                self.recent.keep(nth, mail);
+            }
+        }
+        found.ok_or_else(|| Error::corrupt(format!("log entry {position} does not have the mail")))
+    }
+
+    async fn read_segment(
+        &self,
+        id: MailId,
+        segment: &crate::state::Segment,
+        start: u32,
+        length: u32,
+    ) -> Result<Arc<Mail>> {
+        use sealpost_vault::queue::QueueObject;
+        let range = u64::from(start)..u64::from(start) + u64::from(length);
+        let known = (segment.object, &segment.key, segment.layout);
+        let bytes = QueueObject::Segment.read_whole(&self.store, self.node, known, range).await?;
+        let mail: Mail = minicbor::decode(&bytes)
+            .map_err(|e| Error::corrupt("a mail in a segment cannot be read").with_source(e))?;
+        let mail = Arc::new(mail);
+        self.recent.keep(id, mail.clone());
+        Ok(mail)
+    }
+}

@@ -1,0 +1,217 @@
+//! Opening a log: the newest checkpoint that can be read, and what came after it.
+
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, RwLock};
+
+use futures::TryStreamExt;
+use sealpost_base::{AccountId, Error, Kind, Position, Result};
+use sealpost_journal::{Append, Content, Journal, Read, Replay, Seal, Step, Tail};
+use sealpost_vault::{AccountKeys, Store};
+use tokio::sync::{Mutex as AsyncMutex, Notify, watch};
+
+use super::{Inner, Opening, Queue, RECENT_BYTES, TouchedSet, Waiting, Work};
+use crate::event::{Adoption, Batch, Event, WriterId};
+use crate::recent::Recent;
+use crate::state::State;
+
+/// How often loading begins again because the log was trimmed meanwhile.
+const ATTEMPTS: usize = 5;
+/// How often taking over is tried again because the other process still appends.
+const ADOPT_ATTEMPTS: usize = 16;
+
+/// A log as it was read.
+pub(crate) struct Loaded {
+    pub(crate) state: State,
+    pub(crate) replay: Replay,
+    /// The newest checkpoint, and how many entries came after it.
+    pub(crate) checkpoint: Position,
+    pub(crate) since: u64,
+}
+
+pub(super) async fn open(opening: Opening) -> Result<Queue> {
+    let Opening { store, node, name, log_key, mail_keys, clock, random, budget, known } = opening;
+    let keys = mail_keys.queue(node);
+    let journal = Journal::of_queue(store.clone(), node, &log_key, random.clone()).timed(clock.clone());
+    let writer = WriterId::random(&*random);
+    let copied = is_copy(&store, node).await?;
+    for _ in 0..ADOPT_ATTEMPTS {
+        let mut loaded = load(&journal, &keys).await?;
+        let tail = loaded.replay.tail();
+        let mut events = vec![Event::Adopted(Adoption { node: name.clone() })];
+        if let Some(why) = held_because(&loaded.state, copied, tail.position, known) {
+            let mails = loaded.state.len();
+            tracing::warn!(mails, why, "the queue is on hold until \"sealpost queue release --all\"");
+            events.push(Event::AllHeld(why.to_owned()));
+        }
+        let nonce = random.next_u64();
+        let batch = Batch { at: clock.now(), writer, nonce, events, first: loaded.state.next_id() };
+        let appended = match journal.append(&tail, Seal::Owner(&keys), &batch.encode()).await {
+            Ok(Append::Done(tail)) => tail,
+            // Another process appends, or the outcome is unknown: what is there now tells.
+            Ok(Append::Lost | Append::Trimmed) => continue,
+            Err(e) if e.kind() == Kind::Retry => continue,
+            Err(e) => return Err(e),
+        };
+        let repeated = loaded.state.totals().repeated;
+        loaded.state.apply(appended.position, &batch);
+        loaded.replay.appended(appended);
+        let repeated = loaded.state.totals().repeated - repeated;
+        if repeated > 0 {
+            tracing::warn!(
+                mails = repeated,
+                "these were being sent when the queue stopped, and may arrive twice"
+            );
+        }
+        if copied {
+            store.delete(&copy_path(node)).await?;
+        }
+        let Loaded { state, replay, checkpoint, since } = loaded;
+        let work = Work { replay, since: (since, 0), checkpoint };
+        return Ok(Queue(Arc::new(Inner {
+            store,
+            node,
+            mail_keys,
+            keys,
+            clock,
+            random,
+            budget,
+            journal,
+            writer,
+            changed: watch::Sender::new(state.position()),
+            state: RwLock::new(state),
+            work: AsyncMutex::new(work),
+            waiting: Mutex::new(Waiting::default()),
+            wake: Notify::new(),
+            stopped: watch::Sender::new(None),
+            recent: Recent::new(RECENT_BYTES),
+            touched: TouchedSet::default(),
+            upkeep: AtomicBool::new(false),
+            swept: AtomicBool::new(false),
+        })));
+    }
+    Err(Error::conflict("another process appends to the queue's log all the time; stop it first"))
+}
+
+/// Why nothing of a queue is to be sent before the operator has looked at it: what it holds may have been sent long ago.
+fn held_because(state: &State, copied: bool, end: Position, known: Position) -> Option<&'static str> {
+    if state.is_empty() || state.all_held().is_some() {
+        None
+    } else if copied {
+        Some("this store was restored from a backup")
+    } else if end < known {
+        Some("the log ends before what this node has seen of it: the store was restored")
+    } else {
+        None
+    }
+}
+
+/// The object that says that a store is a copy: its queue holds mail that the original has sent since.
+pub(crate) fn copy_path(node: AccountId) -> String {
+    format!("queue/{node}/copy")
+}
+
+async fn is_copy(store: &Store, node: AccountId) -> Result<bool> {
+    match store.size(&copy_path(node)).await {
+        Ok(_) => Ok(true),
+        Err(e) if e.kind() == Kind::NotFound => Ok(false),
+        Err(e) => Err(e),
+    }
+}
+
+/// The state of a log, for its next writer and for those who only look.
+///
+/// # Errors
+/// `Corrupt` if it is broken; what the store says.
+pub(crate) async fn load(journal: &Journal, keys: &AccountKeys) -> Result<Loaded> {
+    for _ in 0..ATTEMPTS {
+        let (mut state, tail) = restore(journal, keys).await?;
+        let (mut replay, mut since) = (Replay::after(tail), 0);
+        let whole = read_on(journal, keys, &mut replay, |position, batch| {
+            state.apply(position, &batch);
+            since += 1;
+        });
+        if whole.await? && journal.reaches_back(&tail).await? {
+            return Ok(Loaded { state, replay, checkpoint: tail.position, since });
+        }
+    }
+    Err(Error::corrupt("the log of the queue does not reach back to a checkpoint that can be read"))
+}
+
+/// The newest checkpoint that can be read; nothing if there is none.
+async fn restore(journal: &Journal, keys: &AccountKeys) -> Result<(State, Tail)> {
+    let mut last = None;
+    for position in journal.checkpoints().await? {
+        match restore_one(journal, keys, position).await {
+            Ok(restored) => return Ok(restored),
+            Err(e) if matches!(e.kind(), Kind::Corrupt | Kind::NotFound) => {
+                tracing::error!(error = %e, %position, "a checkpoint of the queue cannot be read");
+                last = Some(e);
+            }
+            Err(e) => return Err(e),
+        }
+    }
+    match last {
+        Some(e) if !journal.is_whole().await? => Err(e),
+        _ => Ok((State::default(), Tail::EMPTY)),
+    }
+}
+
+async fn restore_one(journal: &Journal, keys: &AccountKeys, position: Position) -> Result<(State, Tail)> {
+    let checkpoint = journal.checkpoint(keys, position).await?;
+    let mut state = State::default();
+    for chunk in &checkpoint.chunks {
+        state.restore(&chunk.name, &journal.chunk(keys, position, chunk).await?)?;
+    }
+    Ok((state, checkpoint.tail))
+}
+
+/// Gives `apply` what the log has behind what was read. `false` if entries were removed meanwhile.
+///
+/// # Errors
+/// `Corrupt` if the log is broken; what the store says.
+pub(super) async fn read_on(
+    journal: &Journal,
+    keys: &AccountKeys,
+    replay: &mut Replay,
+    mut apply: impl FnMut(Position, Batch),
+) -> Result<bool> {
+    let tail = replay.tail();
+    let Some(places) = journal.places_after(&tail).await? else { return Ok(false) };
+    let mut entries = std::pin::pin!(journal.entries(keys, tail, &places));
+    while let Some(read) = entries.try_next().await? {
+        let entry = match read {
+            Read::Entry(entry) => entry,
+            Read::Noise(_) | Read::Damaged(_) => continue,
+            Read::Gone(position) if journal.is_trimmed(position).await? => return Ok(false),
+            Read::Gone(_) => continue,
+        };
+        let mut step = replay.next(&entry);
+        if step != Step::Counts
+            && let Some(cover) = journal.cover_of(entry.position, &places).await?
+        {
+            replay.go_on_by(cover);
+            step = replay.next(&entry);
+        }
+        let position = entry.position;
+        if step != Step::Counts {
+            return Err(Error::corrupt(format!(
+                "log entry {position} of the queue does not follow the one before: one is missing or damaged. \
+                 A backup may have it"
+            )));
+        }
+        let plain = match entry.content {
+            Content::Plain(_, plain) => plain,
+            Content::Renumbering(_) => continue,
+            Content::Sealed(why) => {
+                return Err(Error::corrupt(format!(
+                    "log entry {position} of the queue cannot be opened ({why}): copy mail.key from another node \
+                     or the backup"
+                )));
+            }
+        };
+        let batch =
+            Batch::decode(&plain).map_err(|e| e.context(format!("log entry {position} of the queue")))?;
+        apply(position, batch);
+    }
+    Ok(true)
+}

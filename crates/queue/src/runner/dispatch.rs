@@ -1,0 +1,209 @@
+//! [`Dispatch`]: the active window, and what waits outside of it. Pure, with the time as an argument.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use sealpost_base::{Timestamp, limits};
+use sealpost_delivery::transport::Destination;
+
+use crate::MailId;
+use crate::envelope::Mail;
+use crate::event::Outcome;
+use crate::log::Touched;
+use crate::retry::MAX_DELAY;
+use crate::schedule::due::DueIndex;
+use crate::schedule::{Scheduler, SiteId};
+use crate::state::{Flags, Row, State};
+
+/// Mails that are looked at for one that may enter a full window.
+const LOOKED_AT: usize = 64;
+/// Mails that are taken at once; the others follow when these were begun.
+const TAKEN: usize = 512;
+/// By how much a clock goes back before all times are looked at again.
+const WENT_BACK: std::time::Duration = std::time::Duration::from_secs(300);
+
+/// A mail in the window.
+pub(super) struct Active {
+    account: u32,
+    /// Jobs that have not ended.
+    pub(super) jobs: usize,
+    /// Everything is recorded; it leaves the window when the log says so.
+    settled: bool,
+    /// The mail, if its body is an object that goes with it.
+    pub(super) large: Option<Arc<Mail>>,
+    /// What the first choice of a route came to, for recipients that the second one is tried for.
+    pub(super) first_choice: HashMap<u16, Outcome>,
+}
+
+/// The window.
+pub(super) struct Dispatch {
+    pub(super) scheduler: Scheduler,
+    due: DueIndex,
+    active: HashMap<MailId, Active>,
+    of_account: HashMap<u32, usize>,
+    /// The first id that was not looked at.
+    new: MailId,
+    looked: Timestamp,
+    pub(super) destinations: HashMap<SiteId, Arc<dyn Destination>>,
+    /// Mails that are queued no more, whose bodies are to be removed.
+    pub(super) finished: Vec<Arc<Mail>>,
+}
+
+impl Dispatch {
+    pub(super) fn new(connections: usize) -> Self {
+        Dispatch {
+            scheduler: Scheduler::new(connections),
+            due: DueIndex::default(),
+            active: HashMap::new(),
+            of_account: HashMap::new(),
+            new: MailId(0),
+            looked: Timestamp(0),
+            destinations: HashMap::new(),
+            finished: Vec::new(),
+        }
+    }
+
+    /// Notes all mail of the state.
+    pub(super) fn rebuild(&mut self, state: &State, now: Timestamp) {
+        self.due.clear();
+        for (id, row) in state.rows().from(MailId(0)) {
+            self.due.insert(id, when(state, row, now));
+        }
+        self.new = state.next_id();
+        self.looked = now;
+    }
+
+    /// Notes what is new and what changed.
+    pub(super) fn look(&mut self, state: &State, touched: Touched, now: Timestamp) {
+        if touched.all || now.after(WENT_BACK) < self.looked {
+            self.rebuild(state, now);
+        }
+        self.looked = now;
+        for (id, row) in state.rows().from(self.new) {
+            self.due.insert(id, when(state, row, now));
+        }
+        self.new = self.new.max(state.next_id());
+        for id in touched.mails {
+            let is_active = self.active.get(&id).is_some_and(|active| !active.settled);
+            let row = state.rows().get(id);
+            if is_active && row.is_some() {
+                continue;
+            }
+            if !is_active && let Some(active) = self.leave(id)
+                && row.is_none()
+            {
+                self.finished.extend(active.large);
+            }
+            if let Some(row) = row {
+                self.due.insert(id, when(state, row, now));
+            }
+        }
+    }
+
+    /// Mails that enter the window: due, and within its limits.
+    pub(super) fn fill(&mut self, state: &State, now: Timestamp) -> Vec<MailId> {
+        let mut taken = Vec::new();
+        if state.all_held().is_some() {
+            return taken;
+        }
+        let account = |id| state.rows().get(id).map(|row| row.account);
+        let mut refused = Vec::new();
+        while taken.len() < TAKEN
+            && refused.len() < LOOKED_AT
+            && let Some(id) = self.due.pop(now, account)
+        {
+            let Some(row) = state.rows().get(id) else { continue };
+            if self.active.contains_key(&id) {
+                continue;
+            }
+            let due = when(state, row, now);
+            if due > now {
+                self.due.insert(id, due);
+            } else if self.may_enter(row.account) {
+                self.enter(id, row.account);
+                taken.push(id);
+            } else {
+                refused.push(id);
+            }
+        }
+        // A moment later: what is due now is handed out by turns.
+        refused.into_iter().for_each(|id| self.due.insert(id, now.after(std::time::Duration::from_secs(1))));
+        taken
+    }
+
+    fn may_enter(&self, account: u32) -> bool {
+        let of_account = self.of_account.get(&account).copied().unwrap_or(0);
+        self.active.len() < limits::QUEUE_WINDOW
+            || of_account < limits::QUEUE_WINDOW_ACCOUNT
+                && self.active.len() < limits::QUEUE_WINDOW + limits::QUEUE_WINDOW_RESERVE
+    }
+
+    fn enter(&mut self, id: MailId, account: u32) {
+        *self.of_account.entry(account).or_insert(0) += 1;
+        let active =
+            Active { account, jobs: 0, settled: false, large: None, first_choice: HashMap::new() };
+        self.active.insert(id, active);
+    }
+
+    fn leave(&mut self, id: MailId) -> Option<Active> {
+        let active = self.active.remove(&id)?;
+        if let Some(count) = self.of_account.get_mut(&active.account) {
+            *count -= 1;
+            if *count == 0 {
+                self.of_account.remove(&active.account);
+            }
+        }
+        Some(active)
+    }
+
+    /// Nothing is recorded about it: it leaves the window, and is looked at again then.
+    pub(super) fn put_back(&mut self, id: MailId, due: Timestamp) {
+        if self.leave(id).is_some() {
+            self.due.insert(id, due);
+        }
+    }
+
+    /// Everything about it will be recorded in a moment.
+    pub(super) fn settled(&mut self, id: MailId) {
+        if let Some(active) = self.active.get_mut(&id) {
+            active.settled = true;
+        }
+    }
+
+    /// A mail in the window.
+    pub(super) fn get_mut(&mut self, id: MailId) -> Option<&mut Active> {
+        self.active.get_mut(&id)
+    }
+
+    /// A job of a mail has ended. Whether it was the last one.
+    pub(super) fn job_ended(&mut self, id: MailId) -> bool {
+        let Some(active) = self.active.get_mut(&id) else { return true };
+        active.jobs = active.jobs.saturating_sub(1);
+        active.settled |= active.jobs == 0;
+        active.settled
+    }
+
+    /// Whether no mail enters but of accounts that have few in it.
+    pub(super) fn is_full(&self) -> bool {
+        self.active.len() >= limits::QUEUE_WINDOW
+    }
+
+    /// Mails in the window.
+    pub(super) fn active(&self) -> usize {
+        self.active.len()
+    }
+
+    /// When something is due.
+    pub(super) fn next_due(&self) -> Option<Timestamp> {
+        self.due.next()
+    }
+}
+
+/// When a mail is due. A clock that went back must not delay it for longer than a mail is ever delayed.
+fn when(state: &State, row: &Row, now: Timestamp) -> Timestamp {
+    let due = state.due(row);
+    match row.flags.has(Flags::HELD) || row.flags.has(Flags::FUTURE) {
+        true => due,
+        false => due.min(now.after(MAX_DELAY)),
+    }
+}

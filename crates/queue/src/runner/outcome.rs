@@ -1,0 +1,43 @@
+//! From what a transport reports to what the log says, and the reports to senders.
+
+use sealpost_delivery::outcome::{self as sent, Scope, SuccessReports};
+use sealpost_smtp::types::Enhanced;
+
+use crate::event::{Failure, Outcome, Status};
+
+/// Whether servers of the site were reached and speak for themselves: whatever they said of this mail, they work.
+pub(super) fn site_works(outcomes: &[sent::Outcome]) -> bool {
+    outcomes.iter().any(|outcome| match outcome {
+        sent::Outcome::Delivered(_) => true,
+        sent::Outcome::Deferred(failure) | sent::Outcome::Failed(failure) => {
+            matches!(failure.scope, Scope::Recipient | Scope::Message)
+        }
+    })
+}
+
+/// Whether a failure says that the site cannot be used now. What is permanent concerns mail, and what is local this node.
+pub(super) fn is_of_site(failure: &sent::Failure) -> bool {
+    !failure.permanent && matches!(failure.scope, Scope::Connection | Scope::Site)
+}
+
+/// As the log keeps it.
+pub(super) fn outcome(of: &sent::Outcome) -> Outcome {
+    match of {
+        sent::Outcome::Delivered(delivered) => match delivered.reports {
+            SuccessReports::NextServer => Outcome::Delivered,
+            SuccessReports::Relayed => Outcome::Relayed,
+        },
+        sent::Outcome::Deferred(why) => Outcome::Deferred(failure(why)),
+        sent::Outcome::Failed(why) => Outcome::Failed(failure(why)),
+    }
+}
+
+/// As the log keeps it.
+pub(super) fn failure(of: &sent::Failure) -> Failure {
+    let Enhanced { class, subject, detail } = of.status();
+    let status = Status::new(class, subject, detail);
+    match &of.reply {
+        Some(reply) => Failure::at(&of.host, status, &reply.to_string(), true),
+        None => Failure::at(&of.host, status, &of.reason.to_string(), false),
+    }
+}

@@ -1,0 +1,230 @@
+//! A mail that is due: what is to be done about it, and the jobs that come of it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use sealpost_base::{Error, Kind, Timestamp, limits};
+
+use super::Shared;
+use crate::MailId;
+use crate::dsn::{Action, EXPIRED};
+use crate::envelope::{Body, Mail};
+use crate::event::{Event, Failure, Held, Outcome, Rule, Status};
+use crate::schedule::{Job, RouteKey};
+use crate::state::{Flags, Row, State, delayed, expires};
+
+/// What the state says of a mail.
+pub(super) struct View {
+    pub(super) row: Row,
+    /// Recipients that are left, and what was said of each last.
+    pub(super) left: Vec<(u16, Option<Failure>)>,
+}
+
+impl View {
+    /// Nothing if it is queued no more.
+    pub(super) fn of(state: &State, id: MailId, mail: &Mail) -> Option<View> {
+        let row = *state.rows().get(id)?;
+        let left = (0..mail.recipients.len()).filter_map(|place| {
+            Some((u16::try_from(place).ok()?, state.left(id, place)?))
+        });
+        Some(View { row, left: left.collect() })
+    }
+}
+
+impl Shared {
+    pub(super) async fn prepare(self: Arc<Self>, id: MailId) {
+        let now = self.now();
+        if self.is_stopping() {
+            return self.dispatch().put_back(id, now);
+        }
+        let mail = match self.queue.read(id).await {
+            Ok(mail) => mail,
+            Err(e) => return self.unreadable(id, &e),
+        };
+        let view = View::of(&self.queue.state(), id, &mail);
+        let Some(view) = view else { return self.dispatch().put_back(id, now) };
+        if view.row.flags.has(Flags::HELD) {
+            return self.record(id, vec![Event::Released(id)]);
+        }
+        if let Some(rule) = self.rule(&mail, &view, now) {
+            let held = Held { mail: id, until: rule.until, rule: rule.number };
+            return self.record(id, vec![Event::Held(held)]);
+        }
+        // RFC 5321 §6.3: a loop is found by counting.
+        if mail.facts.received as usize > limits::RECEIVED_FIELDS {
+            let why = Failure::local(Status::new(5, 4, 6), "the message has passed too many servers: a mail loop");
+            return self.give_up(id, &mail, &view, |_| why.clone()).await;
+        }
+        // Its time is over, and it was tried: a clock that is wrong must not make it expire unseen.
+        if now >= expires(&view.row) && view.row.attempts > 0 {
+            return self.give_up(id, &mail, &view, |last| expired(last)).await;
+        }
+        let is_late = now >= delayed(&view.row) && view.row.attempts > 0;
+        let events = match is_late && !view.row.flags.has(Flags::DELAY_REPORTED) {
+            true => self.report_delay(id, &mail, &view, now).await,
+            false => Vec::new(),
+        };
+        if crate::state::seconds(view.row.next) > now {
+            return match events.is_empty() {
+                true => self.dispatch().put_back(id, crate::state::seconds(view.row.next)),
+                false => self.record(id, events),
+            };
+        }
+        if !events.is_empty() {
+            self.queue.record(events);
+        }
+        self.offer(id, &mail, &view).await;
+    }
+
+    /// Records the last events about a mail, for now.
+    pub(super) fn record(&self, id: MailId, events: Vec<Event>) {
+        self.settled(id);
+        self.queue.record(events);
+    }
+
+    /// A mail that cannot be read is tried again, and removed when its time is over: its sender is not known.
+    pub(super) fn unreadable(&self, id: MailId, error: &Error) {
+        let now = self.now();
+        let state = self.queue.state();
+        let Some(row) = state.rows().get(id).copied() else {
+            drop(state);
+            return self.dispatch().put_back(id, now);
+        };
+        drop(state);
+        if error.kind() == Kind::Retry {
+            return self.dispatch().put_back(id, now.after(std::time::Duration::from_secs(60)));
+        }
+        if now >= expires(&row) {
+            tracing::error!(mail = %id, %error, "a queued mail that cannot be read is removed: its time is over");
+            return self.record(id, vec![Event::Removed(id)]);
+        }
+        tracing::error!(mail = %id, %error, "a queued mail cannot be read");
+        let text = format!("the message cannot be read: {error}");
+        let failure = Failure::local(Status::new(4, 3, 0), text);
+        let attempts = row.attempts.saturating_add(1);
+        let next = crate::retry::next_attempt(now, attempts, &*self.queue.inner().random);
+        let outcomes = vec![(0, Outcome::Deferred(failure))];
+        let attempted = crate::event::Attempted { mail: id, outcomes, attempts, next };
+        self.record(id, vec![Event::Attempted(attempted)]);
+    }
+
+    /// A standing rule that holds the mail; one that names a site is for the connection.
+    fn rule(&self, mail: &Mail, view: &View, now: Timestamp) -> Option<Rule> {
+        let state = self.queue.state();
+        let matches = |rule: &&Rule| {
+            let domains = || view.left.iter().filter_map(|(place, _)| mail.recipients.get(usize::from(*place)));
+            rule.until > now
+                && rule.selector.site.is_none()
+                && rule.selector.is_given()
+                && domains().any(|recipient| rule.selector.matches(&mail.from, &recipient.domain()))
+        };
+        state.rules().find(matches).cloned()
+    }
+
+    /// A rule that holds mail to a site.
+    pub(super) fn rule_of_site(&self, mail: &Mail, domain: &str, site: &str) -> Option<Rule> {
+        let (state, now) = (self.queue.state(), self.now());
+        let matches = |rule: &&Rule| {
+            let of_site = |wanted: &str| site.split(',').any(|host| host == wanted) || site == wanted;
+            rule.until > now
+                && rule.selector.site.as_deref().is_some_and(of_site)
+                && rule.selector.matches(&mail.from, domain)
+        };
+        state.rules().find(matches).cloned()
+    }
+
+    async fn report_delay(&self, id: MailId, mail: &Arc<Mail>, view: &View, now: Timestamp) -> Vec<Event> {
+        let left = view.left.iter().map(|(place, last)| (*place, Action::Delayed, last.clone())).collect();
+        let mut events = vec![Event::DelayReported(id)];
+        events.extend(self.reports(id, mail, left, &view.row, now).await);
+        events
+    }
+
+    async fn give_up(
+        self: &Arc<Self>,
+        id: MailId,
+        mail: &Arc<Mail>,
+        view: &View,
+        why: impl Fn(Option<&Failure>) -> Failure,
+    ) {
+        if let Some(active) = self.dispatch().get_mut(id) {
+            active.large = matches!(mail.body, Body::Object(_)).then(|| mail.clone());
+        }
+        let outcomes = view.left.iter().map(|(place, last)| (*place, Outcome::Failed(why(last.as_ref()))));
+        self.settle(id, mail, view.row.attempts, outcomes.collect()).await;
+    }
+
+    /// Offers the recipients that are left to the scheduler, a job for each domain.
+    async fn offer(self: &Arc<Self>, id: MailId, mail: &Arc<Mail>, view: &View) {
+        let mut domains: BTreeMap<String, Vec<u16>> = BTreeMap::new();
+        for (place, _) in &view.left {
+            if let Some(recipient) = mail.recipients.get(usize::from(*place)) {
+                domains.entry(recipient.domain()).or_default().push(*place);
+            }
+        }
+        let now = self.now();
+        let suspended: Vec<(Job, Timestamp)> = {
+            let mut dispatch = self.dispatch();
+            if let Some(active) = dispatch.get_mut(id) {
+                active.jobs = domains.len();
+                active.large = matches!(mail.body, Body::Object(_)).then(|| mail.clone());
+            }
+            let jobs = domains.into_iter().map(|(domain, recipients)| Job {
+                mail: id,
+                account: view.row.account,
+                route: route(&domain, &mail.from, Choice::First),
+                recipients,
+                size: view.row.size,
+                attempt: view.row.attempts.saturating_add(1),
+            });
+            let jobs: Vec<_> = jobs.collect();
+            jobs.into_iter().filter_map(|job| dispatch.scheduler.offer(now, job).err()).collect()
+        };
+        for (job, until) in suspended {
+            self.suspended(&job, until).await;
+        }
+        self.wake.notify_one();
+    }
+
+    /// A job whose site is suspended: the mail is tried again at its own time.
+    pub(super) async fn suspended(self: &Arc<Self>, job: &Job, until: Timestamp) {
+        let until = sealpost_mime::header::date::format(until.seconds(), 0);
+        let text = format!("its servers could not be reached repeatedly; not tried before {until}");
+        let failure = Failure::at(domain_of(&job.route), Status::new(4, 4, 1), &text, false);
+        let outcomes = job.recipients.iter().map(|place| (*place, Outcome::Deferred(failure.clone())));
+        self.settle_job(job, outcomes.collect()).await;
+    }
+}
+
+/// What the last failure becomes when the time is over.
+pub(super) fn expired(last: Option<&Failure>) -> Failure {
+    match last {
+        None => Failure::local(EXPIRED, "it could not be delivered within five days"),
+        Some(last) => Failure { status: EXPIRED, ..last.clone() },
+    }
+}
+
+/// Which way of a route.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Choice {
+    First,
+    Second,
+}
+
+/// What a destination is resolved by: the domain, and the domain of the sender, which routes may depend on.
+pub(super) fn route(domain: &str, from: &str, choice: Choice) -> RouteKey {
+    let sender = from.rsplit_once('@').map_or(String::new(), |(_, domain)| domain.to_lowercase());
+    let choice = if choice == Choice::First { '1' } else { '2' };
+    format!("{choice}{domain} {sender}").into()
+}
+
+/// The domain of recipients that a route is for.
+pub(super) fn domain_of(route: &str) -> &str {
+    let rest = route.get(1..).unwrap_or_default();
+    rest.split_once(' ').map_or(rest, |(domain, _)| domain)
+}
+
+/// Which way of a route it is.
+pub(super) fn choice_of(route: &str) -> Choice {
+    if route.starts_with('2') { Choice::Second } else { Choice::First }
+}

@@ -1,0 +1,172 @@
+//! Carrying out what others ask for.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use sealpost_base::{Kind, Result, limits};
+
+use super::Shared;
+use super::prepare::View;
+use crate::MailId;
+use crate::dsn;
+use crate::envelope::Mail;
+use crate::event::{Attempted, Event, Failure, Held, Outcome, Rule, Selector, Status, printable};
+use crate::request::{self, Action, Request};
+use crate::state::SEVERAL;
+
+/// How often requests are looked for in a store that does not say when it changes.
+const LOOK: Duration = Duration::from_secs(30);
+/// Mails whose change is one entry.
+const AT_ONCE: usize = 500;
+
+impl Shared {
+    /// Carries out requests as they come.
+    pub(super) async fn handle_requests(self: Arc<Self>) {
+        let mut changes = self.queue.inner().store.changes();
+        while !self.is_stopping() {
+            if let Err(e) = self.handle_pending().await {
+                tracing::warn!(error = %e, "requests to the queue were not carried out; this is tried again");
+            }
+            tokio::select! {
+                changed = changes.changed() => if changed.is_err() { tokio::time::sleep(LOOK).await; },
+                () = tokio::time::sleep(LOOK) => {}
+                () = self.stopped() => {}
+            }
+        }
+    }
+
+    async fn handle_pending(self: &Arc<Self>) -> Result<()> {
+        let inner = self.queue.inner().clone();
+        loop {
+            let found = request::pending(&inner.store, &inner.mail_keys, inner.node, self.now()).await?;
+            if found.is_empty() {
+                return Ok(());
+            }
+            for (path, request) in found {
+                let name = path.rsplit('/').next().unwrap_or_default().to_owned();
+                let is_handled = self.queue.state().is_handled(&name);
+                match request {
+                    Some(request) if !is_handled => self.carry_out(&name, request).await?,
+                    Some(_) => {}
+                    None => tracing::warn!(
+                        path,
+                        "this is no request to the queue, or an old one: it is removed and not carried out"
+                    ),
+                }
+                inner.store.delete(&path).await?;
+            }
+        }
+    }
+
+    async fn carry_out(self: &Arc<Self>, name: &str, request: Request) -> Result<()> {
+        let Request { action, selector, by } = request;
+        let mut count = 0;
+        if action.is_about_mail() {
+            let mut from = MailId(0);
+            // By pieces: the queue may hold very many, and changes meanwhile.
+            while let Some((ids, next)) = self.some_ids(&selector, from) {
+                from = next;
+                let mut events = Vec::new();
+                for id in ids {
+                    if let Some(mail) = self.selected(id, &selector).await? {
+                        events.extend(self.events_of(&action, id, &mail).await);
+                        count += 1;
+                    }
+                }
+                if !events.is_empty() {
+                    self.queue.commit(events).await?;
+                }
+            }
+        }
+        let mut events = self.events_about_all(&action, &selector);
+        events.push(Event::Handled(name.to_owned()));
+        self.queue.commit(events).await?;
+        tracing::info!(request = ?action, mails = count, by = %printable(&by, 100), "a request to the queue was carried out");
+        self.wake.notify_one();
+        Ok(())
+    }
+
+    /// Some mails that may be meant, from `from` on, and where the next ones begin.
+    fn some_ids(&self, selector: &Selector, from: MailId) -> Option<(Vec<MailId>, MailId)> {
+        let state = self.queue.state();
+        let domain = selector.domain.as_deref();
+        let may_match = |id: &MailId| {
+            let Some(row) = state.rows().get(*id) else { return false };
+            row.domain == SEVERAL || domain.is_none_or(|domain| state.domain(row) == Some(domain))
+        };
+        let ids: Vec<MailId> = match &selector.mails {
+            Some(mails) => mails.iter().copied().filter(|id| *id >= from).take(AT_ONCE).collect(),
+            None => state.rows().from(from).map(|(id, _)| id).take(AT_ONCE).collect(),
+        };
+        let next = MailId(ids.iter().max()?.0 + 1);
+        Some((ids.into_iter().filter(may_match).collect(), next))
+    }
+
+    /// The mail, if it is meant.
+    async fn selected(&self, id: MailId, selector: &Selector) -> Result<Option<Arc<Mail>>> {
+        let mail = match self.queue.read(id).await {
+            Ok(mail) => mail,
+            Err(e) if matches!(e.kind(), Kind::NotFound | Kind::Corrupt) => return Ok(None),
+            Err(e) => return Err(e),
+        };
+        let site = |domain: &str| match &selector.site {
+            None => true,
+            Some(site) => self.dispatch().scheduler.is_at(domain, &mail.from, site),
+        };
+        let matches = |domain: String| selector.matches(&mail.from, &domain) && site(&domain);
+        let matches = mail.recipients.iter().any(|recipient| matches(recipient.domain()));
+        Ok(matches.then_some(mail))
+    }
+
+    async fn events_of(self: &Arc<Self>, action: &Action, id: MailId, mail: &Arc<Mail>) -> Vec<Event> {
+        match action {
+            Action::Retry => vec![Event::Retried(id)],
+            Action::Hold(until) => vec![Event::Held(Held { mail: id, until: *until, rule: 0 })],
+            Action::Release => vec![Event::Released(id)],
+            Action::Remove => {
+                if let Err(e) = self.queue.remove_body(mail).await {
+                    tracing::debug!(error = %e, "the body of a removed mail is removed at a later start");
+                }
+                vec![Event::Removed(id)]
+            }
+            Action::Bounce => self.bounced(id, mail).await,
+            Action::AddRule(..) | Action::RemoveRule(_) | Action::HoldAll(_) | Action::ReleaseAll => Vec::new(),
+        }
+    }
+
+    async fn bounced(self: &Arc<Self>, id: MailId, mail: &Arc<Mail>) -> Vec<Event> {
+        let view = View::of(&self.queue.state(), id, mail);
+        let Some(view) = view else { return Vec::new() };
+        let why = |last: &Option<Failure>| match last {
+            Some(last) => Failure { status: Status::new(5, 7, 0), ..last.clone() },
+            None => Failure::local(Status::new(5, 7, 0), "returned by the operator of the mail server"),
+        };
+        let left = view.left.iter().map(|(place, last)| (*place, why(last)));
+        let left: Vec<(u16, Failure)> = left.collect();
+        let outcomes = left.iter().map(|(place, why)| (*place, Outcome::Failed(why.clone()))).collect();
+        let now = self.now();
+        let reported = left.into_iter().map(|(place, why)| (place, dsn::Action::Failed, Some(why)));
+        let reports = self.reports(id, mail, reported.collect(), &view.row, now).await;
+        let attempted = Attempted { mail: id, outcomes, attempts: view.row.attempts, next: now };
+        std::iter::once(Event::Attempted(attempted)).chain(reports).collect()
+    }
+
+    fn events_about_all(&self, action: &Action, selector: &Selector) -> Vec<Event> {
+        match action {
+            Action::AddRule(until, note) => {
+                let note = printable(note, limits::QUEUE_NOTE_BYTES);
+                let (until, selector) = (*until, Selector { mails: None, all: None, ..selector.clone() });
+                vec![Event::RuleAdded(Rule { number: 0, selector, until, note })]
+            }
+            Action::RemoveRule(0) => {
+                let state = self.queue.state();
+                let same = state.rules().filter(|rule| rule.selector == *selector);
+                same.map(|rule| Event::RuleRemoved(rule.number)).collect()
+            }
+            Action::RemoveRule(number) => vec![Event::RuleRemoved(*number)],
+            Action::HoldAll(why) => vec![Event::AllHeld(printable(why, limits::QUEUE_NOTE_BYTES))],
+            Action::ReleaseAll => vec![Event::AllReleased],
+            Action::Retry | Action::Hold(_) | Action::Release | Action::Bounce | Action::Remove => Vec::new(),
+        }
+    }
+}

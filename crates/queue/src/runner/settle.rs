@@ -1,0 +1,125 @@
+//! What came of a job: into the log, together with the reports about it.
+
+use std::sync::Arc;
+
+use sealpost_base::{Timestamp, limits};
+
+use super::prepare::expired;
+use super::{QueuedMessage, Shared};
+use crate::MailId;
+use crate::dsn::{Action, Report, Reported, is_wanted};
+use crate::envelope::Mail;
+use crate::event::{Attempted, Event, Failure, Outcome};
+use crate::retry::next_attempt;
+use crate::schedule::Job;
+use crate::state::{Row, expires};
+
+impl Shared {
+    /// A job has ended with those outcomes; none if others say what becomes of its recipients.
+    pub(super) async fn settle_job(self: &Arc<Self>, job: &Job, outcomes: Vec<(u16, Outcome)>) {
+        if outcomes.is_empty() {
+            let is_last = self.dispatch().job_ended(job.mail);
+            if is_last {
+                self.nothing_came(job.mail, job.attempt.saturating_sub(1));
+            }
+            return;
+        }
+        match self.queue.read(job.mail).await {
+            Ok(mail) => self.settle(job.mail, &mail, job.attempt, outcomes).await,
+            Err(e) => {
+                self.dispatch().job_ended(job.mail);
+                self.unreadable(job.mail, &e);
+            }
+        }
+    }
+
+    /// The last job of a mail ended without outcomes. It leaves the window when the log has what was recorded of it before, and is due again.
+    pub(super) fn nothing_came(&self, id: MailId, attempts: u8) {
+        let next = self.now();
+        self.queue.record([Event::Attempted(Attempted { mail: id, outcomes: Vec::new(), attempts, next })]);
+    }
+
+    /// The same for a mail that was read.
+    pub(super) async fn settle(
+        self: &Arc<Self>,
+        id: MailId,
+        mail: &Arc<Mail>,
+        attempts: u8,
+        mut outcomes: Vec<(u16, Outcome)>,
+    ) {
+        let now = self.now();
+        let row = self.queue.state().rows().get(id).copied();
+        let Some(row) = row else {
+            // Removed meanwhile.
+            self.dispatch().job_ended(id);
+            return self.dispatch().put_back(id, now);
+        };
+        let expires = expires(&row);
+        if now >= expires {
+            for (_, outcome) in &mut outcomes {
+                if let Outcome::Deferred(failure) = outcome {
+                    *outcome = Outcome::Failed(expired(Some(failure)));
+                }
+            }
+        }
+        self.count(&outcomes, &row, now);
+        let next = next_attempt(now, attempts, &*self.queue.inner().random).min(expires);
+        let finished = outcomes.iter().filter_map(|(place, outcome)| match outcome {
+            Outcome::Failed(failure) => Some((*place, Action::Failed, Some(failure.clone()))),
+            Outcome::Relayed => Some((*place, Action::Relayed, None)),
+            Outcome::Delivered | Outcome::Deferred(_) => None,
+        });
+        let reports = self.reports(id, mail, finished.collect(), &row, now).await;
+        let mut events = vec![Event::Attempted(Attempted { mail: id, outcomes, attempts, next })];
+        events.extend(reports);
+        // Before it is recorded: the log may say so at once.
+        self.dispatch().job_ended(id);
+        self.queue.record(events);
+    }
+
+    /// Reports to the sender, those that it wants, as mails of their own.
+    pub(super) async fn reports(
+        &self,
+        id: MailId,
+        mail: &Arc<Mail>,
+        recipients: Vec<(u16, Action, Option<Failure>)>,
+        row: &Row,
+        now: Timestamp,
+    ) -> Vec<Event> {
+        let reported: Vec<Reported<'_>> = recipients
+            .iter()
+            .filter_map(|(place, action, failure)| {
+                let recipient = mail.recipients.get(usize::from(*place))?;
+                let reported = Reported { recipient, action: *action, failure: failure.as_ref() };
+                is_wanted(mail, recipient, *action).then_some(reported)
+            })
+            .collect();
+        if reported.is_empty() {
+            return Vec::new();
+        }
+        let message = QueuedMessage { queue: self.queue.clone(), mail: mail.clone() };
+        let (message, is_whole) = message.beginning(limits::QUEUE_INLINE_BYTES).await.unwrap_or_else(|e| {
+            tracing::warn!(mail = %id, error = %e, "a report is sent without the message, which cannot be read");
+            (mail.header.clone(), false)
+        });
+        let host = &self.settings.host;
+        let report = Report { host, id, mail, message: &message, is_whole, expires: expires(row), now };
+        let mails = report.mails(&reported, &*self.queue.inner().random);
+        mails.into_iter().map(|mail| Event::Accepted(Box::new(mail))).collect()
+    }
+
+    fn count(&self, outcomes: &[(u16, Outcome)], row: &Row, now: Timestamp) {
+        let metrics = &self.metrics;
+        for (_, outcome) in outcomes {
+            match outcome {
+                Outcome::Delivered => metrics.delivered.increment(),
+                Outcome::Relayed => metrics.relayed.increment(),
+                Outcome::Deferred(_) => metrics.deferred.increment(),
+                Outcome::Failed(_) => metrics.failed.increment(),
+            }
+            if matches!(outcome, Outcome::Delivered | Outcome::Relayed) {
+                metrics.age.observe_time(now.since(crate::state::seconds(row.accepted)));
+            }
+        }
+    }
+}

@@ -1,0 +1,339 @@
+//! Who is next: pure, with the time as an argument.
+//!
+//! Mail that is due waits as jobs, one for each destination of a mail. A destination is resolved to a site, the set of its mail servers,
+//! and sites are what connections are opened to. It is fair over (account, site): accounts take turns when a connection is opened, and at
+//! a site those that wait take turns by what their mail costs ([`site`]). A connection that is open takes the next job of its site, up
+//! to [`MAILS_PER_CONNECTION`], and makes way for others that have waited for [`STARVED`] when no more may be opened.
+
+pub(crate) mod due;
+pub(crate) mod fair;
+pub(crate) mod site;
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use sealpost_base::{Random, Timestamp};
+
+use crate::MailId;
+use fair::RoundRobin;
+use site::Site;
+
+/// Mails that one connection takes.
+pub const MAILS_PER_CONNECTION: u32 = 100;
+/// Destinations that are resolved at once.
+pub const RESOLVING: usize = 64;
+/// How long it is remembered which site a destination is.
+pub const RESOLVED: Duration = Duration::from_secs(60);
+/// How long others wait for a connection at most while all there may be are in use by one site after the other.
+pub const STARVED: Duration = Duration::from_millis(250);
+/// Destinations and sites that are remembered although nothing waits for them.
+const REMEMBERED: usize = 10_000;
+/// Bytes that make a message cost one more unit.
+const COST_BYTES: u32 = 64 * 1024;
+/// What a job costs at most.
+const COST_MOST: u32 = 64;
+
+/// An account, as a number of the state's table.
+pub type AccountKey = u32;
+/// A destination: the domain of recipients, and what else routes depend on.
+pub type RouteKey = Arc<str>;
+/// A site.
+pub type SiteId = Arc<str>;
+
+/// Recipients of one mail that have one destination.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Job {
+    /// The mail.
+    pub mail: MailId,
+    /// Who sent it.
+    pub account: AccountKey,
+    /// Where it goes.
+    pub route: RouteKey,
+    /// Recipients, by their places in the envelope.
+    pub recipients: Vec<u16>,
+    /// Bytes of the message.
+    pub size: u32,
+    /// Attempts at the mail, this one included.
+    pub attempt: u8,
+}
+
+impl Job {
+    /// What it takes of its account's share: one for each recipient and each 64 KiB.
+    fn cost(&self) -> u32 {
+        (self.recipients.len() as u32 + self.size / COST_BYTES).clamp(1, COST_MOST)
+    }
+}
+
+/// What is to be done next.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Find out which site a destination is; the job is one that waits for it.
+    Resolve(RouteKey, Job),
+    /// Open a connection to that site, for that job first.
+    Connect(SiteId, Job),
+}
+
+/// What is known of a destination.
+enum Route {
+    Resolving(Vec<Job>),
+    At(SiteId, Timestamp),
+}
+
+/// All of it.
+pub struct Scheduler {
+    routes: HashMap<RouteKey, Route>,
+    unresolved: RoundRobin<AccountKey, RouteKey>,
+    resolving: usize,
+    sites: HashMap<SiteId, Site>,
+    /// Pairs that may connect, as far as is known.
+    ready: RoundRobin<AccountKey, SiteId>,
+    connections: usize,
+    most: usize,
+    /// Since when somebody waits for a connection because there are too many.
+    starved: Option<Timestamp>,
+    jobs: usize,
+}
+
+impl Scheduler {
+    /// With at most so many connections at once.
+    pub fn new(connections: usize) -> Self {
+        Scheduler {
+            routes: HashMap::new(),
+            unresolved: RoundRobin::default(),
+            resolving: 0,
+            sites: HashMap::new(),
+            ready: RoundRobin::default(),
+            connections: 0,
+            most: connections.max(1),
+            starved: None,
+            jobs: 0,
+        }
+    }
+
+    /// Jobs that wait.
+    pub fn len(&self) -> usize {
+        self.jobs
+    }
+
+    /// Whether nothing waits.
+    pub fn is_empty(&self) -> bool {
+        self.jobs == 0
+    }
+
+    /// Open connections.
+    pub fn connections(&self) -> usize {
+        self.connections
+    }
+
+    /// A job that is due. It comes back if its site is suspended, with the time until when.
+    ///
+    /// # Errors
+    /// The job, and until when its site is suspended.
+    pub fn offer(&mut self, now: Timestamp, job: Job) -> Result<(), (Job, Timestamp)> {
+        match self.routes.get_mut(&job.route) {
+            Some(Route::Resolving(waiting)) => waiting.push(job),
+            Some(Route::At(site, until)) if now < *until && until.since(now) <= RESOLVED => {
+                let site = site.clone();
+                return self.queue(now, site, job);
+            }
+            _ => {
+                self.unresolved.push(job.account, job.route.clone());
+                self.routes.insert(job.route.clone(), Route::Resolving(vec![job]));
+            }
+        }
+        self.jobs += 1;
+        Ok(())
+    }
+
+    fn queue(&mut self, now: Timestamp, id: SiteId, job: Job) -> Result<(), (Job, Timestamp)> {
+        let site = self.sites.entry(id.clone()).or_insert_with(|| Site::new(now));
+        site.used = now;
+        if let Some(until) = site.suspended(now) {
+            return Err((job, until));
+        }
+        site.push(job);
+        self.jobs += 1;
+        self.make_ready(now, &id);
+        Ok(())
+    }
+
+    /// The accounts that wait for the site may connect, if it may have another connection.
+    fn make_ready(&mut self, now: Timestamp, id: &SiteId) {
+        let Some(site) = self.sites.get_mut(id).filter(|site| site.may_connect(now)) else { return };
+        for account in site.make_ready() {
+            self.ready.push(account, id.clone());
+        }
+    }
+
+    /// What is to be done now; to be asked until it says nothing.
+    pub fn next(&mut self, now: Timestamp) -> Option<Action> {
+        while self.resolving < RESOLVING
+            && let Some((_, route)) = self.unresolved.pop()
+        {
+            let Some(Route::Resolving(waiting)) = self.routes.get(&route) else { continue };
+            let Some(job) = waiting.first().cloned() else {
+                self.routes.remove(&route);
+                continue;
+            };
+            self.resolving += 1;
+            return Some(Action::Resolve(route, job));
+        }
+        if self.connections >= self.most {
+            if self.starved.is_none() && !self.ready.is_empty() {
+                self.starved = Some(now);
+            }
+            return None;
+        }
+        while let Some((account, id)) = self.ready.pop() {
+            let Some(site) = self.sites.get_mut(&id) else { continue };
+            site.took_ready(account);
+            if !site.may_connect(now) {
+                continue;
+            }
+            let Some(job) = site.pop_of(account) else { continue };
+            self.jobs -= 1;
+            site.connections += 1;
+            site.used = now;
+            self.connections += 1;
+            self.make_ready(now, &id);
+            return Some(Action::Connect(id, job));
+        }
+        self.starved = None;
+        None
+    }
+
+    /// The site of a destination is known. The jobs that come back are those whose site is suspended, and until when.
+    pub fn resolved(&mut self, now: Timestamp, route: &RouteKey, site: SiteId) -> Vec<(Job, Timestamp)> {
+        self.resolving = self.resolving.saturating_sub(1);
+        let waiting = self.routes.insert(route.clone(), Route::At(site.clone(), now.after(RESOLVED)));
+        let Some(Route::Resolving(waiting)) = waiting else { return Vec::new() };
+        self.jobs -= waiting.len();
+        let queued = waiting.into_iter().map(|job| self.queue(now, site.clone(), job));
+        let queued: Vec<_> = queued.collect();
+        self.forget_idle(now);
+        queued.into_iter().filter_map(Result::err).collect()
+    }
+
+    /// A destination could not be resolved: the jobs that waited for it.
+    pub fn unresolvable(&mut self, route: &RouteKey) -> Vec<Job> {
+        self.resolving = self.resolving.saturating_sub(1);
+        match self.routes.remove(route) {
+            Some(Route::Resolving(waiting)) => {
+                self.jobs -= waiting.len();
+                waiting
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// The next job for a connection to the site that has sent `mails`; `None`: it is to be closed.
+    pub fn next_job(&mut self, now: Timestamp, id: &SiteId, mails: u32) -> Option<Job> {
+        let site = self.sites.get_mut(id)?;
+        site.used = now;
+        if mails >= MAILS_PER_CONNECTION || site.connections > site.allowed() || site.suspended(now).is_some() {
+            return None;
+        }
+        if self.starved.is_some_and(|since| now.since(since) >= STARVED) {
+            self.starved = None;
+            return None;
+        }
+        let job = site.pop()?;
+        self.jobs -= 1;
+        Some(job)
+    }
+
+    /// A mail came to an outcome that says that the site's servers work.
+    pub fn succeeded(&mut self, now: Timestamp, id: &SiteId) {
+        if let Some(site) = self.sites.get_mut(id) {
+            site.succeeded();
+        }
+        self.make_ready(now, id);
+    }
+
+    /// A connection failed. The jobs that come back wait for a site that is suspended now, and until when.
+    pub fn failed(&mut self, now: Timestamp, id: &SiteId, random: &dyn Random) -> Vec<(Job, Timestamp)> {
+        let Some(site) = self.sites.get_mut(id) else { return Vec::new() };
+        if !site.failed(now, random) {
+            return Vec::new();
+        }
+        let until = site.suspended(now).unwrap_or(now);
+        let jobs = site.drain(&mut |_| true);
+        self.jobs -= jobs.len();
+        jobs.into_iter().map(|job| (job, until)).collect()
+    }
+
+    /// A connection is closed, or was not opened.
+    pub fn closed(&mut self, now: Timestamp, id: &SiteId) {
+        self.connections = self.connections.saturating_sub(1);
+        if let Some(site) = self.sites.get_mut(id) {
+            site.connections = site.connections.saturating_sub(1);
+        }
+        self.make_ready(now, id);
+    }
+
+    /// Takes out all jobs for which `is_wanted` says so, such as those that the operator holds.
+    pub fn take(&mut self, mut is_wanted: impl FnMut(&Job, Option<&SiteId>) -> bool) -> Vec<Job> {
+        let mut taken = Vec::new();
+        for (id, site) in &mut self.sites {
+            taken.extend(site.drain(&mut |job| is_wanted(job, Some(id))));
+        }
+        for route in self.routes.values_mut() {
+            if let Route::Resolving(waiting) = route {
+                taken.extend(waiting.extract_if(.., |job| is_wanted(job, None)));
+            }
+        }
+        self.jobs -= taken.len();
+        taken
+    }
+
+    /// Whether mail from `from` to `domain` goes to the site of that name, as far as is known: its key, or one of the hosts in it.
+    pub fn is_at(&self, domain: &str, from: &str, site: &str) -> bool {
+        let route = crate::runner::first_route(domain, from);
+        match self.routes.get(&route) {
+            Some(Route::At(id, _)) => **id == *site || id.split(',').any(|host| host == site),
+            _ => false,
+        }
+    }
+
+    /// Sites, for the operator: what waits, connections, how many there may be, and until when it is suspended.
+    pub fn sites(&self, now: Timestamp) -> impl Iterator<Item = SiteStatus<'_>> {
+        self.sites.iter().map(move |(id, site)| SiteStatus {
+            site: id,
+            jobs: site.jobs(),
+            connections: site.connections,
+            allowed: site.allowed(),
+            suspended: site.suspended(now),
+        })
+    }
+
+    /// Drops what is remembered of destinations and sites without mail when it is much.
+    fn forget_idle(&mut self, now: Timestamp) {
+        if self.routes.len() > REMEMBERED + self.jobs {
+            self.routes.retain(|_, route| match route {
+                Route::Resolving(_) => true,
+                Route::At(_, until) => *until > now && until.since(now) <= RESOLVED,
+            });
+        }
+        if self.sites.len() > REMEMBERED + self.jobs {
+            self.sites.retain(|_, site| !site.is_idle(now) || now.since(site.used) < RESOLVED);
+        }
+    }
+}
+
+/// What is known of a site.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SiteStatus<'a> {
+    /// Its key.
+    pub site: &'a str,
+    /// Jobs that wait for it.
+    pub jobs: usize,
+    /// Open connections.
+    pub connections: usize,
+    /// How many there may be.
+    pub allowed: usize,
+    /// Until when nothing is sent to it.
+    pub suspended: Option<Timestamp>,
+}

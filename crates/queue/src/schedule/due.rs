@@ -1,0 +1,81 @@
+//! [`DueIndex`]: which mail has to be looked at when, of all that is not in the active window.
+//!
+//! A mail takes eight bytes here. What is said of it may be outdated: the [state](crate::State) decides when its time has come. Mails
+//! that are due are handed out by turns of their accounts, so that a mass of one sender's does not keep others out of the window.
+
+use std::collections::BTreeMap;
+
+use sealpost_base::Timestamp;
+
+use super::fair::RoundRobin;
+use crate::MailId;
+use crate::state::of_time;
+
+/// Mails by the second at which they are due.
+#[derive(Default)]
+pub(crate) struct DueIndex {
+    later: BTreeMap<u32, Vec<MailId>>,
+    now: RoundRobin<u32, MailId>,
+}
+
+impl DueIndex {
+    /// Notes that a mail is due then.
+    pub(crate) fn insert(&mut self, mail: MailId, due: Timestamp) {
+        self.later.entry(of_time(due)).or_default().push(mail);
+    }
+
+    /// A mail that is due. `account` tells the number of the account of a mail, `None` if it is queued no more.
+    pub(crate) fn pop(&mut self, now: Timestamp, account: impl Fn(MailId) -> Option<u32>) -> Option<MailId> {
+        let now = of_time(now);
+        while let Some(first) = self.later.first_entry().filter(|first| *first.key() <= now) {
+            for mail in first.remove() {
+                if let Some(account) = account(mail) {
+                    self.now.push(account, mail);
+                }
+            }
+        }
+        self.now.pop().map(|(_, mail)| mail)
+    }
+
+    /// When the next one is due; something is due already if that is not later than now.
+    pub(crate) fn next(&self) -> Option<Timestamp> {
+        if !self.now.is_empty() {
+            return Some(Timestamp(0));
+        }
+        self.later.keys().next().map(|seconds| crate::state::seconds(*seconds))
+    }
+
+    /// Drops everything, to be filled anew.
+    pub(crate) fn clear(&mut self) {
+        self.later.clear();
+        self.now.clear();
+    }
+
+    /// How many mails are noted; some more than once, maybe.
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.now.len() + self.later.values().map(Vec::len).sum::<usize>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn accounts_take_turns_among_what_is_due() {
+        let mut due = DueIndex::default();
+        (0..1000).for_each(|n| due.insert(MailId(n), Timestamp::from_seconds(10)));
+        due.insert(MailId(5000), Timestamp::from_seconds(20));
+        due.insert(MailId(6000), Timestamp::from_seconds(99));
+        let account = |mail: MailId| (mail.0 != 3).then_some(u32::from(mail.0 >= 5000));
+        assert_eq!(due.pop(Timestamp::from_seconds(9), account), None);
+        assert_eq!(due.next(), Some(Timestamp::from_seconds(10)));
+        let first: Vec<_> = (0..3).filter_map(|_| due.pop(Timestamp::from_seconds(30), account)).collect();
+        assert!(first.contains(&MailId(5000)), "{first:?}");
+        assert_eq!(due.len(), 997);
+        assert!(due.next().is_some_and(|next| next < Timestamp::from_seconds(30)));
+        due.clear();
+        assert_eq!(due.next(), None);
+    }
+}

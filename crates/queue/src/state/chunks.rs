@@ -1,0 +1,203 @@
+//! A state in the chunks of a checkpoint: `queue` has everything but the mails, and each `mails-…` those of 4096 consecutive ids.
+//!
+//! Chunks say accounts and domains in full, not by number: equal states give equal bytes.
+
+use std::collections::BTreeSet;
+
+use minicbor::decode::{Decoder, Error as Wrong};
+use minicbor::encode::Encoder;
+use minicbor::{Decode, Encode};
+use sealpost_base::{AccountId, Error, Position, Result};
+
+use super::rows::{Flags, Place, Row, SEVERAL, decode_failure, encode_failure};
+use super::{Part, Parts, Segment, State, Totals};
+use crate::MailId;
+use crate::event::{Adoption, Rule, WriterId};
+
+/// The chunk that has everything but the mails.
+const MAIN: &str = "queue";
+/// What the names of the others begin with.
+const MAILS: &str = "mails-";
+/// Ids of one chunk.
+const IDS: u64 = 4096;
+
+#[derive(Encode, Decode)]
+#[cbor(map)]
+struct Main {
+    #[n(0)]
+    position: Position,
+    #[n(1)]
+    next: u64,
+    #[n(2)]
+    segments: Vec<(u32, Segment)>,
+    #[n(3)]
+    next_segment: u32,
+    #[n(4)]
+    rules: Vec<Rule>,
+    #[n(5)]
+    next_rule: u32,
+    #[n(6)]
+    owner: Option<(WriterId, Adoption)>,
+    #[n(7)]
+    all_held: Option<String>,
+    #[n(8)]
+    handled: Vec<String>,
+    #[n(9)]
+    totals: Totals,
+}
+
+type Encoded = std::result::Result<(), minicbor::encode::Error<std::convert::Infallible>>;
+
+impl State {
+    /// The names of its chunks.
+    pub fn chunk_names(&self) -> Vec<String> {
+        let groups: BTreeSet<u64> = self.rows.from(MailId(0)).map(|(id, _)| id.0 / IDS).collect();
+        let mails = groups.into_iter().map(|group| format!("{MAILS}{group:016x}"));
+        std::iter::once(MAIN.to_owned()).chain(mails).collect()
+    }
+
+    /// The bytes of a chunk.
+    pub fn chunk(&self, name: &str) -> Vec<u8> {
+        match name.strip_prefix(MAILS).and_then(|group| u64::from_str_radix(group, 16).ok()) {
+            Some(group) => self.mails_chunk(group),
+            None => self.main_chunk(),
+        }
+    }
+
+    fn main_chunk(&self) -> Vec<u8> {
+        let main = Main {
+            position: self.position,
+            next: self.next,
+            segments: self.segments.iter().map(|(number, segment)| (*number, segment.clone())).collect(),
+            next_segment: self.next_segment,
+            rules: self.rules.values().cloned().collect(),
+            next_rule: self.next_rule,
+            owner: self.owner.clone(),
+            all_held: self.all_held.clone(),
+            handled: self.handled.iter().cloned().collect(),
+            totals: self.totals,
+        };
+        minicbor::to_vec(main).expect("a vector takes everything")
+    }
+
+    fn mails_chunk(&self, group: u64) -> Vec<u8> {
+        let mut encoder = Encoder::new(Vec::new());
+        let first = MailId(group * IDS);
+        let rows = self.rows.from(first).take_while(|(id, _)| id.0 / IDS == group);
+        for (id, row) in rows {
+            self.encode_row(id, row, &mut encoder).expect("a vector takes everything");
+        }
+        encoder.into_writer()
+    }
+
+    fn encode_row(&self, id: MailId, row: &Row, e: &mut Encoder<Vec<u8>>) -> Encoded {
+        let (kind, a, b, c) = match row.place {
+            Place::Entry(position, number) => (0, position.0, u32::from(number), 0),
+            Place::Segment(segment, start, length) => (1, u64::from(segment), start, length),
+        };
+        e.array(17)?.u64(id.0)?.u8(kind)?.u64(a)?.u32(b)?.u32(c)?;
+        e.u32(row.size)?.u32(row.accepted)?.u32(row.released)?.u32(row.next)?;
+        match self.account(row) {
+            Some(account) => e.bytes(&account.0)?,
+            None => e.null()?,
+        };
+        match self.domain(row) {
+            Some(domain) => e.str(domain)?,
+            None => e.null()?,
+        };
+        e.u32(row.rule)?.u16(row.recipients)?.u8(row.attempts)?.u8(row.flags.0)?;
+        match self.rows.failure(id) {
+            Some(failure) => e.bytes(&encode_failure(&failure))?,
+            None => e.null()?,
+        };
+        let Some(parts) = self.parts.get(&id) else {
+            e.null()?;
+            return Ok(());
+        };
+        e.array(parts.recipients.len() as u64)?;
+        for part in &parts.recipients {
+            match part {
+                Part::Done => e.null()?,
+                Part::Left(None) => e.bytes(&[])?,
+                Part::Left(Some(failure)) => e.bytes(&encode_failure(failure))?,
+            };
+        }
+        Ok(())
+    }
+
+    /// Takes what a chunk says into a state that was empty.
+    ///
+    /// # Errors
+    /// `Corrupt` if the bytes are no chunk of that name.
+    pub fn restore(&mut self, name: &str, chunk: &[u8]) -> Result<()> {
+        let corrupt =
+            |e: Wrong| Error::corrupt(format!("checkpoint chunk {name} cannot be read")).with_source(e);
+        if name != MAIN {
+            let mut decoder = Decoder::new(chunk);
+            while decoder.position() < chunk.len() {
+                self.restore_row(&mut decoder).map_err(corrupt)?;
+            }
+            return Ok(());
+        }
+        let main: Main = minicbor::decode(chunk).map_err(corrupt)?;
+        self.position = main.position;
+        self.next = main.next;
+        self.segments = main.segments.into_iter().collect();
+        self.next_segment = main.next_segment;
+        self.rules = main.rules.into_iter().map(|rule| (rule.number, rule)).collect();
+        self.next_rule = main.next_rule;
+        self.owner = main.owner;
+        self.all_held = main.all_held;
+        self.handled = main.handled.into();
+        self.totals = main.totals;
+        Ok(())
+    }
+
+    fn restore_row(&mut self, d: &mut Decoder<'_>) -> std::result::Result<(), Wrong> {
+        let wrong = |why: &'static str| Wrong::message(why);
+        if d.array()? != Some(17) {
+            return Err(wrong("not a row"));
+        }
+        let id = MailId(d.u64()?);
+        let (kind, a, b, c) = (d.u8()?, d.u64()?, d.u32()?, d.u32()?);
+        let narrow = |_| wrong("a number is too large");
+        let place = match kind {
+            0 => Place::Entry(Position(a), u16::try_from(b).map_err(narrow)?),
+            1 => Place::Segment(u32::try_from(a).map_err(narrow)?, b, c),
+            _ => return Err(wrong("unknown place")),
+        };
+        let (size, accepted, released, next) = (d.u32()?, d.u32()?, d.u32()?, d.u32()?);
+        let account: Option<&minicbor::bytes::ByteSlice> = d.decode()?;
+        let account = account.map(|id| id[..].try_into().map(AccountId));
+        let account = account.transpose().map_err(|_| wrong("not an account"))?;
+        let domain: Option<&str> = d.decode()?;
+        let (rule, recipients, attempts, flags) = (d.u32()?, d.u16()?, d.u8()?, Flags(d.u8()?));
+        let failure: Option<&minicbor::bytes::ByteSlice> = d.decode()?;
+        let failure = failure.map(|bytes| decode_failure(bytes).ok_or_else(|| wrong("not a failure")));
+        let failure = failure.transpose()?;
+        let account = self.accounts.hold(&account);
+        let domain = domain.map_or(SEVERAL, |domain| self.domains.hold(&domain.into()));
+        let row = Row::new(place, size, (accepted, released), account, domain, recipients, flags);
+        self.rows.insert(id, Row { next, rule, attempts, ..row });
+        self.rows.set_failure(id, failure.as_ref());
+        if let Some(parts) = decode_parts(d)? {
+            self.parts.insert(id, Box::new(parts));
+        }
+        Ok(())
+    }
+}
+
+fn decode_parts(d: &mut Decoder<'_>) -> std::result::Result<Option<Parts>, Wrong> {
+    let all: Option<Vec<Option<&minicbor::bytes::ByteSlice>>> = d.decode()?;
+    let part = |part: Option<&minicbor::bytes::ByteSlice>| match part {
+        None => Ok(Part::Done),
+        Some(bytes) if bytes.is_empty() => Ok(Part::Left(None)),
+        Some(bytes) => match decode_failure(bytes) {
+            Some(failure) => Ok(Part::Left(Some(Box::new(failure)))),
+            None => Err(Wrong::message("not a failure")),
+        },
+    };
+    let Some(all) = all else { return Ok(None) };
+    let recipients = all.into_iter().map(part).collect::<std::result::Result<_, _>>()?;
+    Ok(Some(Parts { recipients }))
+}
