@@ -94,6 +94,8 @@ pub const QUEUE_ENTRY_BYTES: usize = 1024 * 1024;
 pub const QUEUE_ENTRY_EVENTS: usize = 2048;
 /// Recipients of one queued mail.
 pub const QUEUE_RECIPIENTS: usize = SMTP_ACCOUNTS;
+/// Bytes of one queued mail in the log, envelope included: less than an entry may have ([`ENTRY_BYTES`]).
+pub const QUEUE_ENVELOPE_BYTES: usize = 4 * 1024 * 1024;
 /// Bytes of what a server replied that are kept with a recipient.
 pub const QUEUE_REPLY_BYTES: usize = 512;
 /// Bytes of the reason that a queue shows for a mail that waits.
@@ -104,6 +106,8 @@ pub const QUEUE_RULES: usize = 1000;
 pub const QUEUE_NOTE_BYTES: usize = 200;
 /// Mails that a queue has in memory, ready to be sent.
 pub const QUEUE_WINDOW: usize = 20_000;
+/// Recipients of all these mails together.
+pub const QUEUE_WINDOW_RECIPIENTS: usize = 200_000;
 /// Mails of one account that enter that window although it is full.
 pub const QUEUE_WINDOW_ACCOUNT: usize = 100;
 /// Mails by which such accounts may exceed it.

@@ -161,6 +161,11 @@ pub fn entries_of(store: Store, account: AccountId, random: Arc<dyn Random>) -> 
     chain_below(&format!("acct/{account}"), store, random)
 }
 
+/// The same of the queue of `node`.
+pub fn queue_entries_of(store: Store, node: AccountId, random: Arc<dyn Random>) -> DiskPaxos {
+    chain_below(&format!("queue/{node}"), store, random)
+}
+
 fn chain_below(folder: &str, store: Store, random: Arc<dyn Random>) -> DiskPaxos {
     // Ballots are where the manifests are: one listing tells of both.
     DiskPaxos::new(store, format!("{folder}/log"), format!("{folder}/manifest"), random)

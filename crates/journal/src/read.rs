@@ -382,9 +382,9 @@ impl Journal {
     /// # Errors
     /// `NotFound` if it is not there any more; `Corrupt` if it is not as it was written; what the store says.
     pub async fn entry(&self, keys: &AccountKeys, position: Position) -> Result<Entry> {
-        let place = match self.store.appends() {
-            Appends::Conditional => Place::plain(position),
-            Appends::Siblings => {
+        let place = match self.store.append_mode() {
+            AppendMode::Conditional => EntryName::plain(position),
+            AppendMode::Siblings => {
                 let before = Tail { position: Position(position.0.saturating_sub(1)), ..Tail::EMPTY };
                 let places = self.listed_after(&before).await?;
                 let place = places.into_iter().find(|place| place.position == position);

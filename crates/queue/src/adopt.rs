@@ -41,9 +41,9 @@ impl Leases {
             self.look(store, *node).await?;
         }
         let Some(now) = self.written(own) else { return Ok(Vec::new()) };
-        let expired = nodes.into_iter().filter(|node| {
-            *node != own && self.written(*node).is_some_and(|last| is_expired(last, now))
-        });
+        let expired = nodes
+            .into_iter()
+            .filter(|node| *node != own && self.written(*node).is_some_and(|last| is_expired(last, now)));
         Ok(expired.collect())
     }
 
@@ -77,7 +77,7 @@ mod tests {
 
     #[test]
     fn a_lease_is_ten_minutes_of_the_stores_time() {
-        let at = |seconds| Timestamp::from_seconds(1_700_000_000 + seconds);
+        let at = |seconds: i64| Timestamp::from_seconds(1_700_000_000 + seconds);
         assert!(!is_expired(at(0), at(600)) && is_expired(at(0), at(601)));
         assert!(!is_expired(at(700), at(0)), "a clock that went back expires nothing");
     }

@@ -5,9 +5,9 @@
 //! (RFC 5321 §4.5.5), so no report causes another.
 
 pub mod parse;
-mod write;
 #[cfg(test)]
 mod tests;
+mod write;
 
 use sealpost_base::{Random, Timestamp, limits};
 
@@ -76,11 +76,13 @@ pub fn is_wanted(mail: &Mail, recipient: &Recipient, action: Action) -> bool {
 impl Report<'_> {
     /// The reports of `recipients`, those that are wanted: one for each action, or several if they would be too long.
     pub fn mails(&self, recipients: &[Reported<'_>], random: &dyn Random) -> Vec<Mail> {
-        let wanted = recipients.iter().filter(|reported| is_wanted(self.mail, reported.recipient, reported.action));
+        let wanted =
+            recipients.iter().filter(|reported| is_wanted(self.mail, reported.recipient, reported.action));
         let wanted: Vec<_> = wanted.copied().collect();
         let mut mails = Vec::new();
         for action in [Action::Failed, Action::Delayed, Action::Delivered, Action::Relayed] {
-            let of_action: Vec<_> = wanted.iter().filter(|reported| reported.action == action).copied().collect();
+            let of_action: Vec<_> =
+                wanted.iter().filter(|reported| reported.action == action).copied().collect();
             for some in write::groups(&of_action) {
                 mails.push(self.mail_of(some, action, random));
             }
@@ -104,7 +106,10 @@ impl Report<'_> {
             account: None,
             from: String::new(),
             // RFC 3461 §5.2: no NOTIFY, for the null sender gets no report.
-            recipients: vec![Recipient { notify: Some(Notify::NEVER), ..Recipient::new(self.mail.from.clone()) }],
+            recipients: vec![Recipient {
+                notify: Some(Notify::NEVER),
+                ..Recipient::new(self.mail.from.clone())
+            }],
             ret: None,
             envid: None,
             facts,

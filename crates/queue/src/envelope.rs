@@ -214,6 +214,7 @@ impl Mail {
         !self.recipients.is_empty()
             && self.recipients.len() <= limits::QUEUE_RECIPIENTS
             && self.header.len() + inline <= limits::QUEUE_INLINE_BYTES
+            && crate::recent::weight(self) <= limits::QUEUE_ENVELOPE_BYTES
     }
 }
 

@@ -60,7 +60,8 @@ mod tests {
     #[test]
     fn changed_entries_and_chunks_are_read_or_refused() {
         let random = SeededRandom::new(5);
-        let mails = (0..3).map(|n| Event::Accepted(Box::new(mail(Timestamp(n), 1, &["a@b.example", "c@d.example"]))));
+        let mails =
+            (0..3).map(|n| Event::Accepted(Box::new(mail(Timestamp(n), 1, &["a@b.example", "c@d.example"]))));
         let batch = Batch {
             at: Timestamp(1),
             writer: WriterId([1; 16]),

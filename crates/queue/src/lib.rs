@@ -9,6 +9,7 @@
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
 pub mod adopt;
+mod body;
 pub mod dsn;
 pub mod envelope;
 pub mod event;
@@ -25,6 +26,7 @@ pub mod state;
 pub mod status;
 mod upkeep;
 
+pub use body::BodyWriter;
 pub use ids::{MailId, node_id};
 pub use log::{Opening, Queue, Stopped, mark_copy};
 pub use state::State;

@@ -8,9 +8,9 @@
 //! that entry and stops ([`Stopped::Adopted`]). An append whose outcome is unknown is repeated until it is known.
 
 mod load;
-mod touched;
 #[cfg(test)]
 mod tests;
+mod touched;
 mod write;
 
 use std::collections::VecDeque;

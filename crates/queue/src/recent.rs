@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::MailId;
-use crate::envelope::{Body, Mail};
+use crate::envelope::{Body, Mail, Recipient};
 
 /// A bounded number of bytes of mails, the last ones.
 pub(crate) struct Recent {
@@ -60,7 +60,9 @@ pub(crate) fn weight(mail: &Mail) -> usize {
         Body::Inline(bytes) => bytes.len(),
         Body::Object(_) => 0,
     };
-    let recipients: usize = mail.recipients.iter().map(|recipient| 80 + recipient.address.len()).sum();
+    let orcpt = |recipient: &Recipient| recipient.orcpt.as_ref().map_or(0, String::len);
+    let recipient = |recipient: &Recipient| 80 + recipient.address.len() + orcpt(recipient);
+    let recipients: usize = mail.recipients.iter().map(recipient).sum();
     512 + mail.header.len() + body + recipients
 }
 

@@ -126,7 +126,8 @@ pub(crate) async fn pending(
     let mut found = Vec::new();
     while let Some(object) = listed.try_next().await? {
         let age = time_of(&object.path).map(|at| now.since(at));
-        let is_fresh = age.is_some_and(|age| age <= REQUEST_AGE) && object.size <= limits::MAIL_NOTE_BYTES as u64;
+        let is_fresh =
+            age.is_some_and(|age| age <= REQUEST_AGE) && object.size <= limits::MAIL_NOTE_BYTES as u64;
         let request = match is_fresh {
             true => read(store, keys, &object.path).await?,
             false => None,
@@ -174,7 +175,8 @@ mod tests {
         let selector = Selector { all: Some(true), ..Selector::default() };
         let request = |action| Request { action, selector: selector.clone(), by: "test".to_owned() };
         let later = now.after(Duration::from_secs(5));
-        let submit = async |action, at| submit(&store, &keys, node, &request(action), at, &random).await.unwrap();
+        let submit =
+            async |action, at| submit(&store, &keys, node, &request(action), at, &random).await.unwrap();
         let second = submit(Action::Release, later).await;
         let first = submit(Action::Retry, now).await;
         let forged = format!("{}/{:016x}-{:016x}", folder(node), later.0 + 1, 7);
@@ -183,9 +185,14 @@ mod tests {
         let odd = format!("{}/zzz", folder(node));
         store.put_new(&odd, Sealed::marker()).await.unwrap();
         let found = pending(&store, &keys, node, later).await.unwrap();
-        let found: Vec<_> = found.into_iter().map(|(path, request)| (path, request.map(|r| r.action))).collect();
-        let expected =
-            [(first.clone(), Some(Action::Retry)), (second, Some(Action::Release)), (forged, None), (odd, None)];
+        let found: Vec<_> =
+            found.into_iter().map(|(path, request)| (path, request.map(|r| r.action))).collect();
+        let expected = [
+            (first.clone(), Some(Action::Retry)),
+            (second, Some(Action::Release)),
+            (forged, None),
+            (odd, None),
+        ];
         assert_eq!(found, expected);
         let old = pending(&store, &keys, node, now.after(REQUEST_AGE * 2)).await.unwrap();
         assert!(old.iter().all(|(_, request)| request.is_none()));

@@ -107,7 +107,12 @@ pub struct Status {
 
 impl Runner {
     /// A runner of `queue`. There is one for each queue.
-    pub fn new(queue: Queue, transport: Arc<dyn Transport>, forms: Arc<dyn Forms>, settings: Settings) -> Self {
+    pub fn new(
+        queue: Queue,
+        transport: Arc<dyn Transport>,
+        forms: Arc<dyn Forms>,
+        settings: Settings,
+    ) -> Self {
         let dispatch = Mutex::new(Dispatch::new(settings.connections));
         queue.inner().touched.watch();
         Runner(Arc::new(Shared {

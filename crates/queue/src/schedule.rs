@@ -233,7 +233,8 @@ impl Scheduler {
     pub fn next_job(&mut self, now: Timestamp, id: &SiteId, mails: u32) -> Option<Job> {
         let site = self.sites.get_mut(id)?;
         site.used = now;
-        if mails >= MAILS_PER_CONNECTION || site.connections > site.allowed() || site.suspended(now).is_some() {
+        if mails >= MAILS_PER_CONNECTION || site.connections > site.allowed() || site.suspended(now).is_some()
+        {
             return None;
         }
         if self.starved.is_some_and(|since| now.since(since) >= STARVED) {

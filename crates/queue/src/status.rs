@@ -89,7 +89,7 @@ mod tests {
     #[test]
     fn each_reason_is_one_line() {
         let mut state = State::default();
-        let mut one = |state: &mut State, event| {
+        let one = |state: &mut State, event| {
             let position = Position(state.position().0 + 1);
             let at = Timestamp::from_seconds(1000);
             let batch =
@@ -111,7 +111,8 @@ mod tests {
         one(&mut state, Event::Attempted(Attempted { mail: MailId(0), outcomes, attempts: 1, next }));
         assert_eq!(why(&state), ("mx.there.example replied: 450 4.7.1 later".to_owned(), Some(1300)));
         let selector = Selector { domain: Some("there.example".to_owned()), ..Selector::default() };
-        let rule = Rule { number: 0, selector, until: Timestamp::from_seconds(9000), note: "abuse?".to_owned() };
+        let rule =
+            Rule { number: 0, selector, until: Timestamp::from_seconds(9000), note: "abuse?".to_owned() };
         one(&mut state, Event::RuleAdded(rule));
         one(&mut state, Event::Held(Held { mail: MailId(0), until: Timestamp::from_seconds(9000), rule: 1 }));
         assert_eq!(why(&state), ("held by rule 1: abuse?".to_owned(), Some(9000)));

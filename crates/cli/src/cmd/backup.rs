@@ -23,7 +23,7 @@ use futures::{StreamExt, TryStreamExt};
 use indicatif::{HumanBytes, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use sealpost_base::limits::DATABASE_START_TIME;
 use sealpost_base::{AccountId, Error, Kind, SystemRandom};
-use sealpost_journal::entries_of;
+use sealpost_journal::{entries_of, queue_entries_of};
 use sealpost_vault::store::{Extent, Transfer, Unreadable};
 use sealpost_vault::{ListedObject, Store};
 use serde::Serialize;
@@ -71,6 +71,8 @@ const AT_ONCE: usize = 8;
 const PASSES: usize = 10;
 /// How often what a log refers to is looked through, because the log grew meanwhile.
 const WALKS: usize = 3;
+/// Folders of which each holds a log: accounts, and the queues of nodes.
+const LOGS: [&str; 2] = ["acct", "queue"];
 /// What nobody refers to, what lasts a moment, and what is said of one store and not of another.
 const LEFT_OUT: [&str; 4] = ["probe", "server", "spool", "store"];
 
@@ -201,16 +203,22 @@ impl StoreBackup {
 
     async fn everything(&mut self) -> Result<()> {
         let roots = self.from.names_below("").await?;
-        let records: Vec<&String> =
-            roots.iter().filter(|root| *root != "acct" && !LEFT_OUT.contains(&root.as_str())).collect();
+        let records: Vec<&String> = roots
+            .iter()
+            .filter(|root| !LOGS.contains(&root.as_str()) && !LEFT_OUT.contains(&root.as_str()))
+            .collect();
         // Which records there are is looked up before the accounts: an account that is made later is not in the copy at all.
         let mut listed = Vec::new();
         for root in &records {
             listed.push(self.list(root).await?);
         }
-        for id in self.from.names_below("acct").await? {
-            self.log(&id).await?;
+        for root in LOGS {
+            for id in self.from.names_below(root).await? {
+                self.log(&format!("{root}/{id}")).await?;
+            }
         }
+        // The original sends what its queues hold; a copy must not send it again.
+        sealpost_queue::mark_copy(&self.to).await?;
         for objects in listed {
             self.records(objects).await?;
         }
@@ -236,7 +244,7 @@ impl StoreBackup {
                 listed.push(self.list(prefix).await?);
             }
             for id in ids {
-                self.log(&id.to_string()).await?;
+                self.log(&format!("acct/{id}")).await?;
             }
             for objects in listed {
                 self.records(objects).await?;
@@ -245,21 +253,22 @@ impl StoreBackup {
         Ok(())
     }
 
-    /// The log of an account or a share, and all that it refers to.
-    async fn log(&mut self, id: &str) -> Result<()> {
-        self.summary.accounts += 1;
-        self.bar.set_prefix(id.to_owned());
+    /// The log of an account, a share or a queue, which is in `folder`, and all that it refers to.
+    async fn log(&mut self, folder: &str) -> Result<()> {
+        let is_account = folder.starts_with("acct/");
+        self.summary.accounts += u64::from(is_account);
+        self.bar.set_prefix(name(folder).to_owned());
         for _ in 0..PASSES {
-            if let Some(end) = self.fork(id).await? {
+            if let Some(end) = self.fork(folder).await? {
                 self.bar.suspend(|| warn(format!("{end}: the log at TO has diverged: it is not copied")));
                 self.summary.differing.insert(end);
-                self.forked.insert(id.to_owned());
+                self.forked.insert(name(folder).to_owned());
                 return Ok(());
             }
-            let (mut manifests, mut log) = self.log_and_manifests(id).await?;
+            let (mut manifests, mut log) = self.log_and_manifests(folder).await?;
             for walk in 1..=WALKS {
-                self.objects(id, &manifests, walk > 1).await?;
-                let now = self.log_and_manifests(id).await?;
+                self.objects(folder, &manifests, walk > 1).await?;
+                let now = self.log_and_manifests(folder).await?;
                 let stood_still = end(&now.1) == end(&log);
                 if stood_still || walk == WALKS {
                     break;
@@ -268,12 +277,12 @@ impl StoreBackup {
             }
             // What follows is behind a gap in the log there until the checkpoint is there that covers it.
             let mut none_gone = true;
-            if let Some(first) = self.before_the_log(id, &manifests).await? {
+            if let Some(first) = self.before_the_log(folder, &manifests).await? {
                 none_gone = self.in_order(vec![first]).await?.none_gone;
             }
             let vouching = manifests.iter().filter(|object| name(&object.path).starts_with(ATTESTATION));
             none_gone &= self.in_order(vouching.cloned().collect()).await?.none_gone;
-            let log = self.without_repaired(id, log).await?;
+            let log = self.without_repaired(folder, log).await?;
             // An entry that was removed has become part of a checkpoint that was not there yet.
             let entries = self.in_order(log).await?;
             let manifests = match &entries.ends_before {
@@ -285,12 +294,16 @@ impl StoreBackup {
                 return Ok(());
             }
         }
-        anyhow::bail!("acct/{id} changed too quickly to be copied")
+        anyhow::bail!("{folder} changed too quickly to be copied")
     }
 
     /// The log at FROM without what the one at TO was repaired without.
-    async fn without_repaired(&mut self, id: &str, mut log: Vec<ListedObject>) -> Result<Vec<ListedObject>> {
-        let there: Vec<ListedObject> = self.to.list(&format!("acct/{id}/log"), None).try_collect().await?;
+    async fn without_repaired(
+        &mut self,
+        folder: &str,
+        mut log: Vec<ListedObject>,
+    ) -> Result<Vec<ListedObject>> {
+        let there: Vec<ListedObject> = self.to.list(&format!("{folder}/log"), None).try_collect().await?;
         let left_out = repaired::left_out(&self.from, &log, &self.to, &there).await?;
         log.retain(|object| !left_out.contains(&object.path));
         for path in left_out {
@@ -306,41 +319,42 @@ impl StoreBackup {
     }
 
     /// The checkpoints' manifests of an account and its log, as it was no earlier.
-    async fn log_and_manifests(&self, id: &str) -> Result<(Vec<ListedObject>, Vec<ListedObject>)> {
-        let manifests = self.list(&format!("acct/{id}/manifest")).await?;
-        Ok((manifests, self.list(&format!("acct/{id}/log")).await?))
+    async fn log_and_manifests(&self, folder: &str) -> Result<(Vec<ListedObject>, Vec<ListedObject>)> {
+        let manifests = self.list(&format!("{folder}/manifest")).await?;
+        Ok((manifests, self.list(&format!("{folder}/log")).await?))
     }
 
     /// The manifest of the oldest checkpoint, if the log at TO ends before it.
-    async fn before_the_log(&self, id: &str, manifests: &[ListedObject]) -> Result<Option<ListedObject>> {
-        let there: Vec<ListedObject> = self.to.list(&format!("acct/{id}/log"), None).try_collect().await?;
+    async fn before_the_log(&self, folder: &str, manifests: &[ListedObject]) -> Result<Option<ListedObject>> {
+        let there: Vec<ListedObject> = self.to.list(&format!("{folder}/log"), None).try_collect().await?;
         let end = there.last().map_or("", |last| name(&last.path).get(..POSITION_DIGITS).unwrap_or_default());
         Ok(checkpoints(manifests).next().filter(|oldest| name(&oldest.path) > end).cloned())
     }
 
     /// Everything else of an account, of checkpoints what these manifests name; with `again`, what came since.
-    async fn objects(&mut self, id: &str, manifests: &[ListedObject], again: bool) -> Result<()> {
-        for kind in self.from.names_below(&format!("acct/{id}")).await? {
+    async fn objects(&mut self, folder: &str, manifests: &[ListedObject], again: bool) -> Result<()> {
+        for kind in self.from.names_below(folder).await? {
             match kind.as_str() {
                 "log" | "manifest" => {}
                 // Of one that is being written there would be parts without a manifest: in the way of the one that TO writes there.
                 "snap" => {
                     for manifest in checkpoints(manifests) {
                         let position = name(&manifest.path);
-                        self.unordered(&format!("acct/{id}/snap/{position}"), again).await?;
+                        self.unordered(&format!("{folder}/snap/{position}"), again).await?;
                     }
                 }
-                _ => self.unordered(&format!("acct/{id}/{kind}"), again).await?,
+                _ => self.unordered(&format!("{folder}/{kind}"), again).await?,
             }
         }
         Ok(())
     }
 
     /// Where the log of an account at TO and the one at FROM went on differently; `None` if one of them is what the other was once.
-    async fn fork(&self, id: &str) -> Result<Option<String>> {
-        let Ok(account) = id.parse::<AccountId>() else { return Ok(None) };
+    async fn fork(&self, folder: &str) -> Result<Option<String>> {
+        let Ok(owner) = name(folder).parse::<AccountId>() else { return Ok(None) };
+        let entries_of = if folder.starts_with("acct/") { entries_of } else { queue_entries_of };
         let [from, to] = [&self.from, &self.to]
-            .map(|store| (store, entries_of(store.clone(), account, Arc::new(SystemRandom))));
+            .map(|store| (store, entries_of(store.clone(), owner, Arc::new(SystemRandom))));
         let mut missing = None;
         // What is listed while it is trimmed may have a gap.
         for _ in 0..2 {
@@ -353,7 +367,7 @@ impl StoreBackup {
                 return Ok(None);
             }
             let path = from.1.path(end);
-            let named = of.list(&format!("acct/{id}/log"), None);
+            let named = of.list(&format!("{folder}/log"), None);
             let named = named.try_any(|object| std::future::ready(object.path == path)).await?;
             if named {
                 // What cannot be read is another matter.

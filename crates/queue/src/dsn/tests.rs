@@ -5,7 +5,8 @@ use sealpost_base::SeededRandom;
 use super::*;
 use crate::state::tests::mail;
 
-const MESSAGE: &[u8] = b"Received: from client\r\nFrom: <1@sender.example>\r\nSubject: secret plans\r\n\r\nThe body.\r\n";
+const MESSAGE: &[u8] =
+    b"Received: from client\r\nFrom: <1@sender.example>\r\nSubject: secret plans\r\n\r\nThe body.\r\n";
 
 fn reports(mail: &Mail, message: &[u8], action: Action, failure: Option<&Failure>) -> Vec<Mail> {
     let report = Report {
@@ -43,7 +44,7 @@ fn status_part(text: &str) -> parse::DeliveryStatus {
     let start = text.find("delivery-status\r\nContent-Transfer").unwrap();
     let body = &text[start..];
     let body = &body[body.find("\r\n\r\n").unwrap() + 4..];
-    parse::delivery_status(body[..body.find("\r\n--=").unwrap()].as_bytes())
+    parse::delivery_status(&body.as_bytes()[..body.find("\r\n--=").unwrap()])
 }
 
 #[test]
@@ -90,7 +91,8 @@ fn only_wanted_reports_are_made() {
     let mut sent = mail(Timestamp(0), 1, &["u@there.example"]);
     let count = |mail: &Mail, action| reports(mail, MESSAGE, action, None).len();
     let all = |mail: &Mail| {
-        [Action::Failed, Action::Delayed, Action::Delivered, Action::Relayed].map(|action| count(mail, action))
+        [Action::Failed, Action::Delayed, Action::Delivered, Action::Relayed]
+            .map(|action| count(mail, action))
     };
     assert_eq!(all(&sent), [1, 1, 0, 0]);
     for (notify, wanted) in [
@@ -128,7 +130,9 @@ fn hostile_text_stays_in_its_place() {
     let failure = Failure::at("h\r\nX: y", Status::new(5, 0, 0), &said, true);
     let reports = reports(&mail, MESSAGE, Action::Failed, Some(&failure));
     let text = text_of(&reports[0]);
-    assert!(!text.contains("\r\nBcc:") && !text.contains("\r\nX: y") && !text.contains("\r\nAction: delivered"));
+    assert!(
+        !text.contains("\r\nBcc:") && !text.contains("\r\nX: y") && !text.contains("\r\nAction: delivered")
+    );
     assert_eq!(status_part(&text).recipients.len(), 1);
 }
 

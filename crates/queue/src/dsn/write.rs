@@ -126,13 +126,18 @@ fn explanation(report: &Report<'_>, recipients: &[Reported<'_>], action: Action)
         }
     };
     if action == Action::Delayed {
-        let _ = write!(text, "If it cannot be delivered before {}, it is returned.\r\n", date_of(report.expires));
+        let _ =
+            write!(text, "If it cannot be delivered before {}, it is returned.\r\n", date_of(report.expires));
     }
     text += "\r\n";
     for Reported { recipient, failure, .. } in recipients {
         let _ = write!(text, "<{}>", plain(&recipient.address, ADDRESS_BYTES));
         if let Some(failure) = failure {
-            let _ = write!(text, ":\r\n    {}", wrapped(&plain(&failure.to_string(), limits::QUEUE_REPLY_BYTES + 80)));
+            let _ = write!(
+                text,
+                ":\r\n    {}",
+                wrapped(&plain(&failure.to_string(), limits::QUEUE_REPLY_BYTES + 80))
+            );
         }
         text += "\r\n";
     }
@@ -152,7 +157,7 @@ fn status(report: &Report<'_>, recipients: &[Reported<'_>], is_utf8: bool) -> St
         text += "\r\n";
         if let Some(orcpt) = &recipient.orcpt {
             let orcpt = plain(orcpt, ADDRESS_BYTES);
-            let orcpt = orcpt.split_once(';').unwrap_or(("rfc822", &orcpt));
+            let orcpt = orcpt.split_once(';').unwrap_or(("rfc822", orcpt.as_str()));
             let _ = write!(text, "Original-Recipient: {}; {}\r\n", orcpt.0, orcpt.1);
         }
         let address = plain(&recipient.address, ADDRESS_BYTES);
@@ -175,7 +180,11 @@ fn status(report: &Report<'_>, recipients: &[Reported<'_>], is_utf8: bool) -> St
                     let _ = write!(text, "Remote-MTA: dns; {}\r\n", plain(host, 255));
                 }
                 let kind = if *is_reply { "smtp" } else { "x-sealpost" };
-                let _ = write!(text, "Diagnostic-Code: {kind}; {}\r\n", folded(&plain(said, limits::QUEUE_REPLY_BYTES)));
+                let _ = write!(
+                    text,
+                    "Diagnostic-Code: {kind}; {}\r\n",
+                    folded(&plain(said, limits::QUEUE_REPLY_BYTES))
+                );
             }
             None => {
                 let _ = write!(text, "Status: {class}.0.0\r\n");

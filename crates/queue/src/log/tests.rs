@@ -7,11 +7,9 @@ use object_store::memory::InMemory;
 use sealpost_base::{FakeClock, SeededRandom, Timestamp, limits};
 use sealpost_testkit::faulty::{Faulty, Plan};
 use sealpost_vault::Backend;
-use sealpost_vault::message::MessageKey;
-use sealpost_vault::queue::QueueObject;
 
 use super::*;
-use crate::envelope::{Body, BodyRef, Mail};
+use crate::envelope::{Body, Mail};
 use crate::event::{Attempted, Failure, Outcome, Status};
 use crate::state::tests::mail;
 
@@ -172,17 +170,20 @@ async fn upkeep_keeps_what_is_queued_and_trims_the_rest() {
 async fn a_body_without_a_mail_is_removed_when_it_is_old() {
     let fixture = Fixture::on(Store::memory());
     let queue = fixture.open("a").await;
-    let body = async |n: u8| {
-        let (object, key) = (sealpost_base::ObjectId([n; 16]), MessageKey::from_bytes([n; 32]));
-        let (store, node, budget) = (&fixture.store, crate::node_id("a"), Budget::new(64 << 20));
-        let mut writer = QueueObject::Body.write(store, node, object, &key, &budget).await.unwrap();
-        writer.write(&[b'x'; 100_000]).await.unwrap();
-        BodyRef { object, key, layout: writer.finish().await.unwrap() }
+    let body = async || {
+        let mut writer = queue.begin_body(100);
+        for _ in 0..100 {
+            writer.write(&[b'x'; 1000]).await.unwrap();
+        }
+        writer.finish().await.unwrap()
     };
-    let (kept, _orphan) = (body(1).await, body(2).await);
+    let (kept, _orphan) = (body().await, body().await);
+    let mut small = queue.begin_body(100);
+    small.write(b"small").await.unwrap();
+    assert!(matches!(small.finish().await.unwrap(), Body::Inline(bytes) if bytes == b"small"));
     let mut large = fixture.mail("u@d.example");
     large.facts.size = 100_000;
-    large.body = Body::Object(kept);
+    large.body = kept;
     queue.accept(large).await.unwrap();
     let bodies = async || {
         futures::StreamExt::count(fixture.store.list(&format!("queue/{}/body", crate::node_id("a")), None))
@@ -229,6 +230,10 @@ async fn limits_of_a_mail_are_checked() {
     let mut many = fixture.mail("u@d.example");
     many.recipients = vec![many.recipients[0].clone(); limits::QUEUE_RECIPIENTS + 1];
     assert!(queue.accept(many).await.is_err_and(|e| e.kind() == Kind::Limit));
+    let mut long = fixture.mail("u@d.example");
+    long.recipients[0].address = format!("{}@d.example", "x".repeat(500));
+    long.recipients = vec![long.recipients[0].clone(); limits::QUEUE_RECIPIENTS];
+    assert!(queue.accept(long).await.is_err_and(|e| e.kind() == Kind::Limit));
     // As large as they may be: several entries, none above its limit.
     let largest = || {
         let mut mail = fixture.mail("u@d.example");
@@ -239,7 +244,7 @@ async fn limits_of_a_mail_are_checked() {
     assert!(accepted.iter().all(Result::is_ok));
     let listed = fixture.store.list(&format!("queue/{}/log", crate::node_id("a")), None);
     let listed: Vec<_> = futures::TryStreamExt::try_collect(listed).await.unwrap();
-    let listed: Vec<sealpost_vault::store::Listed> = listed;
+    let listed: Vec<sealpost_vault::ListedObject> = listed;
     assert!(listed.iter().all(|entry| entry.size <= (limits::QUEUE_ENTRY_BYTES + 128 * 1024) as u64));
     assert!(listed.len() >= 4);
 }

@@ -24,6 +24,9 @@ const OUTCOME_PAUSE: Duration = Duration::from_secs(1);
 /// How often a writer says that it is there: its lease is several times that.
 pub(crate) const ALIVE: Duration = Duration::from_secs(180);
 
+/// How often a queue that is closed tries to append what waits.
+const CLOSING_ATTEMPTS: u32 = 3;
+
 /// What goes into the next entry.
 struct Taken {
     urgent: Vec<Pending>,
@@ -41,14 +44,23 @@ pub(super) async fn run(inner: &Arc<Inner>) -> Stopped {
     // Since when outcomes wait, or until when they do because an append failed.
     let mut lazy_due: Option<Instant> = None;
     let mut alive_due = Instant::now() + ALIVE;
+    let mut failures = 0;
     loop {
-        match next(inner, &mut lazy_due) {
+        match next(inner, &mut lazy_due, failures > 0) {
             Next::Append(taken) => {
                 let mut work = inner.work.lock().await;
                 match append(inner, &mut work, taken).await {
-                    Ok(true) => lazy_due = None,
-                    Ok(false) => lazy_due = Some(Instant::now() + OUTCOME_PAUSE),
+                    Ok(true) => (lazy_due, failures) = (None, 0),
+                    Ok(false) => {
+                        let now = Instant::now();
+                        // Refused mail does not delay outcomes that wait already.
+                        lazy_due = lazy_due.filter(|due| *due > now).or(Some(now + OUTCOME_PAUSE));
+                        failures += 1;
+                    }
                     Err(stopped) => return stopped,
+                }
+                if failures > CLOSING_ATTEMPTS && inner.waiting().closing {
+                    return Stopped::Closed;
                 }
                 alive_due = Instant::now() + ALIVE;
                 let since = work.since;
@@ -72,8 +84,9 @@ pub(super) async fn run(inner: &Arc<Inner>) -> Stopped {
     }
 }
 
-/// Takes what waits, if it is time.
-fn next(inner: &Inner, lazy_due: &mut Option<Instant>) -> Next {
+/// Takes what waits, if it is time. After a failure outcomes go by themselves: on a full disk they may use what is kept for what frees room,
+/// and mail may not.
+fn next(inner: &Inner, lazy_due: &mut Option<Instant>, is_failing: bool) -> Next {
     let mut waiting = inner.waiting();
     let closing = waiting.closing;
     if waiting.urgent.is_empty() {
@@ -96,14 +109,18 @@ fn next(inner: &Inner, lazy_due: &mut Option<Instant>) -> Next {
         }
         fits
     };
+    let lazy_is_due = closing || lazy_due.is_none_or(|due| Instant::now() >= due);
+    let takes_lazy = !is_failing || lazy_is_due;
     // Outcomes first, up to half: they are small, and free what the mails take.
-    while let Some(group) = waiting.lazy.front()
+    while takes_lazy
+        && let Some(group) = waiting.lazy.front()
         && lazy.len() < limits::QUEUE_ENTRY_EVENTS / 2
         && fits(group.iter().map(size_of_event).sum(), group.len())
     {
         lazy.extend(waiting.lazy.pop_front());
     }
-    while let Some(pending) = waiting.urgent.front()
+    while (!is_failing || lazy.is_empty())
+        && let Some(pending) = waiting.urgent.front()
         && fits(pending.events.iter().map(size_of_event).sum(), pending.events.len())
     {
         urgent.extend(waiting.urgent.pop_front());

@@ -89,7 +89,8 @@ mod tests {
 
     #[test]
     fn addresses_survive_being_text() {
-        for text in ["jane@example.org", "\"a b\\\"c\"@example.org", "x@[192.0.2.1]", "x@[IPv6:2001:db8::1]"] {
+        for text in ["jane@example.org", "\"a b\\\"c\"@example.org", "x@[192.0.2.1]", "x@[IPv6:2001:db8::1]"]
+        {
             assert_eq!(mailbox(text).unwrap().to_string(), text);
         }
         for bad in ["jane", "jane@", "jane@exa mple", "jane@[x]", "j\u{7}e@example.org"] {

@@ -45,7 +45,8 @@ impl Shared {
             None => Host::domain(domain),
         };
         let Some(host) = host else {
-            let why = Failure::local(Status::new(5, 1, 3), "the address has no domain that mail can be sent to");
+            let why =
+                Failure::local(Status::new(5, 1, 3), "the address has no domain that mail can be sent to");
             return self.unresolved(&route, |_| Outcome::Failed(why.clone())).await;
         };
         let way = match choice_of(&route) {
@@ -60,7 +61,8 @@ impl Shared {
             }
             None => {
                 let why = Failure::local(Status::new(4, 4, 4), "there is no route to the destination");
-                self.unresolved(&route, |first| first.unwrap_or_else(|| Outcome::Deferred(why.clone()))).await;
+                self.unresolved(&route, |first| first.unwrap_or_else(|| Outcome::Deferred(why.clone())))
+                    .await;
             }
         }
     }
@@ -182,7 +184,8 @@ impl Shared {
     ) -> Option<Box<dyn Connection>> {
         let left: Vec<u16> = {
             let state = self.queue.state();
-            let left = job.recipients.iter().filter(|place| state.left(job.mail, usize::from(**place)).is_some());
+            let left =
+                job.recipients.iter().filter(|place| state.left(job.mail, usize::from(**place)).is_some());
             left.copied().collect()
         };
         let (envelope, places) = envelope(mail, &left);

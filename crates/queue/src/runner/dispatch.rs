@@ -25,6 +25,7 @@ const WENT_BACK: std::time::Duration = std::time::Duration::from_secs(300);
 /// A mail in the window.
 pub(super) struct Active {
     account: u32,
+    recipients: usize,
     /// Jobs that have not ended.
     pub(super) jobs: usize,
     /// Everything is recorded; it leaves the window when the log says so.
@@ -41,6 +42,8 @@ pub(super) struct Dispatch {
     due: DueIndex,
     active: HashMap<MailId, Active>,
     of_account: HashMap<u32, usize>,
+    /// Recipients of the mails in the window.
+    recipients: usize,
     /// The first id that was not looked at.
     new: MailId,
     looked: Timestamp,
@@ -56,6 +59,7 @@ impl Dispatch {
             due: DueIndex::default(),
             active: HashMap::new(),
             of_account: HashMap::new(),
+            recipients: 0,
             new: MailId(0),
             looked: Timestamp(0),
             destinations: HashMap::new(),
@@ -89,7 +93,8 @@ impl Dispatch {
             if is_active && row.is_some() {
                 continue;
             }
-            if !is_active && let Some(active) = self.leave(id)
+            if !is_active
+                && let Some(active) = self.leave(id)
                 && row.is_none()
             {
                 self.finished.extend(active.large);
@@ -116,11 +121,11 @@ impl Dispatch {
             if self.active.contains_key(&id) {
                 continue;
             }
-            let due = when(state, row, now);
-            if due > now {
+            let due = state.due(row);
+            if due > now && !is_beyond(row, due, now) {
                 self.due.insert(id, due);
-            } else if self.may_enter(row.account) {
-                self.enter(id, row.account);
+            } else if self.may_enter(row) {
+                self.enter(id, row);
                 taken.push(id);
             } else {
                 refused.push(id);
@@ -131,22 +136,33 @@ impl Dispatch {
         taken
     }
 
-    fn may_enter(&self, account: u32) -> bool {
-        let of_account = self.of_account.get(&account).copied().unwrap_or(0);
-        self.active.len() < limits::QUEUE_WINDOW
-            || of_account < limits::QUEUE_WINDOW_ACCOUNT
-                && self.active.len() < limits::QUEUE_WINDOW + limits::QUEUE_WINDOW_RESERVE
+    fn may_enter(&self, row: &Row) -> bool {
+        let of_account = self.of_account.get(&row.account).copied().unwrap_or(0);
+        let recipients = self.recipients + usize::from(row.recipients);
+        let fits = self.active.is_empty() || recipients <= limits::QUEUE_WINDOW_RECIPIENTS;
+        let has_few = of_account < limits::QUEUE_WINDOW_ACCOUNT
+            && self.active.len() < limits::QUEUE_WINDOW + limits::QUEUE_WINDOW_RESERVE;
+        fits && (self.active.len() < limits::QUEUE_WINDOW || has_few)
     }
 
-    fn enter(&mut self, id: MailId, account: u32) {
-        *self.of_account.entry(account).or_insert(0) += 1;
-        let active =
-            Active { account, jobs: 0, settled: false, large: None, first_choice: HashMap::new() };
+    fn enter(&mut self, id: MailId, row: &Row) {
+        *self.of_account.entry(row.account).or_insert(0) += 1;
+        let recipients = usize::from(row.recipients);
+        self.recipients += recipients;
+        let active = Active {
+            account: row.account,
+            recipients,
+            jobs: 0,
+            settled: false,
+            large: None,
+            first_choice: HashMap::new(),
+        };
         self.active.insert(id, active);
     }
 
     fn leave(&mut self, id: MailId) -> Option<Active> {
         let active = self.active.remove(&id)?;
+        self.recipients -= active.recipients;
         if let Some(count) = self.of_account.get_mut(&active.account) {
             *count -= 1;
             if *count == 0 {
@@ -202,8 +218,11 @@ impl Dispatch {
 /// When a mail is due. A clock that went back must not delay it for longer than a mail is ever delayed.
 fn when(state: &State, row: &Row, now: Timestamp) -> Timestamp {
     let due = state.due(row);
-    match row.flags.has(Flags::HELD) || row.flags.has(Flags::FUTURE) {
-        true => due,
-        false => due.min(now.after(MAX_DELAY)),
-    }
+    if is_beyond(row, due, now) { now.after(MAX_DELAY) } else { due }
+}
+
+/// Whether no mail is due that late: the time is one of a clock that was ahead.
+pub(super) fn is_beyond(row: &Row, due: Timestamp, now: Timestamp) -> bool {
+    let is_held = row.flags.has(Flags::HELD) || row.flags.has(Flags::FUTURE);
+    !is_held && due > now.after(MAX_DELAY)
 }

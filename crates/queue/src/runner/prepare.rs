@@ -6,12 +6,13 @@ use std::sync::Arc;
 use sealpost_base::{Error, Kind, Timestamp, limits};
 
 use super::Shared;
+use super::dispatch::is_beyond;
 use crate::MailId;
 use crate::dsn::{Action, EXPIRED};
 use crate::envelope::{Body, Mail};
 use crate::event::{Event, Failure, Held, Outcome, Rule, Status};
 use crate::schedule::{Job, RouteKey};
-use crate::state::{Flags, Row, State, delayed, expires};
+use crate::state::{Flags, Row, State, delayed, expires, seconds};
 
 /// What the state says of a mail.
 pub(super) struct View {
@@ -24,9 +25,8 @@ impl View {
     /// Nothing if it is queued no more.
     pub(super) fn of(state: &State, id: MailId, mail: &Mail) -> Option<View> {
         let row = *state.rows().get(id)?;
-        let left = (0..mail.recipients.len()).filter_map(|place| {
-            Some((u16::try_from(place).ok()?, state.left(id, place)?))
-        });
+        let left = (0..mail.recipients.len())
+            .filter_map(|place| Some((u16::try_from(place).ok()?, state.left(id, place)?)));
         Some(View { row, left: left.collect() })
     }
 }
@@ -52,21 +52,23 @@ impl Shared {
         }
         // RFC 5321 §6.3: a loop is found by counting.
         if mail.facts.received as usize > limits::RECEIVED_FIELDS {
-            let why = Failure::local(Status::new(5, 4, 6), "the message has passed too many servers: a mail loop");
+            let why =
+                Failure::local(Status::new(5, 4, 6), "the message has passed too many servers: a mail loop");
             return self.give_up(id, &mail, &view, |_| why.clone()).await;
         }
         // Its time is over, and it was tried: a clock that is wrong must not make it expire unseen.
         if now >= expires(&view.row) && view.row.attempts > 0 {
-            return self.give_up(id, &mail, &view, |last| expired(last)).await;
+            return self.give_up(id, &mail, &view, expired).await;
         }
         let is_late = now >= delayed(&view.row) && view.row.attempts > 0;
         let events = match is_late && !view.row.flags.has(Flags::DELAY_REPORTED) {
             true => self.report_delay(id, &mail, &view, now).await,
             false => Vec::new(),
         };
-        if crate::state::seconds(view.row.next) > now {
+        let next = seconds(view.row.next);
+        if next > now && !is_beyond(&view.row, next, now) {
             return match events.is_empty() {
-                true => self.dispatch().put_back(id, crate::state::seconds(view.row.next)),
+                true => self.dispatch().put_back(id, next),
                 false => self.record(id, events),
             };
         }
@@ -112,7 +114,8 @@ impl Shared {
     fn rule(&self, mail: &Mail, view: &View, now: Timestamp) -> Option<Rule> {
         let state = self.queue.state();
         let matches = |rule: &&Rule| {
-            let domains = || view.left.iter().filter_map(|(place, _)| mail.recipients.get(usize::from(*place)));
+            let domains =
+                || view.left.iter().filter_map(|(place, _)| mail.recipients.get(usize::from(*place)));
             rule.until > now
                 && rule.selector.site.is_none()
                 && rule.selector.is_given()
@@ -134,9 +137,15 @@ impl Shared {
     }
 
     async fn report_delay(&self, id: MailId, mail: &Arc<Mail>, view: &View, now: Timestamp) -> Vec<Event> {
-        let left = view.left.iter().map(|(place, last)| (*place, Action::Delayed, last.clone())).collect();
+        let left = view.left.iter().map(|(place, last)| (*place, Action::Delayed, last.clone()));
+        let left: Vec<_> = left.collect();
+        let (first, rest) = left.split_at(left.len().min(100));
+        // Each group fits into an entry.
+        for some in rest.chunks(100) {
+            self.queue.record(self.reports(id, mail, some.to_vec(), &view.row, now).await);
+        }
         let mut events = vec![Event::DelayReported(id)];
-        events.extend(self.reports(id, mail, left, &view.row, now).await);
+        events.extend(self.reports(id, mail, first.to_vec(), &view.row, now).await);
         events
     }
 

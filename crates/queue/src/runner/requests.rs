@@ -8,9 +8,8 @@ use sealpost_base::{Kind, Result, limits};
 use super::Shared;
 use super::prepare::View;
 use crate::MailId;
-use crate::dsn;
 use crate::envelope::Mail;
-use crate::event::{Attempted, Event, Failure, Held, Outcome, Rule, Selector, Status, printable};
+use crate::event::{Event, Failure, Held, Outcome, Rule, Selector, Status, printable};
 use crate::request::{self, Action, Request};
 use crate::state::SEVERAL;
 
@@ -68,9 +67,14 @@ impl Shared {
                 from = next;
                 let mut events = Vec::new();
                 for id in ids {
-                    if let Some(mail) = self.selected(id, &selector).await? {
-                        events.extend(self.events_of(&action, id, &mail).await);
-                        count += 1;
+                    let Some(mail) = self.selected(id, &selector).await? else { continue };
+                    count += 1;
+                    if action == Action::Bounce {
+                        for group in self.bounced(id, &mail).await {
+                            self.queue.commit(group).await?;
+                        }
+                    } else {
+                        events.extend(self.event_of(&action, id, &mail).await);
                     }
                 }
                 if !events.is_empty() {
@@ -95,10 +99,15 @@ impl Shared {
             row.domain == SEVERAL || domain.is_none_or(|domain| state.domain(row) == Some(domain))
         };
         let ids: Vec<MailId> = match &selector.mails {
-            Some(mails) => mails.iter().copied().filter(|id| *id >= from).take(AT_ONCE).collect(),
+            Some(mails) => {
+                let mut mails: Vec<MailId> = mails.iter().copied().filter(|id| *id >= from).collect();
+                mails.sort_unstable();
+                mails.truncate(AT_ONCE);
+                mails
+            }
             None => state.rows().from(from).map(|(id, _)| id).take(AT_ONCE).collect(),
         };
-        let next = MailId(ids.iter().max()?.0 + 1);
+        let next = MailId(ids.iter().max()?.0.saturating_add(1));
         Some((ids.into_iter().filter(may_match).collect(), next))
     }
 
@@ -118,37 +127,32 @@ impl Shared {
         Ok(matches.then_some(mail))
     }
 
-    async fn events_of(self: &Arc<Self>, action: &Action, id: MailId, mail: &Arc<Mail>) -> Vec<Event> {
+    async fn event_of(&self, action: &Action, id: MailId, mail: &Arc<Mail>) -> Option<Event> {
         match action {
-            Action::Retry => vec![Event::Retried(id)],
-            Action::Hold(until) => vec![Event::Held(Held { mail: id, until: *until, rule: 0 })],
-            Action::Release => vec![Event::Released(id)],
+            Action::Retry => Some(Event::Retried(id)),
+            Action::Hold(until) => Some(Event::Held(Held { mail: id, until: *until, rule: 0 })),
+            Action::Release => Some(Event::Released(id)),
             Action::Remove => {
                 if let Err(e) = self.queue.remove_body(mail).await {
                     tracing::debug!(error = %e, "the body of a removed mail is removed at a later start");
                 }
-                vec![Event::Removed(id)]
+                Some(Event::Removed(id))
             }
-            Action::Bounce => self.bounced(id, mail).await,
-            Action::AddRule(..) | Action::RemoveRule(_) | Action::HoldAll(_) | Action::ReleaseAll => Vec::new(),
+            _ => None,
         }
     }
 
-    async fn bounced(self: &Arc<Self>, id: MailId, mail: &Arc<Mail>) -> Vec<Event> {
+    /// What gives a mail up and reports it, in groups that each fit into an entry.
+    async fn bounced(&self, id: MailId, mail: &Arc<Mail>) -> Vec<Vec<Event>> {
         let view = View::of(&self.queue.state(), id, mail);
         let Some(view) = view else { return Vec::new() };
         let why = |last: &Option<Failure>| match last {
             Some(last) => Failure { status: Status::new(5, 7, 0), ..last.clone() },
             None => Failure::local(Status::new(5, 7, 0), "returned by the operator of the mail server"),
         };
-        let left = view.left.iter().map(|(place, last)| (*place, why(last)));
-        let left: Vec<(u16, Failure)> = left.collect();
-        let outcomes = left.iter().map(|(place, why)| (*place, Outcome::Failed(why.clone()))).collect();
-        let now = self.now();
-        let reported = left.into_iter().map(|(place, why)| (place, dsn::Action::Failed, Some(why)));
-        let reports = self.reports(id, mail, reported.collect(), &view.row, now).await;
-        let attempted = Attempted { mail: id, outcomes, attempts: view.row.attempts, next: now };
-        std::iter::once(Event::Attempted(attempted)).chain(reports).collect()
+        let outcomes = view.left.iter().map(|(place, last)| (*place, Outcome::Failed(why(last))));
+        let outcomes = outcomes.collect();
+        self.outcome_groups(id, mail, &view.row, (view.row.attempts, self.now()), outcomes).await
     }
 
     fn events_about_all(&self, action: &Action, selector: &Selector) -> Vec<Event> {

@@ -14,6 +14,9 @@ use crate::retry::next_attempt;
 use crate::schedule::Job;
 use crate::state::{Row, expires};
 
+/// Recipients whose outcomes, and the reports about them, are one entry: each report may be as large as a mail in the log.
+const AT_ONCE: usize = 100;
+
 impl Shared {
     /// A job has ended with those outcomes; none if others say what becomes of its recipients.
     pub(super) async fn settle_job(self: &Arc<Self>, job: &Job, outcomes: Vec<(u16, Outcome)>) {
@@ -64,17 +67,37 @@ impl Shared {
         }
         self.count(&outcomes, &row, now);
         let next = next_attempt(now, attempts, &*self.queue.inner().random).min(expires);
-        let finished = outcomes.iter().filter_map(|(place, outcome)| match outcome {
-            Outcome::Failed(failure) => Some((*place, Action::Failed, Some(failure.clone()))),
-            Outcome::Relayed => Some((*place, Action::Relayed, None)),
-            Outcome::Delivered | Outcome::Deferred(_) => None,
-        });
-        let reports = self.reports(id, mail, finished.collect(), &row, now).await;
-        let mut events = vec![Event::Attempted(Attempted { mail: id, outcomes, attempts, next })];
-        events.extend(reports);
+        let groups = self.outcome_groups(id, mail, &row, (attempts, next), outcomes).await;
         // Before it is recorded: the log may say so at once.
         self.dispatch().job_ended(id);
-        self.queue.record(events);
+        groups.into_iter().for_each(|group| self.queue.record(group));
+    }
+
+    /// Outcomes and the reports about them, in groups of which each fits into an entry.
+    pub(super) async fn outcome_groups(
+        &self,
+        id: MailId,
+        mail: &Arc<Mail>,
+        row: &Row,
+        (attempts, next): (u8, Timestamp),
+        mut outcomes: Vec<(u16, Outcome)>,
+    ) -> Vec<Vec<Event>> {
+        let (now, mut groups) = (self.now(), Vec::new());
+        while !outcomes.is_empty() {
+            let rest = outcomes.split_off(outcomes.len().min(AT_ONCE));
+            let finished = outcomes.iter().filter_map(|(place, outcome)| match outcome {
+                Outcome::Failed(failure) => Some((*place, Action::Failed, Some(failure.clone()))),
+                Outcome::Relayed => Some((*place, Action::Relayed, None)),
+                Outcome::Delivered | Outcome::Deferred(_) => None,
+            });
+            let finished = finished.collect();
+            let reports = self.reports(id, mail, finished, row, now).await;
+            let mut group = vec![Event::Attempted(Attempted { mail: id, outcomes, attempts, next })];
+            group.extend(reports);
+            groups.push(group);
+            outcomes = rest;
+        }
+        groups
     }
 
     /// Reports to the sender, those that it wants, as mails of their own.

@@ -6,7 +6,7 @@ mod simulation;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sealpost_base::{AccountId, Budget, Position, SeededRandom, Timestamp};
+use sealpost_base::{AccountId, Budget, Position, SeededRandom};
 use sealpost_delivery::outcome::{Failure as Refusal, PeerReply, Reason};
 use sealpost_smtp::types::Reply;
 use sealpost_vault::Store;
@@ -345,4 +345,50 @@ async fn a_report_of_this_server_says_so() {
     let text = String::from_utf8_lossy(&report.message).into_owned();
     assert!(text.contains("Reporting-MTA: dns; mx.here.example"), "{text}");
     assert_eq!(Source::Report as u8, 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn requests_of_other_processes_are_carried_out_once() {
+    use crate::request::{Action, Request, is_pending, submit};
+    let clock = Arc::new(TokioClock::new());
+    let (servers, store) = (Servers::new(clock.clone()), Store::memory());
+    servers.set("slow.example", refused(450, (4, 7, 1), Reason::RecipientRefused));
+    let fixture = Fixture::on(&store, &servers, &clock).await;
+    for n in 0..4 {
+        fixture.accept(1 + n, &[&format!("u{n}@slow.example")]).await;
+    }
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let keys = MailKeys::generate(&SeededRandom::new(77));
+    let random = SeededRandom::new(5);
+    let ask = async |action, selector| {
+        let request = Request { action, selector, by: "test".to_owned() };
+        let node = crate::node_id("a");
+        let path = submit(&store, &keys, node, &request, clock.now(), &random).await.unwrap();
+        tokio::time::sleep(Duration::from_secs(40)).await;
+        assert!(!is_pending(&store, &path).await.unwrap());
+    };
+    let by_sender = |sender: &str| Selector { sender: Some(sender.to_owned()), ..Selector::default() };
+    let by_id = |id| Selector { mails: Some(vec![MailId(id)]), ..Selector::default() };
+    ask(Action::Hold(clock.now().after(20 * DAY)), by_sender("1@sender.example")).await;
+    ask(Action::Remove, by_id(1)).await;
+    ask(Action::Bounce, by_sender("3@sender.example")).await;
+    let before = servers.attempts("slow.example");
+    ask(Action::Retry, by_id(3)).await;
+    assert_eq!(servers.attempts("slow.example"), before + 1);
+    let deliveries = servers.deliveries();
+    let [report] = &deliveries[..] else { panic!("the bounce alone") };
+    assert_eq!(report.recipients, ["3@sender.example"]);
+    assert_eq!(fixture.queue.state().len(), 2);
+    servers.set("slow.example", Behaviour::Accept);
+    fixture.drain(DAY).await;
+    assert_eq!(fixture.queue.state().len(), 1, "one is held");
+    ask(Action::Release, by_id(0)).await;
+    assert!(fixture.queue.state().is_empty());
+    let domain = Selector { domain: Some("there.example".to_owned()), ..Selector::default() };
+    ask(Action::AddRule(clock.now().after(DAY), "why not".to_owned()), domain.clone()).await;
+    fixture.accept(1, &["u@there.example"]).await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(fixture.queue.state().len(), 1);
+    ask(Action::RemoveRule(0), domain).await;
+    assert!(fixture.queue.state().is_empty());
 }

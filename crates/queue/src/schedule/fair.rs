@@ -45,6 +45,7 @@ impl<K: Copy + Eq + Hash, V> RoundRobin<K, V> {
     }
 
     /// How many values there are.
+    #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.len
     }

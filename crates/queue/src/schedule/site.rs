@@ -136,8 +136,7 @@ impl Site {
     pub(crate) fn drain(&mut self, is_wanted: &mut dyn FnMut(&Job) -> bool) -> Vec<Job> {
         let mut taken = Vec::new();
         self.waiting.retain(|_, waiting| {
-            let (some, rest) = waiting.jobs.drain(..).partition(|job| is_wanted(job));
-            let some: Vec<Job> = some;
+            let (some, rest): (VecDeque<Job>, _) = waiting.jobs.drain(..).partition(|job| is_wanted(job));
             taken.extend(some);
             waiting.jobs = rest;
             !waiting.jobs.is_empty()

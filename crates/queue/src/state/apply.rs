@@ -66,7 +66,7 @@ impl State {
 
     fn accepted(&mut self, place: Place, mail: &Mail) -> MailId {
         let id = MailId(self.next);
-        self.next += 1;
+        self.next = self.next.saturating_add(1);
         self.totals.accepted += 1;
         let domains: BTreeSet<String> = mail.recipients.iter().map(|recipient| recipient.domain()).collect();
         let domain = match (domains.len(), domains.into_iter().next()) {

@@ -152,7 +152,11 @@ impl Servers {
             attempts: script.attempts.clone(),
             ..Script::default()
         };
-        Servers(Arc::new(Shared { clock: self.0.clock.clone(), start: self.0.start, script: Mutex::new(fresh) }))
+        Servers(Arc::new(Shared {
+            clock: self.0.clock.clone(),
+            start: self.0.start,
+            script: Mutex::new(fresh),
+        }))
     }
 }
 

@@ -91,7 +91,10 @@ async fn world(seed: u64) {
     let twice: u64 = arrived.values().map(|times| times - 1).sum();
     // A mail counts once as being sent, and has two recipients at most; each phase of lost replies loses some.
     let most = 2 * excused + 120 * lost_replies as u64;
-    assert!(twice <= most, "seed {seed}: {twice} arrived twice, {excused} were being sent, {lost_replies} phases");
+    assert!(
+        twice <= most,
+        "seed {seed}: {twice} arrived twice, {excused} were being sent, {lost_replies} phases"
+    );
 }
 
 #[tokio::test(start_paused = true)]

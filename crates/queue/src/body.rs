@@ -1,0 +1,72 @@
+//! [`BodyWriter`]: a message on its way into the queue. A small one stays in memory and goes into the log; a larger one becomes an object
+//! of its own as it arrives, and is durable before the mail is accepted.
+
+use sealpost_base::{ObjectId, Result, limits};
+use sealpost_vault::message::MessageKey;
+use sealpost_vault::queue::{QueueObject, QueueWriter};
+
+use crate::Queue;
+use crate::envelope::{Body, BodyRef};
+
+/// Takes a message in pieces. Dropped before [`BodyWriter::finish`], it leaves nothing.
+pub struct BodyWriter {
+    queue: Queue,
+    /// Bytes that the header fields put before it may take.
+    header: usize,
+    kept: Vec<u8>,
+    object: Option<(ObjectId, MessageKey, QueueWriter)>,
+    size: u64,
+}
+
+impl Queue {
+    /// Begins a message, before which `header` bytes of header fields go at most.
+    pub fn begin_body(&self, header: usize) -> BodyWriter {
+        BodyWriter { queue: self.clone(), header, kept: Vec::new(), object: None, size: 0 }
+    }
+}
+
+impl BodyWriter {
+    /// Takes the next bytes.
+    ///
+    /// # Errors
+    /// What the store says; the writer is of no more use then.
+    pub async fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        self.size += bytes.len() as u64;
+        if self.object.is_none() && self.header + self.kept.len() + bytes.len() <= limits::QUEUE_INLINE_BYTES
+        {
+            self.kept.extend_from_slice(bytes);
+            return Ok(());
+        }
+        if self.object.is_none() {
+            let inner = self.queue.inner();
+            let (object, key) = (ObjectId::random(&*inner.random), MessageKey::generate(&*inner.random));
+            let kind = QueueObject::Body;
+            let mut writer = kind.write(&inner.store, inner.node, object, &key, &inner.budget).await?;
+            writer.write(&std::mem::take(&mut self.kept)).await?;
+            self.object = Some((object, key, writer));
+        }
+        match &mut self.object {
+            Some((_, _, writer)) => writer.write(bytes).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Bytes so far.
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// The body for a [mail](crate::envelope::Mail). An object is durable when it returns.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub async fn finish(self) -> Result<Body> {
+        match self.object {
+            None => Ok(Body::Inline(self.kept)),
+            Some((object, key, writer)) => {
+                let layout = writer.finish().await?;
+                Ok(Body::Object(BodyRef { object, key, layout }))
+            }
+        }
+    }
+}
