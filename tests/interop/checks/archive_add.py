@@ -69,9 +69,9 @@ def asks(context):
         ("Password of", Hidden(PASSWORD)),
         ("Folders", "no such folder"),
         ("Folders", f"{name}*, -{other}"),
-        ("New password of the copy", Hidden("one")),
+        ("New password of the backup", Hidden("one")),
         ("The same again", Hidden("two")),
-        ("New password of the copy", Hidden("a key to it")),
+        ("New password of the backup", Hidden("a key to it")),
         ("The same again", Hidden("a key to it")),
     ])
     ensure(status == 0 and "archive pull work" in shown, shown)

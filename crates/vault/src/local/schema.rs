@@ -128,7 +128,8 @@ fn unusable(path: &Path, e: rusqlite::Error) -> Error {
     cannot_open(path, explained(path, e))
 }
 
-/// An error of SQLite's; if the reason is a permission, one that names the file and its owner.
+/// An error of SQLite's; if the reason is a permission, one that names the file and its owner; if it is a disk that is read-only, one
+/// that says so, which SQLite does not.
 pub(super) fn explained(database: &Path, e: rusqlite::Error) -> Box<dyn StdError + Send + Sync> {
     use ErrorCode::{CannotOpen, PermissionDenied, ReadOnly};
     if !matches!(e.sqlite_error_code(), Some(CannotOpen | PermissionDenied | ReadOnly)) {
@@ -137,7 +138,13 @@ pub(super) fn explained(database: &Path, e: rusqlite::Error) -> Box<dyn StdError
     let beside = ["-wal", "-shm"].map(|end| frozen::beside(database, end));
     let files = [database.parent().unwrap_or(Path::new(".")), database];
     let files = files.into_iter().chain(beside.iter().map(PathBuf::as_path));
-    owner::denied_among(files, true).map_or_else(|| e.into(), Into::into)
+    if let Some(denied) = owner::denied_among(files, true) {
+        return denied.into();
+    }
+    match std::fs::OpenOptions::new().append(true).open(database) {
+        Err(refused) if refused.kind() == std::io::ErrorKind::ReadOnlyFilesystem => refused.into(),
+        _ => e.into(),
+    }
 }
 
 /// Creates the tables if they are not there, and returns the version of what is.
