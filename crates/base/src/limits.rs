@@ -269,6 +269,12 @@ pub const LOG_NOISE: usize = 1024;
 pub const ENTRIES_COMPARED: usize = 4096;
 /// Bytes of one log entry.
 pub const ENTRY_BYTES: usize = 8 * 1024 * 1024;
+/// Bytes that an object may have beyond what it holds, sealed: what is larger is not read.
+pub const SEALING_BYTES: usize = 64 * 1024;
+/// Bytes of a checkpoint's manifest, or of an attestation, sealed. An account of ten million messages takes some two.
+pub const MANIFEST_BYTES: usize = 8 * 1024 * 1024;
+/// Bytes of a mark in the folder of manifests, sealed: its name says it all.
+pub const MARK_BYTES: usize = 4096;
 /// Keywords of one message.
 pub const FLAG_SET_KEYWORDS: usize = 256;
 /// Ids of objects that are remembered at a time while garbage is collected; if an account has more, it takes several passes.
@@ -322,8 +328,12 @@ pub const BUS_MESSAGE_BYTES: usize = 256;
 pub const BUS_NODES: usize = 1024;
 /// Ballots of one log or record whose names are left in the store, where writers have to agree by them.
 pub const BALLOTS: usize = 16;
+/// Bytes of one version of a record, sealed: a larger object is none, and is not read. An account with all app passwords takes 64 KiB.
+pub const RECORD_BYTES: usize = 1024 * 1024;
 /// Objects in the folder of a record that are no versions of it, beyond which it cannot be used. So many are read.
 pub const RECORD_NOISE: usize = 64;
+/// Such objects that are remembered for a minute, of all records together.
+pub const RECORD_NOISE_REMEMBERED: usize = 4096;
 /// Attempts to change a record that others keep changing.
 pub const RECORD_ATTEMPTS: usize = 32;
 /// Records of accounts and aliases that are remembered for deliveries.

@@ -23,6 +23,7 @@ mod alias_targets;
 mod aliases;
 mod maintenance;
 mod name;
+mod noise;
 mod path;
 mod punycode;
 mod record;

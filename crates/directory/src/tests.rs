@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use futures::{StreamExt, TryStreamExt};
 use object_store::memory::InMemory;
+use object_store::{ObjectStore, PutPayload};
 use sealpost_base::{AccountId, FakeClock, Kind, SeededRandom, Timestamp, limits};
 use sealpost_testkit::faulty::{Faulty, Plan};
 use sealpost_vault::Sealed;
@@ -948,6 +949,76 @@ async fn noise_beside_a_record_changes_nothing() {
     let with = |keys| Directory::new(world.store.clone(), keys, world.clock.clone(), world.random.clone());
     with(rotated.clone()).authenticate_again().await.unwrap();
     with(rotated.settled()).unlock(&me, secret("three")).await.unwrap();
+}
+
+/// As many as anybody likes: none of them is read.
+#[tokio::test]
+async fn objects_too_large_for_a_record_are_noise_and_unread() {
+    let objects = Arc::new(InMemory::new());
+    let calls = Faulty::new(objects.clone(), Plan::default(), 1);
+    let mut world = Fixture { store: Store::over(Arc::new(calls.clone())), ..Fixture::new() };
+    let directory = world.directory();
+    directory.check_key(true).await.unwrap();
+    let me = name("me@mail.example");
+    let (_, root) = directory.create(&me, new("one")).await.unwrap();
+    let version = directory.get(&me).await.unwrap().version;
+    let large = PutPayload::from(vec![0; limits::RECORD_BYTES + 1]);
+    for n in 0..=limits::RECORD_NOISE as u64 {
+        for record in ["server/key".to_owned(), format!("accounts/{me}")] {
+            let path = format!("{record}/{:016x}", u64::MAX - n);
+            objects.put(&path.into(), large.clone()).await.unwrap();
+        }
+    }
+    let next = format!("accounts/{me}/{:016x}", version + 1);
+    objects.put(&next.into(), large.clone()).await.unwrap();
+    let before = calls.calls();
+    world.directory().check_key(false).await.unwrap();
+    assert!(calls.calls() - before < 8, "{}", calls.calls() - before);
+    directory.unlock(&me, secret("one")).await.unwrap();
+    directory.set_password(&me, &root, secret("two")).await.unwrap();
+    world.directory().unlock(&me, secret("two")).await.unwrap();
+    assert_eq!(kind(world.directory().unlock(&me, secret("one"))).await, Kind::Denied);
+    world.directory().maintain_records(None).await.unwrap();
+    world.key = world.key.with_next(&*world.random).unwrap().rotated();
+    assert_eq!(world.directory().authenticate_again().await.unwrap().again, 2);
+    assert_eq!(world.directory().authenticate_again().await.unwrap().again, 0);
+    world.key = world.key.settled();
+    world.directory().check_key(true).await.unwrap();
+    world.directory().unlock(&me, secret("two")).await.unwrap();
+}
+
+#[tokio::test]
+async fn noise_beside_a_record_is_read_once_a_minute() {
+    let calls = Faulty::new(Arc::new(InMemory::new()), Plan::default(), 1);
+    let world = Fixture { store: Store::over(Arc::new(calls.clone())), ..Fixture::new() };
+    let directory = world.directory();
+    let me = name("me@mail.example");
+    directory.create(&me, new("one")).await.unwrap();
+    let version = directory.get(&me).await.unwrap().version;
+    for n in 1..=limits::RECORD_NOISE as u64 {
+        let path = format!("accounts/{me}/{:016x}", version + n);
+        world.store.put_new(&path, Sealed::marker()).await.unwrap();
+    }
+    let requests = async || {
+        let before = calls.calls();
+        directory.get(&me).await.unwrap();
+        calls.calls() - before
+    };
+    let first = requests().await;
+    assert!(first >= limits::RECORD_NOISE as u64, "{first}");
+    let again = requests().await;
+    assert!(again < 20, "{again}");
+    world.clock.advance(Duration::from_secs(61));
+    assert_eq!(requests().await, first);
+}
+
+#[tokio::test]
+async fn a_record_larger_than_any_reader_takes_is_not_written() {
+    let world = Fixture::new();
+    let versions = &world.directory().versions;
+    let bytes = vec![0; limits::RECORD_BYTES];
+    assert_eq!(kind(versions.put_after("usage/x", 0, &bytes)).await, Kind::Limit);
+    assert!(world.paths("usage").await.is_empty());
 }
 
 #[tokio::test]

@@ -24,8 +24,9 @@ use sealpost_base::{Clock, Error, Kind, Position, Random, Result, Timestamp, lim
 use sealpost_journal::{Append, DiskPaxos, EntryName};
 use sealpost_vault::record::Records;
 use sealpost_vault::server_key::{KeyId, ServerKeys};
-use sealpost_vault::{AppendMode, Hash, Put, Sealed, Store};
+use sealpost_vault::{AppendMode, Hash, ListedObject, Put, Sealed, Store};
 
+use super::noise::Noise;
 use super::remembered::Remembered;
 use crate::watermarks::Watermarks;
 
@@ -44,6 +45,8 @@ pub(super) struct Versions {
     pub(super) watermarks: Watermarks,
     /// Counts what this process tried to write.
     written: Arc<AtomicU64>,
+    /// What is no version of any record.
+    noise: Arc<Noise>,
     /// Records beside which noise was reported.
     noisy: Arc<Mutex<BTreeSet<String>>>,
 }
@@ -64,6 +67,9 @@ pub(super) struct Newest {
     pub(super) key: KeyId,
 }
 
+/// An object in the folder of a record, and the version that its name says.
+type Place = (u64, ListedObject);
+
 /// Versions of a record that are kept: the one in force, and the one before for a reader that is just about to
 /// read it.
 const KEPT_VERSIONS: u64 = 2;
@@ -81,6 +87,7 @@ const CHAINS: NonZeroUsize = NonZeroUsize::new(4096).expect("not zero");
 impl Versions {
     pub(super) fn new(store: Store, key: ServerKeys, clock: Arc<dyn Clock>, random: Arc<dyn Random>) -> Self {
         let chains = Arc::new(Mutex::new(LruCache::new(CHAINS)));
+        let noise = Arc::new(Noise::new(clock.clone()));
         let remembered = Arc::new(Remembered::new(clock));
         Versions {
             store,
@@ -91,6 +98,7 @@ impl Versions {
             lately: false,
             watermarks: Watermarks::default(),
             written: Arc::default(),
+            noise,
             noisy: Arc::default(),
         }
     }
@@ -170,21 +178,19 @@ impl Versions {
     }
 
     async fn read_newest_once(&self, directory: &str) -> Result<Option<Newest>> {
-        let (place, object) = match self.store.append_mode() {
-            AppendMode::Conditional => match self.last(directory).await? {
-                Some(found) => found,
-                None => return Ok(None),
-            },
-            AppendMode::Siblings => match self.chain(directory).last().await? {
-                Some(found) => found,
-                None => return Ok(None),
-            },
+        let is_conditional = self.store.append_mode() == AppendMode::Conditional;
+        let last = match is_conditional {
+            true => self.last(directory).await,
+            false => self.chain(directory).last().await,
         };
-        // Whatever its name has beside it, a record is bound to its version.
-        let version = place.position.0;
-        let mut newest = match self.records.open_by(&path(directory, version), &object) {
-            Ok((key, bytes)) => Newest { version, bytes, key },
-            Err(e) if self.store.append_mode() == AppendMode::Conditional => {
+        let opened = match last {
+            Ok(None) => return Ok(None),
+            Ok(Some((place, object))) => self.opened(directory, place.position.0, &object),
+            Err(e) => Err(e),
+        };
+        let mut newest = match opened {
+            Ok(newest) => newest,
+            Err(e) if is_conditional && e.kind() == Kind::Corrupt => {
                 let found = self.last_authentic(directory).await?.ok_or(e)?;
                 self.note_noise(directory, found.version);
                 found
@@ -198,13 +204,19 @@ impl Versions {
         Ok(Some(newest))
     }
 
+    /// The version of a record that an object is. Whatever its name has beside it, a record is bound to its version.
+    fn opened(&self, directory: &str, version: u64, object: &[u8]) -> Result<Newest> {
+        let (key, bytes) = self.records.open_by(&path(directory, version), object)?;
+        Ok(Newest { version, bytes, key })
+    }
+
     /// The last authentic version of a record, among as many objects as may be planted there.
     async fn last_authentic(&self, directory: &str) -> Result<Option<Newest>> {
         let (_, last) = self.first_and_last(directory).await?;
         let last: Vec<_> = last.into_iter().rev().collect();
         for some in last.chunks(READ_AHEAD) {
             let read = try_join_all(
-                some.iter().map(|(version, object)| self.authentic(directory, *version, object)),
+                some.iter().map(|(version, object)| self.unless_noise(directory, *version, object)),
             );
             if let Some(found) = read.await?.into_iter().flatten().next() {
                 return Ok(Some(found));
@@ -240,7 +252,7 @@ impl Versions {
         let all: Vec<_> = first.into_iter().chain(last).collect();
         for some in all.chunks(READ_AHEAD) {
             let read = try_join_all(
-                some.iter().map(|(version, object)| self.authentic(directory, *version, object)),
+                some.iter().map(|(version, object)| self.unless_noise(directory, *version, object)),
             );
             if read.await?.iter().any(Option::is_some) {
                 return Ok(Some(true));
@@ -249,13 +261,17 @@ impl Versions {
         Ok((!all.is_empty()).then_some(false))
     }
 
-    /// The objects of a record with their versions: the first ones, and the last ones, which may be the same.
-    async fn first_and_last(&self, directory: &str) -> Result<(Vec<(u64, String)>, VecDeque<(u64, String)>)> {
+    /// The objects of a record with their versions: the first ones, and the last ones, which may be the same. What is too large to be
+    /// one is left out.
+    async fn first_and_last(&self, directory: &str) -> Result<(Vec<Place>, VecDeque<Place>)> {
         let (mut first, mut last) = (Vec::new(), VecDeque::new());
         let mut listed = self.store.list(directory, None);
         while let Some(object) = listed.next().await {
-            let object = object?.path;
-            let Some((_, version)) = split(&object).filter(|(d, _)| *d == directory) else { continue };
+            let object = object?;
+            let Some((_, version)) = split(&object.path).filter(|(d, _)| *d == directory) else { continue };
+            if object.is_too_large() {
+                continue;
+            }
             if first.len() < limits::RECORD_NOISE {
                 first.push((version, object.clone()));
             }
@@ -268,14 +284,30 @@ impl Versions {
         Ok((first, last))
     }
 
+    /// The version that a listed object is, if it is authentic. What was none a minute ago is not read again.
+    async fn unless_noise(
+        &self,
+        directory: &str,
+        version: u64,
+        object: &ListedObject,
+    ) -> Result<Option<Newest>> {
+        if self.noise.is_known(object) {
+            return Ok(None);
+        }
+        let found = self.authentic(directory, version, &object.path).await?;
+        if found.is_none() {
+            self.noise.note(object);
+        }
+        Ok(found)
+    }
+
     /// The version at the path `object`, if it is authentic.
     async fn authentic(&self, directory: &str, version: u64, object: &str) -> Result<Option<Newest>> {
         let bytes = match self.store.read_confirmed(object).await {
             Err(e) if matches!(e.kind(), Kind::NotFound | Kind::Corrupt) => return Ok(None),
             bytes => bytes?,
         };
-        let opened = self.records.open_by(&path(directory, version), &bytes);
-        Ok(opened.ok().map(|(key, bytes)| Newest { version, bytes, key }))
+        Ok(self.opened(directory, version, &bytes).ok())
     }
 
     /// Something that is no version of the record is behind the one that counts. Reports it, once.
@@ -462,6 +494,12 @@ impl Versions {
                 tag.copy_from_slice(&repeated(&path, random));
             }
             let object = self.records.seal(&path, &distinct);
+            if object.len() > limits::RECORD_BYTES {
+                let most = limits::RECORD_BYTES;
+                return Err(Error::limit(format!(
+                    "the record {directory} would have more than {most} bytes"
+                )));
+            }
             if self.store.append_mode() == AppendMode::Siblings {
                 let appended = self.chain(directory).append_at(Position(version), object).await?;
                 return Ok(matches!(appended, Append::Done(_)).then_some(next));
@@ -494,6 +532,8 @@ impl Versions {
             Put::Created => Ok(true),
             Put::Exists => match self.store.read_confirmed(path).await {
                 Err(e) if e.kind() == Kind::NotFound => Err(passed(path)),
+                // What cannot be read is not what was written a moment ago.
+                Err(e) if e.kind() == Kind::Corrupt => Ok(false),
                 found => Ok(*found? == *object.as_ref()),
             },
         }
@@ -513,21 +553,23 @@ impl Versions {
         let mut versions = Vec::new();
         let mut listed = self.store.list(directory, None);
         while let Some(object) = listed.next().await {
-            let path = object?.path;
-            let version = split(&path).filter(|(d, _)| *d == directory).map(|(_, version)| version);
-            versions.extend(version.map(|version| (version, path)));
+            let object = object?;
+            let version = split(&object.path).filter(|(d, _)| *d == directory).map(|(_, version)| version);
+            versions.extend(version.map(|version| (version, object)));
         }
         let mut newest = written;
-        let later = versions.iter().filter(|(version, _)| *version > written).take(limits::RECORD_NOISE);
-        for (version, path) in later {
+        let siblings = self.store.append_mode() == AppendMode::Siblings;
+        let later = versions
+            .iter()
+            .filter(|(version, object)| *version > written && (siblings || !object.is_too_large()));
+        for (version, object) in later.take(limits::RECORD_NOISE) {
             // What others plant there is no reason to remove what was written.
-            let siblings = self.store.append_mode() == AppendMode::Siblings;
-            if siblings || self.authentic(directory, *version, path).await?.is_some() {
+            if siblings || self.unless_noise(directory, *version, object).await?.is_some() {
                 newest = newest.max(*version);
             }
         }
         let old = versions.into_iter().filter(|(version, _)| is_old(*version, newest));
-        for (_, path) in old {
+        for (_, ListedObject { path, .. }) in old {
             if let Err(e) = self.store.delete(&path).await {
                 tracing::debug!(path, error = %e, "an old version of a record was left");
             }
@@ -557,14 +599,17 @@ impl Versions {
     async fn are_current(&self, directory: &str) -> Result<bool> {
         let mut listed = self.store.list(directory, None);
         while let Some(object) = listed.next().await {
-            let object = object?.path;
-            let Some((_, version)) = split(&object).filter(|(d, _)| *d == directory) else { continue };
-            let bytes = match self.store.read(&object).await {
-                Err(e) if e.kind() == Kind::NotFound => continue,
+            let object = object?;
+            let Some((_, version)) = split(&object.path).filter(|(d, _)| *d == directory) else { continue };
+            // What no key authenticates stays so.
+            if object.is_too_large() {
+                continue;
+            }
+            let bytes = match self.store.read(&object.path).await {
+                Err(e) if matches!(e.kind(), Kind::NotFound | Kind::Corrupt) => continue,
                 bytes => bytes?,
             };
             let opened = self.records.open_by(&path(directory, version), &bytes);
-            // What no key authenticates stays so.
             if opened.is_ok_and(|(key, _)| key != self.records.current()) {
                 return Ok(false);
             }
@@ -577,7 +622,7 @@ impl Versions {
     pub(super) fn all(&self, root: &str) -> BoxStream<'static, (String, Result<Newest>)> {
         struct Walk {
             versions: Versions,
-            listed: BoxStream<'static, Result<sealpost_vault::ListedObject>>,
+            listed: BoxStream<'static, Result<ListedObject>>,
             last: Option<String>,
         }
         let walk = Walk { versions: self.clone(), listed: self.store.list(root, None), last: None };

@@ -7,7 +7,7 @@
 use bytes::Bytes;
 use futures::stream::{self, StreamExt, TryStreamExt};
 use minicbor::{Decode, Encode};
-use sealpost_base::{Error, Kind, Position, Result, Timestamp};
+use sealpost_base::{Error, Kind, Position, Result, Timestamp, limits};
 use sealpost_vault::{AccountKeys, AppendMode, Hash, Put, Sealed, checkpoint, mark};
 use zeroize::Zeroizing;
 
@@ -150,6 +150,9 @@ impl Journal {
         let plain = minicbor::to_vec(&checkpoint).map_err(|_| Error::internal("manifest encoding failed"))?;
         let sealed = self.seal_piece(keys, position, MANIFEST, &plain);
         let sealed = mark::checkpoint(self.judge.key(), self.account, position, &sealed);
+        if sealed.len() > limits::MANIFEST_BYTES {
+            return Err(Error::limit(format!("a manifest holds at most {} bytes", limits::MANIFEST_BYTES)));
+        }
         if self.store.put_new(&self.manifest_path(position), sealed).await? == Put::Exists {
             let there = self.checkpoint(keys, position).await.map_err(|e| taken(position, e))?;
             if there != checkpoint {

@@ -22,6 +22,7 @@ use bytes::Bytes;
 use futures::TryStreamExt;
 use sealpost_base::{Error, Kind, Position, Random, Result, limits};
 use sealpost_vault::entry::Generation;
+use sealpost_vault::store::is_too_large;
 use sealpost_vault::{Hash, Sealed, Store};
 use tokio::sync::Mutex as AsyncMutex;
 use tokio::time::Instant;
@@ -29,6 +30,7 @@ use tokio::time::Instant;
 use crate::ballot::{Ballot, EntryName};
 use crate::manifests::{self, Marked, Name};
 use crate::noise::{Judge, damaged_end, too_noisy};
+use crate::read::unread;
 use crate::{Append, Tail};
 use leader_backoff::LeaderBackoff;
 use order::{last_of, leading_to};
@@ -421,6 +423,13 @@ impl DiskPaxos {
                 Ok((object, true)) => return Ok(Again::Written(object, generation)),
                 Ok((_, false)) => return Ok(Again::Unfit),
                 Err(e) if e.kind() == Kind::NotFound => return Ok(Again::Unseen),
+                Err(e) if is_too_large(&e) && self.judge.is_some() => {
+                    let (unfit, why) = unread(from, &e);
+                    if let Some(judge) = &self.judge {
+                        judge.note(*from, unfit, &why);
+                    }
+                    return Ok(Again::Unfit);
+                }
                 Err(e) if e.kind() == Kind::Retry && attempt < ATTEMPTS => attempt += 1,
                 Err(e) => return Err(e.context(format!("write {to_path}"))),
             }

@@ -27,6 +27,8 @@ const ATTESTATION: char = 'k';
 const WITNESS: char = 'm';
 /// Objects read at once.
 pub(crate) const READ_AHEAD: usize = 16;
+/// Objects that one attestation names: their hashes are as much as may be read.
+const ATTESTED_TOGETHER: usize = (limits::MANIFEST_BYTES - limits::SEALING_BYTES) / size_of::<Hash>();
 /// How often it is listed anew because something went that was listed: newer checkpoints are there then.
 const LISTINGS: u32 = 6;
 
@@ -309,12 +311,12 @@ impl Journal {
                 }
             }
         }
-        if !objects.is_empty() {
+        for some in objects.chunks(ATTESTED_TOGETHER) {
             let name = Name::Attestation(self.number(Position::ZERO, mark::Kind::Attestation));
-            let sealed = mark::attestation(self.judge.key(), self.account, &objects);
+            let sealed = mark::attestation(self.judge.key(), self.account, some);
             self.store.put_new(&self.judge.mark_path(name), sealed).await?;
         }
-        // The new one is of all of them.
+        // The new ones are of all of them.
         let old = old.into_iter().filter(|name| matches!(name, Name::Attestation(_)));
         self.store.delete_in_order(old.map(|name| self.judge.mark_path(name)).collect()).await?;
         // Witnesses under the old key count for nothing from then on.

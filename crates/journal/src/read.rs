@@ -5,6 +5,7 @@ use futures::future::{BoxFuture, FutureExt};
 use futures::stream::{self, Stream, StreamExt};
 use sealpost_base::{Error, Kind, Position, Result, limits};
 use sealpost_vault::entry::{self, Generation, Header, Origin, Renumbering};
+use sealpost_vault::store::is_too_large;
 use sealpost_vault::{AccountKeys, AppendMode, Hash};
 use zeroize::Zeroizing;
 
@@ -330,7 +331,7 @@ impl Journal {
                 }
                 Err(unfit) => unfit,
             },
-            Err(e) if e.kind() == Kind::Corrupt => (Unfit::Damaged, e.to_string()),
+            Err(e) if e.kind() == Kind::Corrupt => unread(place, &e),
             Err(e) => return Err(e),
         };
         // What was none a minute ago may be one now, and is hardly ever.
@@ -343,7 +344,7 @@ impl Journal {
                     Err(said) => unfit = said,
                 },
                 Err(e) if e.kind() == Kind::NotFound => return Ok(Object::Gone),
-                Err(e) if e.kind() == Kind::Corrupt => unfit = (Unfit::Damaged, e.to_string()),
+                Err(e) if e.kind() == Kind::Corrupt => unfit = unread(place, &e),
                 Err(e) => return Err(e),
             }
             if round + 1 < attempts {
@@ -469,6 +470,12 @@ impl Journal {
     pub async fn count_after(&self, position: Position) -> Result<usize> {
         Ok(self.chain.list(position).await?.len())
     }
+}
+
+/// What is wrong with an object that cannot be read: what is larger than any entry was never one, unless only its name tells.
+pub(crate) fn unread(place: &EntryName, e: &Error) -> (Unfit, String) {
+    let unfit = if place.is_plain() && is_too_large(e) { Unfit::Noise } else { Unfit::Damaged };
+    (unfit, e.to_string())
 }
 
 fn none_if_absent(read: Result<Bytes>) -> Result<Option<Bytes>> {

@@ -3,6 +3,7 @@
 use futures::future::try_join_all;
 use sealpost_base::{Kind, Position, Result, limits};
 use sealpost_vault::mark::{self, NameVerdict};
+use sealpost_vault::store::is_too_large;
 
 use crate::disk_paxos::order::{last_of, leading_to};
 use crate::manifests::{self, Name};
@@ -123,7 +124,7 @@ impl Journal {
         match self.store.read_confirmed(path).await {
             Ok(object) => Ok(mark::begins_as(self.account, position, name.kind(), &object)),
             Err(e) if e.kind() == Kind::NotFound => Ok(false),
-            Err(e) if e.kind() == Kind::Corrupt => Ok(true),
+            Err(e) if e.kind() == Kind::Corrupt => Ok(!is_too_large(&e)),
             Err(e) => Err(e),
         }
     }
@@ -184,7 +185,7 @@ impl Journal {
                 let why = self.judge.entry(&place, &object).await?.err().map(|(_, why)| why);
                 (why, self.judge.may_have_been(&place, &object))
             }
-            Err(e) => (Some(e.to_string()), true),
+            Err(e) => (Some(e.to_string()), !is_too_large(&e)),
         };
         Ok(Some(Some(Unfit {
             path: self.path(&place),

@@ -168,6 +168,14 @@ impl FakeS3 {
         *lock(&self.0.tags) = tags;
     }
 
+    /// Puts an object there, as somebody else would who can write to the bucket.
+    ///
+    /// # Panics
+    /// If another thread panicked that held the objects.
+    pub fn plant(&self, key: &str, bytes: impl Into<Bytes>) {
+        self.0.objects.lock().unwrap().insert(key.to_owned(), bytes.into());
+    }
+
     /// The object of that key.
     pub fn object(&self, key: &str) -> Option<Bytes> {
         lock(&self.0.objects).get(key).cloned()

@@ -33,7 +33,7 @@ use object_store::{
 use sealpost_base::Random;
 
 use crate::StoreMetrics;
-use crate::store::ETags;
+use crate::store::{AtMost, ETags, TooLarge, too_large_in};
 pub use azure::Azure;
 pub use gcs::Gcs;
 pub use refusal::Refusal;
@@ -169,6 +169,8 @@ impl Shared {
             match there.await {
                 Ok(there) if there == payload => return Ok(PutResult { e_tag: None, version: None }),
                 Err(Error::NotFound { .. }) => return Err(exists),
+                // Nothing of ours is so large.
+                Err(e) if too_large_in(&e).is_some() => return Err(exists),
                 Err(e) => return Err(e),
                 // One answer may be wrong; said twice it is another's object.
                 Ok(there) => match before.replace(there.clone()) {
@@ -187,8 +189,14 @@ impl Shared {
         let get = |_| {
             let options = options.clone();
             async {
-                let head = options.head;
+                let (head, most) = (options.head, options.extensions.get::<AtMost>().copied());
                 let got = self.bucket.get_opts(path, options).await?;
+                if let Some(AtMost(most)) = most
+                    && got.meta.size > most
+                {
+                    let why = TooLarge { size: got.meta.size, most };
+                    return Err(Error::Generic { store: "remote", source: why.into() });
+                }
                 let (meta, range, attributes) = (got.meta.clone(), got.range.clone(), got.attributes.clone());
                 let bytes = if head { Bytes::new() } else { got.bytes().await? };
                 let payload = GetResultPayload::Stream(stream::empty().boxed());

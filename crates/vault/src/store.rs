@@ -8,6 +8,7 @@ mod append_mode;
 mod batch;
 mod e_tags;
 mod open;
+mod size_limit;
 mod transfer;
 mod types;
 mod upload;
@@ -39,6 +40,8 @@ use crate::{Sealed, StoreMetrics};
 pub use append_mode::{MODE_MARKERS, MarkMemory, StoreMark};
 pub use batch::Batch;
 pub(crate) use e_tags::ETags;
+pub use size_limit::is_too_large;
+pub(crate) use size_limit::{AtMost, TooLarge, too_large_in};
 pub use transfer::{Transfer, Unreadable};
 pub use types::{AppendMode, Backend, ListedObject, Put, StoreStats};
 pub(crate) use upload::Upload;
@@ -221,6 +224,9 @@ impl Store {
     }
 
     /// The whole object `path`.
+    ///
+    /// # Errors
+    /// `Corrupt` if it is [larger](is_too_large) than anything that belongs there, or is damaged; what the store says.
     pub async fn read(&self, path: &str) -> Result<Bytes> {
         let cache = self.cache_for(path);
         if let Some(cache) = cache
@@ -309,10 +315,14 @@ impl Store {
     /// The last object below `prefix` (whole path segments), by its path; `None` if there is none.
     ///
     /// # Errors
-    /// What the store says; `NotFound` if the object went while it was looked for.
+    /// What the store says; `NotFound` if the object went while it was looked for; `Corrupt` as [`Store::read`].
     pub async fn last(&self, prefix: &str) -> Result<Option<(String, Bytes)>> {
         if let Some(local) = &self.0.local {
-            return local.last(&location(prefix)?).await.map_err(|e| error(prefix, e));
+            let last = local.last(&location(prefix)?).await.map_err(|e| error(prefix, e))?;
+            if let Some((path, bytes)) = &last {
+                size_limit::check(path, bytes.len() as u64, size_limit::most_bytes(path))?;
+            }
+            return Ok(last);
         }
         let mut listed = self.list(prefix, None);
         let mut last = None;

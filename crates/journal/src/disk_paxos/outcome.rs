@@ -2,6 +2,7 @@
 
 use sealpost_base::{Kind, Result};
 use sealpost_vault::Hash;
+use sealpost_vault::store::is_too_large;
 
 use super::{Again, ChainScan, DiskPaxos, Leadership, Marks, PATIENT_ROUNDS, ROUNDS, unknown};
 use crate::ballot::EntryName;
@@ -61,6 +62,7 @@ impl DiskPaxos {
             Ok(object) if Hash::of(&object) == tail.hash => Ok(Append::Done(tail)),
             Ok(_) => Ok(Append::Lost),
             Err(e) if e.kind() == Kind::NotFound => Err(unknown(place.position)),
+            Err(e) if is_too_large(&e) => Ok(Append::Lost),
             Err(e) => Err(e),
         }
     }

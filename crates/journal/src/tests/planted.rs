@@ -451,3 +451,32 @@ async fn forged_ballots_stop_no_writer() {
     other.deliver("seven").await;
     assert_eq!(w.again().read(Tail::EMPTY).await, ["one", "two", "three", "four", "five", "six", "seven"]);
 }
+
+/// Nothing of ours is so large: it is passed over like other noise, named, and removed.
+#[tokio::test(start_paused = true)]
+async fn objects_too_large_for_a_log_are_noise() {
+    for append_mode in BOTH {
+        let w = world_of(append_mode);
+        let two = w.fill(Tail::EMPTY, &["one", "two"]).await;
+        w.checkpoint(two, &[("head", "h")]).await;
+        let manifest = vec![0; limits::MANIFEST_BYTES + 1];
+        for position in [3, u64::MAX] {
+            w.write(&w.manifest(&format!("{position:016x}")), &manifest).await;
+        }
+        let mark = vec![0; limits::MARK_BYTES + 1];
+        w.write(&w.manifest("s0000000000000003-0000000000000001"), &mark).await;
+        if append_mode == AppendMode::Conditional {
+            let entry = vec![0; limits::ENTRY_BYTES + limits::SEALING_BYTES + 1];
+            w.plant(3, &entry).await;
+        }
+        w.again().deliver("three").await;
+        let read = w.again().read(Tail::EMPTY).await;
+        assert_eq!(read.first().zip(read.last()), Some((&"one".to_owned(), &"three".to_owned())));
+        assert_eq!(w.again().journal.survey_marks().await.unwrap().len(), 3);
+        let survey = w.again().journal.survey(Position::ZERO).await.unwrap();
+        assert!(survey.unfit.iter().all(|unfit| !unfit.may_be_entry && !unfit.is_damaged));
+        assert_eq!(survey.unfit.len(), usize::from(append_mode == AppendMode::Conditional));
+        assert_eq!(w.again().journal.remove_noise().await.unwrap().len(), 3, "{append_mode:?}");
+        assert_eq!(w.again().read(Tail::EMPTY).await, read);
+    }
+}

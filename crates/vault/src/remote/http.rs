@@ -28,6 +28,7 @@ use sealpost_base::limits::{STORE_ANSWER_BYTES, STORE_READ_BYTES, STORE_REFUSAL_
 
 use super::RetryPolicy;
 use super::client::{CONNECT_TIMEOUT, IDLE_TIMEOUT};
+use crate::store::TooLarge;
 
 /// What is in all that stores say of an object that is not there, and not in what proxies say.
 const ERROR_CODE: &[u8] = b"<Code>";
@@ -83,10 +84,8 @@ impl HttpService for Http {
         let (head, body) = answer.map_err(failed)?.into_parts();
         let most = if head.status.is_success() { most } else { STORE_REFUSAL_BYTES };
         if body.size_hint().lower() > most as u64 {
-            return Err(wrong(format!(
-                "an answer of {} bytes, where {most} are the most",
-                body.size_hint().lower()
-            )));
+            let why = TooLarge { size: body.size_hint().lower(), most: most as u64 };
+            return Err(HttpError::new(HttpErrorKind::Interrupted, why));
         }
         let body = limited(body, most);
         if is_read && head.status == StatusCode::NOT_FOUND {

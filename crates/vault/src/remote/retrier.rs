@@ -10,6 +10,7 @@ use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::StoreMetrics;
+use crate::store::too_large_in;
 
 /// How often a request is made, the first time included.
 const ATTEMPTS: u32 = 5;
@@ -91,7 +92,7 @@ impl Retrier {
 
 /// Whether the same request may have another answer later.
 fn may_pass(e: &Error) -> bool {
-    matches!(e, Error::Generic { .. } | Error::JoinError { .. })
+    matches!(e, Error::Generic { .. } | Error::JoinError { .. }) && too_large_in(e).is_none()
 }
 
 /// Whether this is S3's "409 Conflict": somebody else's write of that path is under way, and it is open whether the object will

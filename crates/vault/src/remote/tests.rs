@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use futures::TryStreamExt;
 use futures::future::{join_all, try_join_all};
-use sealpost_base::{AccountId, Budget, Kind, ObjectId, Random, SeededRandom, SystemClock};
+use sealpost_base::{AccountId, Budget, Kind, ObjectId, Random, SeededRandom, SystemClock, limits};
 use sealpost_testkit::fake_s3::{ConditionalPut, FakeS3, Fault, Request};
 
 use super::{Refusal, RetryPolicy, S3};
 use crate::message::{MessageKey, MessageWriter};
 use crate::probe::{Conditions, probe};
 use crate::remote::fake::s3;
+use crate::store::is_too_large;
 use crate::{AppendMode, Put, Sealed, Store};
 
 const RETRY_POLICY: RetryPolicy =
@@ -420,4 +421,34 @@ async fn a_bucket_that_keeps_what_is_removed_is_known_at_the_start() {
     }
     let random = SeededRandom::new(3);
     assert!(probe(&store, &SystemClock::new(), &random).await.unwrap().keeps_removed);
+}
+
+/// Whoever can write to the bucket can put anything there, also more than is ever read.
+#[tokio::test]
+async fn an_object_too_large_for_its_place_is_corrupt_and_unread() {
+    let server = FakeS3::start(ConditionalPut::Keeps, 3).await;
+    // The server hashes what it gives out, and takes long over so much.
+    let patient = RetryPolicy { timeout: Duration::from_secs(60), ..RETRY_POLICY };
+    let store = open(&server, patient).await;
+    let path = "server/key/ffffffffffffffff";
+    store.put_new("server/key/0000000000000001", sealed(b"ours")).await.unwrap();
+    for bytes in [limits::STORE_ANSWER_BYTES + 1, limits::RECORD_BYTES + 1] {
+        server.plant(&format!("a/prefix/{path}"), vec![7; bytes]);
+        server.seen();
+        for read in [store.read(path).await, store.read_confirmed(path).await] {
+            let e = read.unwrap_err();
+            assert!(e.kind() == Kind::Corrupt && is_too_large(&e), "{e:?}");
+            assert!(e.to_string().contains(path), "{e}");
+        }
+        // One, and two that have to say the same: it does not pass.
+        assert_eq!(server.seen().len(), 3);
+        assert_eq!(store.last("server/key").await.unwrap_err().kind(), Kind::Corrupt);
+        let listed: Vec<_> = store.list("server", None).try_collect().await.unwrap();
+        assert_eq!(listed.iter().map(|object| object.is_too_large()).collect::<Vec<_>>(), [false, true]);
+        // It is in the way of a write like any other, also of one that had to be repeated.
+        server.once(Fault::Refused(503), is_put);
+        assert_eq!(store.put_new(path, sealed(b"ours")).await.unwrap(), Put::Exists);
+    }
+    server.plant(&format!("a/prefix/{path}"), vec![7; limits::RECORD_BYTES]);
+    assert_eq!(store.read(path).await.unwrap().len(), limits::RECORD_BYTES);
 }

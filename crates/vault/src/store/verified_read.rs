@@ -9,8 +9,10 @@
 use std::ops::Range;
 
 use bytes::Bytes;
+use object_store::GetOptions;
 use sealpost_base::{Error, Kind, Result};
 
+use super::size_limit::{AtMost, check, is_too_large, most_bytes, too_large, too_large_in};
 use super::{Store, error, location};
 use crate::Hash;
 
@@ -21,12 +23,16 @@ impl Store {
     /// given twice. For whoever cannot open it, and relies on it.
     ///
     /// # Errors
-    /// What the store says; `Retry` if it gives another answer each time.
+    /// What the store says; `Retry` if it gives another answer each time; `Corrupt` as [`Store::read`].
     pub async fn read_confirmed(&self, path: &str) -> Result<Bytes> {
         if self.0.local.is_some() {
             return self.read(path).await;
         }
-        match self.fetch(path).await? {
+        let first = match self.fetch(path).await {
+            Err(e) if is_too_large(&e) => self.fetch(path).await,
+            first => first,
+        };
+        match first? {
             (bytes, Some(true)) => Ok(bytes),
             (bytes, _) => self.read_alike(path, bytes).await,
         }
@@ -108,13 +114,23 @@ impl Store {
 
     /// One answer, and whether it fits its ETag.
     async fn fetch(&self, path: &str) -> Result<(Bytes, Option<bool>)> {
-        let location = location(path)?;
+        let (location, most) = (location(path)?, most_bytes(path));
+        let mut options = GetOptions::default();
+        if let Some(most) = most {
+            options.extensions.insert(AtMost(most));
+        }
         let read = async {
-            let got = self.0.objects.get(&location).await?;
-            let e_tag = got.meta.e_tag.clone();
-            Ok((got.bytes().await?, e_tag))
+            let got = self.0.objects.get_opts(&location, options).await?;
+            let (size, e_tag) = (got.meta.size, got.meta.e_tag.clone());
+            let is_read = most.is_none_or(|most| size <= most);
+            Ok((size, if is_read { got.bytes().await? } else { Bytes::new() }, e_tag))
         };
-        let (bytes, e_tag) = self.timed(&self.0.metrics.reads, read).await.map_err(|e| error(path, e))?;
+        let failed = |e| match too_large_in(&e) {
+            Some(why) => too_large(path, why),
+            None => error(path, e),
+        };
+        let (size, bytes, e_tag) = self.timed(&self.0.metrics.reads, read).await.map_err(failed)?;
+        check(path, size, most)?;
         let fits = self.0.e_tags.fits(e_tag.as_deref(), &bytes).await;
         Ok((bytes, fits))
     }
