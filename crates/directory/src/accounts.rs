@@ -463,6 +463,7 @@ pub(super) fn decode(at: &str, version: u64, bytes: &[u8]) -> Result<AccountReco
 }
 
 /// The slots of a version of a record; `None` if it is none.
+#[cfg(test)]
 pub(super) fn slots_of(bytes: &[u8]) -> Option<Vec<Slot>> {
     minicbor::decode::<AccountRecord>(bytes).ok().map(|record| record.slots)
 }

@@ -3,10 +3,16 @@
 //! Such a change writes its record twice, so that neither of the two versions that stay holds the withdrawn slot. A process that is
 //! killed in between leaves a version that does. Nothing but its slots tells: an earlier version holds one that the newest has
 //! not. Servers look for that from time to time ([`Directory::maintain_records`]), and `sealpost check` names it.
+//!
+//! A thief of `server.key` can replace a record, which makes the owner's slots look withdrawn: they may be the only way to the mail.
+//! So what an earlier version holds stays where the newest has none of its slots and another delivery key. A change of the root key
+//! that was killed looks alike; repeating it finishes it.
+
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use sealpost_base::{Error, Result};
 
-use super::accounts::{decode, slots_of};
+use super::accounts::decode;
 use super::versions::Newest;
 use super::{AccountRecord, Directory};
 
@@ -19,15 +25,23 @@ impl Directory {
     /// # Errors
     /// What the store says.
     pub async fn withdrawn_copies(&self, record: &AccountRecord) -> Result<Vec<String>> {
-        self.copies(&self.path_of(&record.name), record).await
+        Ok(self.copies(&self.path_of(&record.name), record).await?.paths)
     }
 
     /// Whether there was something to finish, of the record whose newest version is given.
     pub(super) async fn finish_withdrawal(&self, directory: &str, mut newest: Newest) -> Result<bool> {
         for attempt in 0..ATTEMPTS {
             let record = decode(directory, newest.version, &newest.bytes)?;
-            if self.copies(directory, &record).await?.is_empty() {
+            let copies = self.copies(directory, &record).await?;
+            if copies.paths.is_empty() {
                 return Ok(attempt > 0);
+            }
+            if copies.are_of_another_key {
+                return Err(Error::conflict(format!(
+                    "{directory} has none of the slots, and not the delivery key, of an earlier version: a change of the root key was \
+                     interrupted, and is to be repeated, or the record was replaced by somebody who has server.key. The earlier \
+                     version is kept"
+                )));
             }
             self.put(&AccountRecord { version: record.version + 1, ..record }).await?;
             let Some(written) = self.versions.newest(directory).await? else { return Ok(true) };
@@ -36,12 +50,29 @@ impl Directory {
         Err(Error::retry(format!("{directory} cannot be removed, or others change it all the time")))
     }
 
-    async fn copies(&self, directory: &str, record: &AccountRecord) -> Result<Vec<String>> {
+    async fn copies(&self, directory: &str, record: &AccountRecord) -> Result<Copies> {
+        let are_of_another_key = AtomicBool::new(false);
         let is_withdrawn = |bytes: &[u8]| {
-            slots_of(bytes).is_none_or(|slots| slots.iter().any(|slot| !record.slots.contains(slot)))
+            let Ok(earlier) = minicbor::decode::<AccountRecord>(bytes) else { return true };
+            let is_kept = |slot| record.slots.contains(slot);
+            if earlier.public != record.public
+                && !earlier.slots.is_empty()
+                && !earlier.slots.iter().any(is_kept)
+            {
+                are_of_another_key.store(true, Ordering::Relaxed);
+            }
+            !earlier.slots.iter().all(is_kept)
         };
-        self.versions.withdrawn(directory, record.version, is_withdrawn).await
+        let paths = self.versions.withdrawn(directory, record.version, is_withdrawn).await?;
+        Ok(Copies { paths, are_of_another_key: are_of_another_key.into_inner() })
     }
+}
+
+/// What was found of withdrawn secrets.
+struct Copies {
+    paths: Vec<String>,
+    /// A version is among them of which the newest has no slot and not the delivery key.
+    are_of_another_key: bool,
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use super::*;
 /// An account with a password, an app password and a recovery code, and what the thief needs to know of it.
 struct Victim {
     directory: Directory,
+    key: ServerKeys,
     random: Arc<SeededRandom>,
     me: AccountName,
     id: AccountId,
@@ -21,7 +22,7 @@ impl Victim {
         let (record, root) = directory.create(&me, new("one")).await.unwrap();
         directory.add_app_password(&me, &root, "phone").await.unwrap();
         directory.set_recovery(&me, &root).await.unwrap();
-        Victim { directory, random: world.random, me, id: record.id, root }
+        Victim { directory, key: world.key, random: world.random, me, id: record.id, root }
     }
 
     async fn record(&self) -> AccountRecord {
@@ -175,4 +176,36 @@ async fn slots_without_a_tag_are_verified_by_their_secret_alone() {
     assert!(refused.to_string().contains(&planted.id().to_string()), "{refused}");
     let rekeyed = victim.rekey(UnverifiedSlots::Remove).await.unwrap();
     assert_eq!((rekeyed.removed.len(), victim.record().await.slots.len()), (3, 1));
+}
+
+/// A thief who may write and not remove has servers remove nothing.
+#[tokio::test]
+async fn a_replaced_record_makes_no_server_remove_the_owners_slots() {
+    let victim = Victim::new().await;
+    let (slot, _) = victim.planted();
+    let thief = RootKey::generate(&*victim.random);
+    let (directory, record) = (&victim.directory, victim.record().await);
+    let at = directory.path_of(&victim.me);
+    let forged = AccountRecord {
+        slots: vec![slot],
+        public: thief.delivery_key(victim.id),
+        version: record.version + 1,
+        ..record.clone()
+    };
+    let bytes = minicbor::to_vec(&forged).unwrap();
+    // As the thief writes it: one object, and nothing is removed.
+    let path = format!("{at}/{:016x}", forged.version);
+    let sealed = seal_record(&victim.key, &path, &[&bytes[..], &[0; 16]].concat());
+    directory.versions.store().put_new(&path, sealed).await.unwrap();
+    assert!(victim.record().await.slots == forged.slots);
+    for _ in 0..2 {
+        assert_eq!(directory.maintain_records(None).await.unwrap().finished, 0);
+    }
+    // It is named, and the record can be had back.
+    let copies = directory.withdrawn_copies(&forged).await.unwrap();
+    assert_eq!(copies.len(), 2, "{copies:?}");
+    directory.versions.store().delete(&path).await.unwrap();
+    let restored = directory.clone().with_watermarks(Watermarks::default());
+    assert!(restored.get(&victim.me).await.unwrap().slots == record.slots);
+    restored.unlock(&victim.me, secret("one")).await.unwrap();
 }
