@@ -330,6 +330,8 @@ pub const BUS_NODES: usize = 1024;
 pub const BALLOTS: usize = 16;
 /// Bytes of one version of a record, sealed: a larger object is none, and is not read. An account with all app passwords takes 64 KiB.
 pub const RECORD_BYTES: usize = 1024 * 1024;
+/// Versions of one record; what is numbered beyond them is none, whoever wrote it, so that there is always a next one.
+pub const RECORD_VERSIONS: u64 = 1 << 62;
 /// Objects in the folder of a record that are no versions of it, beyond which it cannot be used. So many are read.
 pub const RECORD_NOISE: usize = 64;
 /// Such objects that are remembered for a minute, of all records together.

@@ -106,12 +106,13 @@ impl Directory {
         Ok(ours)
     }
 
-    /// Writes all records again that an older server key authenticates. A record that none does is reported and left alone.
+    /// Writes all records again that an older server key authenticates. A record that none does is reported and left alone, and one
+    /// that cannot be written keeps no other from it.
     ///
     /// # Errors
-    /// What the store says: run it again then.
+    /// What the store says, and why records were not written: run it again then.
     pub async fn authenticate_again(&self) -> Result<Authenticated> {
-        let mut done = Authenticated::default();
+        let (mut done, mut failed) = (Authenticated::default(), Vec::new());
         for root in ROOTS {
             let mut records = self.versions.all(root);
             while let Some((directory, newest)) = records.next().await {
@@ -125,8 +126,20 @@ impl Directory {
                     Err(e) => return Err(e),
                 }
                 done.records += 1;
-                done.again += u64::from(self.versions.authenticate_again(&directory).await?);
+                match self.versions.authenticate_again(&directory).await {
+                    Ok(again) => done.again += u64::from(again),
+                    Err(e) if e.kind() == Kind::Corrupt => {
+                        tracing::error!(record = directory, error = %e, "a record was not written again");
+                        failed.push(e.context(directory));
+                    }
+                    Err(e) => return Err(e.context(directory)),
+                }
             }
+        }
+        let others = failed.len().saturating_sub(1);
+        if let Some(first) = failed.into_iter().next() {
+            let all = format!("records are still under an older server key, this one and {others} more");
+            return Err(first.context(all));
         }
         if done.records == 0 {
             self.check_key(true).await?;

@@ -951,6 +951,28 @@ async fn noise_beside_a_record_changes_nothing() {
     with(rotated.settled()).unlock(&me, secret("three")).await.unwrap();
 }
 
+/// Each version is there twice, and one of the two is cut short on the disk.
+#[tokio::test]
+async fn a_damaged_twin_on_a_disk_ends_no_repeated_rotation() {
+    for damaged in 0..2 {
+        let dir = tempfile::tempdir().unwrap();
+        let mut world = Fixture::new();
+        world.store = Store::local(dir.path()).await.unwrap();
+        let (directory, me) = (world.directory(), name("me@x"));
+        directory.create(&me, new("one")).await.unwrap();
+        world.key = world.key.with_next(&*world.random).unwrap().rotated();
+        let rotated = world.directory();
+        assert_eq!(rotated.authenticate_again().await.unwrap().again, 1);
+        let mark = marks(&rotated, &me).await.remove(0).concat();
+        let files = files_with(dir.path(), &mark[..32]);
+        assert_eq!(files.len(), 2);
+        let bytes = std::fs::read(&files[damaged]).unwrap();
+        std::fs::write(&files[damaged], &bytes[..bytes.len() - 1]).unwrap();
+        assert_eq!(world.directory().authenticate_again().await.unwrap().again, 0);
+        world.directory().unlock(&me, secret("one")).await.unwrap();
+    }
+}
+
 /// As many as anybody likes: none of them is read.
 #[tokio::test]
 async fn objects_too_large_for_a_record_are_noise_and_unread() {
@@ -1019,6 +1041,43 @@ async fn a_record_larger_than_any_reader_takes_is_not_written() {
     let bytes = vec![0; limits::RECORD_BYTES];
     assert_eq!(kind(versions.put_after("usage/x", 0, &bytes)).await, Kind::Limit);
     assert!(world.paths("usage").await.is_empty());
+}
+
+/// A thief of the key numbers a record so that none comes after it.
+#[tokio::test]
+async fn authentic_records_beyond_all_versions_stop_neither_rotation_nor_changes() {
+    let mut world = Fixture::new();
+    let directory = world.directory();
+    directory.check_key(true).await.unwrap();
+    let (me, last) = (name("me@x"), name("z@x"));
+    let (_, root) = directory.create(&me, new("one")).await.unwrap();
+    directory.create(&last, new("one")).await.unwrap();
+    let newest = directory.versions.newest(&directory.path_of(&me)).await.unwrap().unwrap();
+    for record in [format!("accounts/{me}"), "accounts/a@x".to_owned(), "server/key".to_owned()] {
+        for version in [u64::MAX, u64::MAX - 1, limits::RECORD_VERSIONS + 1] {
+            let path = format!("{record}/{version:016x}");
+            let sealed = seal_record(&world.key, &path, &newest.bytes);
+            world.store.put_new(&path, sealed).await.unwrap();
+        }
+    }
+    world.directory().check_key(true).await.unwrap();
+    directory.set_password(&me, &root, secret("two")).await.unwrap();
+    world.directory().unlock(&me, secret("two")).await.unwrap();
+    world.key = world.key.with_next(&*world.random).unwrap().rotated();
+    let done = world.directory().authenticate_again().await.unwrap();
+    assert_eq!((done.records, done.again), (3, 3));
+    // The last one that there can be: what is beside it gets the new key.
+    let path = format!("accounts/b@x/{:016x}", limits::RECORD_VERSIONS);
+    let sealed = seal_record(&world.key, &path, &newest.bytes);
+    world.store.put_new(&path, sealed).await.unwrap();
+    world.key = world.key.with_next(&*world.random).unwrap().rotated();
+    let e = world.directory().authenticate_again().await.unwrap_err();
+    assert!(e.kind() == Kind::Corrupt && e.to_string().contains(&path), "{e}");
+    world.store.delete(&path).await.unwrap();
+    assert_eq!(world.directory().authenticate_again().await.unwrap().again, 0);
+    world.key = world.key.settled();
+    world.directory().unlock(&me, secret("two")).await.unwrap();
+    world.directory().unlock(&last, secret("one")).await.unwrap();
 }
 
 #[tokio::test]
@@ -1094,6 +1153,26 @@ async fn planted_records_keep_no_node_from_starting() {
     let other = ServerKeys::generate(&random);
     let theirs = Directory::new(world.store.clone(), other, world.clock.clone(), world.random.clone());
     assert_eq!(kind(theirs.check_key(true)).await, Kind::Corrupt);
+}
+
+/// Whoever plants objects in the folder of one account holds up no walk over all of them.
+#[tokio::test]
+async fn noise_in_the_folder_of_one_account_costs_a_walk_little() {
+    let objects = Arc::new(InMemory::new());
+    let calls = Faulty::new(objects.clone(), Plan::default(), 1);
+    let world = Fixture { store: Store::over(Arc::new(calls.clone())), ..Fixture::new() };
+    let directory = world.directory();
+    for me in ["a@x", "b@x"] {
+        directory.create(&name(me), new("pw")).await.unwrap();
+    }
+    for n in 0..10 * limits::RECORD_NOISE as u64 {
+        let path = format!("accounts/a@x/{:016x}", limits::RECORD_VERSIONS + n);
+        objects.put(&path.into(), PutPayload::default()).await.unwrap();
+    }
+    let before = calls.calls();
+    directory.maintain_records(None).await.unwrap();
+    let requests = calls.calls() - before;
+    assert!(requests < 5 * limits::RECORD_NOISE as u64, "{requests}");
 }
 
 #[tokio::test]

@@ -10,14 +10,14 @@
 //! The record of an account holds its keys, and is one object of a few hundred bytes. So there each version is written twice, as two
 //! versions that say the same, and the first one says that the next repeats it: one of them may be damaged.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use futures::StreamExt;
-use futures::future::try_join_all;
+use futures::future::{join_all, try_join_all};
 use futures::stream::{self, BoxStream};
 use lru::LruCache;
 use sealpost_base::{Clock, Error, Kind, Position, Random, Result, Timestamp, limits};
@@ -206,6 +206,10 @@ impl Versions {
 
     /// The version of a record that an object is. Whatever its name has beside it, a record is bound to its version.
     fn opened(&self, directory: &str, version: u64, object: &[u8]) -> Result<Newest> {
+        if version > limits::RECORD_VERSIONS {
+            let path = path(directory, version);
+            return Err(Error::corrupt(format!("{path} is numbered beyond all versions of a record")));
+        }
         let (key, bytes) = self.records.open_by(&path(directory, version), object)?;
         Ok(Newest { version, bytes, key })
     }
@@ -443,34 +447,48 @@ impl Versions {
     }
 
     /// Objects of a record whose newest version is `newest` that are to go before their time: earlier versions of which nothing is
-    /// authentic any more, as a removal that was killed leaves them, and what `is_withdrawn` says of what an object holds.
+    /// authentic any more, as a removal that was killed leaves them, and what `is_withdrawn` says of what an object holds. As many
+    /// are read as a reader of the record looks at.
     ///
     /// # Errors
-    /// What the store says.
+    /// What the store says, if nothing was found among what can be read.
     pub(super) async fn withdrawn(
         &self,
         directory: &str,
         newest: u64,
         is_withdrawn: impl Fn(&[u8]) -> bool,
     ) -> Result<Vec<String>> {
-        let (mut withdrawn, mut listed) = (Vec::new(), self.store.list(directory, None));
-        while let Some(object) = listed.next().await {
-            let object = object?.path;
-            let Some((_, version)) = split(&object).filter(|(d, _)| *d == directory) else { continue };
-            let bytes = match self.store.read(&object).await {
-                Err(e) if e.kind() == Kind::NotFound => continue,
-                Err(e) if e.kind() == Kind::Corrupt => Bytes::new(),
-                bytes => bytes?,
-            };
-            let goes = match self.records.open_by(&path(directory, version), &bytes) {
-                Ok((_, bytes)) => version <= newest && is_withdrawn(&bytes),
-                Err(_) => version < newest,
-            };
-            if goes {
-                withdrawn.push(object);
+        let (first, last) = self.first_and_last(directory).await?;
+        let objects: BTreeMap<String, Place> =
+            first.into_iter().chain(last).map(|place| (place.1.path.clone(), place)).collect();
+        let objects: Vec<Place> = objects.into_values().collect();
+        let (mut withdrawn, mut failed) = (Vec::new(), None);
+        for some in objects.chunks(READ_AHEAD) {
+            let read = some.iter().map(|(_, object)| self.store.read(&object.path));
+            for ((version, object), bytes) in some.iter().zip(join_all(read).await) {
+                let opened = bytes.and_then(|bytes| self.opened(directory, *version, &bytes));
+                let goes = match opened {
+                    Ok(found) => *version <= newest && is_withdrawn(&found.bytes),
+                    Err(e) if e.kind() == Kind::Corrupt => *version < newest,
+                    Err(e) if e.kind() == Kind::NotFound => false,
+                    Err(e) => {
+                        failed = failed.or(Some(e));
+                        false
+                    }
+                };
+                if goes {
+                    withdrawn.push(object.path.clone());
+                }
             }
         }
-        Ok(withdrawn)
+        match failed {
+            Some(e) if withdrawn.is_empty() => Err(e),
+            Some(error) => {
+                tracing::warn!(record = directory, %error, "not all versions of a record could be looked at");
+                Ok(withdrawn)
+            }
+            None => Ok(withdrawn),
+        }
     }
 
     /// Writes the version after `version`, behind what is in its place and is no version; `None` if somebody else was first.
@@ -483,8 +501,13 @@ impl Versions {
     ) -> Result<Option<u64>> {
         let mut next = version;
         for _ in 0..=limits::RECORD_NOISE {
-            next =
-                next.checked_add(1).ok_or_else(|| Error::corrupt("the versions of a record have run out"))?;
+            next = next.saturating_add(1);
+            if next > limits::RECORD_VERSIONS {
+                let last = path(directory, version);
+                return Err(Error::corrupt(format!(
+                    "{last} leaves no room for a later version: it was planted by somebody who has server.key; remove it"
+                )));
+            }
             let path = path(directory, next);
             // Two who change a record alike must not take each other's for their own.
             let mut distinct = [bytes, &[0; NONCE_BYTES]].concat();
@@ -609,8 +632,8 @@ impl Versions {
                 Err(e) if matches!(e.kind(), Kind::NotFound | Kind::Corrupt) => continue,
                 bytes => bytes?,
             };
-            let opened = self.records.open_by(&path(directory, version), &bytes);
-            if opened.is_ok_and(|(key, _)| key != self.records.current()) {
+            let opened = self.opened(directory, version, &bytes);
+            if opened.is_ok_and(|newest| newest.key != self.records.current()) {
                 return Ok(false);
             }
         }
