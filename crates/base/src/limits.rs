@@ -314,6 +314,8 @@ pub const ALIAS_DEPTH: usize = 8;
 pub const ALIAS_LOOKUPS: usize = 300;
 /// App passwords of one account.
 pub const ACCOUNT_APP_PASSWORDS: usize = 100;
+/// Password slots of one account that a login tries; an account has one.
+pub const LOGIN_SLOTS: usize = 4;
 /// Bytes of the label of an app password.
 pub const TOKEN_LABEL_BYTES: usize = 200;
 /// Bytes of a password or token.

@@ -505,7 +505,7 @@ impl Versions {
             if next > limits::RECORD_VERSIONS {
                 let last = path(directory, version);
                 return Err(Error::corrupt(format!(
-                    "{last} leaves no room for a later version: it was planted by somebody who has server.key; remove it"
+                    "{last} is the last version that a record can have: a thief of server.key planted it; remove it"
                 )));
             }
             let path = path(directory, next);

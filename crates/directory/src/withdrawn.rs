@@ -38,9 +38,9 @@ impl Directory {
             }
             if copies.are_of_another_key {
                 return Err(Error::conflict(format!(
-                    "{directory} has none of the slots, and not the delivery key, of an earlier version: a change of the root key was \
-                     interrupted, and is to be repeated, or the record was replaced by somebody who has server.key. The earlier \
-                     version is kept"
+                    "{directory} has none of the slots, and not the delivery key, of an earlier version, which is kept: \
+                     a change of the root key was interrupted (repeat it), or a thief of server.key replaced the \
+                     record (remove the newest version)"
                 )));
             }
             self.put(&AccountRecord { version: record.version + 1, ..record }).await?;

@@ -16,7 +16,7 @@ use std::fmt;
 
 use argon2::{Algorithm, Argon2, Block, Params, Version};
 use minicbor::{Decode, Encode};
-use sealpost_base::{AccountId, Random, Result, Timestamp};
+use sealpost_base::{AccountId, Random, Result, Timestamp, limits};
 pub use token::account_of as account_of_app_password;
 use zeroize::Zeroizing;
 
@@ -68,12 +68,13 @@ pub struct PasswordParams {
 impl Default for PasswordParams {
     /// 19 MiB, two passes, one lane.
     fn default() -> Self {
-        PasswordParams { memory_kib: 19 * 1024, passes: 2, lanes: 1 }
+        MAX_PARAMS
     }
 }
 
-/// The most a stored slot may ask for: a forged one must not exhaust the machine.
-const MAX_PARAMS: PasswordParams = PasswordParams { memory_kib: 256 * 1024, passes: 16, lanes: 8 };
+/// The most a stored slot may ask for, which is what every slot is made with: so much memory is acquired for a login, and a forged slot
+/// must not take more.
+const MAX_PARAMS: PasswordParams = PasswordParams { memory_kib: 19 * 1024, passes: 2, lanes: 1 };
 /// The encapsulated key, the root key and its tag.
 const SEALED_BYTES: usize = ENCAPSULATED_BYTES + 32 + TAG_BYTES;
 
@@ -346,14 +347,15 @@ const PLACE: PiecePosition = PiecePosition { section: 0, number: 0, last: true }
 const HEADER: [u8; 4] = [0; 4];
 
 /// The slots of `slots` that `secret` may open at a login: the token's own slot if it is a token of this account,
-/// else the password slots. Recovery codes are not for logging in.
+/// else the password slots, of which an account has one: a record that was forged may have any number, and no more than
+/// [`limits::LOGIN_SLOTS`] are tried. Recovery codes are not for logging in.
 pub fn for_login<'a>(slots: &'a [Slot], secret: &[u8]) -> Vec<&'a Slot> {
     if let Some((id, _)) = token::parse(secret)
         && let Some(slot) = slots.iter().find(|s| s.kind == SlotKind::Token && s.id == id)
     {
         return vec![slot];
     }
-    slots.iter().filter(|s| s.kind == SlotKind::Password).collect()
+    slots.iter().filter(|s| s.kind == SlotKind::Password).take(limits::LOGIN_SLOTS).collect()
 }
 
 /// The memory that Argon2 works in, none until it does; overwritten when dropped.

@@ -31,16 +31,33 @@ fn the_default_cost_is_the_designed_one_and_a_slot_cannot_ask_for_the_whole_mach
     let PasswordParams { memory_kib, passes, lanes } = PasswordParams::default();
     assert_eq!((memory_kib, passes, lanes), (19456, 2, 1));
     let random = SeededRandom::new(1);
-    let greedy = PasswordParams { memory_kib: u32::MAX, passes: u32::MAX, lanes: u32::MAX };
-    assert!(Slot::decoy(greedy, &random).open(ACCOUNT, b"x").is_none());
+    let most = PasswordParams::default();
+    for greedy in [
+        PasswordParams { memory_kib: u32::MAX, passes: u32::MAX, lanes: u32::MAX },
+        PasswordParams { memory_kib: memory_kib + 1, ..most },
+        PasswordParams { passes: passes + 1, ..most },
+        PasswordParams { lanes: lanes + 1, ..most },
+    ] {
+        // It is refused before any memory is taken.
+        let mut memory = StretchMemory::default();
+        assert!(Slot::decoy(greedy, &random).open_in(ACCOUNT, b"x", &mut memory).is_none());
+        assert!(memory.0.is_empty(), "{greedy:?}");
+    }
+}
+
+#[test]
+fn a_login_tries_few_of_many_forged_password_slots() {
+    let random = SeededRandom::new(1);
+    let slots: Vec<_> = (0..1000).map(|_| Slot::decoy(CHEAP, &random)).collect();
+    assert_eq!(for_login(&slots, b"password").len(), limits::LOGIN_SLOTS);
 }
 
 #[test]
 fn argon2id_matches_the_reference_implementation() {
-    // echo -n password | argon2 somesalt -id -t 2 -k 65536 -p 1 (the reference implementation's own test).
-    let params = PasswordParams { memory_kib: 65536, passes: 2, lanes: 1 };
+    // echo -n password | argon2 somesalt -id -t 2 -k 256 -p 1 (the reference implementation's own test).
+    let params = PasswordParams { memory_kib: 256, passes: 2, lanes: 1 };
     let out = StretchMemory::default().stretch(b"password", b"somesalt", params).unwrap();
-    assert_eq!(out.bytes()[..8], [0x09, 0x31, 0x61, 0x15, 0xd5, 0xcf, 0x24, 0xed]);
+    assert_eq!(out.bytes()[..8], [0x9d, 0xfe, 0xb9, 0x10, 0xe8, 0x0b, 0xad, 0x03]);
 }
 
 #[test]
