@@ -248,3 +248,28 @@ fn noise_behind_the_end_of_a_log_is_removed_by_a_repair() {
     assert_eq!((status, &repaired["removed_count"]), (0, &27.into()), "{repaired}");
     assert_eq!(home.import("more.mbox").0["imported"], 1);
 }
+
+#[test]
+fn objects_too_large_for_their_places_are_named_and_stop_nothing() {
+    let home = home();
+    let next = entries(&home).len() + 1;
+    let account = entries(&home).remove(0).rsplit_once("/log/").unwrap().0.to_owned();
+    let mut planted = vec![
+        "server/key/ffffffffffffffff".to_owned(),
+        format!("accounts/{ACCOUNT}/ffffffffffffffff"),
+        format!("{account}/manifest/s{next:016x}-0000000000000001"),
+    ];
+    planted.sort();
+    let sql = "INSERT INTO objects (path, size, modified, head) VALUES (?1, length(?2), 0, ?2)";
+    for path in &planted {
+        database(&home).execute(sql, (path, vec![0; 1024 * 1024 + 1])).unwrap();
+    }
+    let (report, status) = home.check();
+    assert_eq!((status, named(&report)), (1, planted), "{report}");
+    let server = home.serve();
+    assert!(server.logs_in("one and two"));
+    drop(server);
+    home.ok(&["account", "repair", ACCOUNT, "--remove-noise"]);
+    home.ok(&["server", "key", "rotate"]);
+    assert_eq!(home.export("mbox", "after").1, 0);
+}
