@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 use std::path::Path;
 
 use anyhow::{Context, Result};
+use sealpost_base::calendar::civil_from_days;
 use sealpost_base::{Random, SeededRandom};
 use sealpost_bench::words;
 
@@ -221,15 +222,7 @@ fn date(at: i64) -> String {
     const MONTHS: [&str; 12] =
         ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
     let (days, clock) = (at.div_euclid(86_400), at.rem_euclid(86_400));
-    // Howard Hinnant's `civil_from_days`.
-    let z = days + 719_468;
-    let (era, of_era) = (z.div_euclid(146_097), z.rem_euclid(146_097));
-    let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year + year / 4 - year / 100);
-    let month = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * month + 2) / 5 + 1;
-    let month = if month < 10 { month + 3 } else { month - 9 };
-    let year = year + era * 400 + i64::from(month <= 2);
+    let (year, month, day) = civil_from_days(days);
     let name = MONTHS[(month as usize - 1) % 12];
     format!("{day} {name} {year} {:02}:{:02}:{:02} +0000", clock / 3600, clock / 60 % 60, clock % 60)
 }

@@ -1,5 +1,7 @@
 //! Numbers as people read them: three digits or so, and the unit.
 
+use sealpost_base::calendar::civil_from_days;
+
 /// A time in microseconds.
 pub(crate) fn time(us: f64) -> String {
     match us {
@@ -99,18 +101,10 @@ fn trimmed(text: &str) -> String {
     format!("{number}{unit}")
 }
 
-/// A date and time, UTC, from seconds since 1970, by Howard Hinnant's days-to-civil arithmetic.
+/// A date and time, UTC, from seconds since 1970.
 pub(super) fn date(seconds: i64) -> String {
     let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
-    let days = days + 719_468;
-    let era = days.div_euclid(146_097);
-    let of_era = days.rem_euclid(146_097);
-    let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year + year / 4 - year / 100);
-    let shifted = (5 * of_year + 2) / 153;
-    let (day, month) =
-        (of_year - (153 * shifted + 2) / 5 + 1, if shifted < 10 { shifted + 3 } else { shifted - 9 });
-    let year = year + era * 400 + i64::from(month <= 2);
+    let (year, month, day) = civil_from_days(days);
     format!("{year:04}-{month:02}-{day:02} {:02}:{:02} UTC", second / 3600, second / 60 % 60)
 }
 
