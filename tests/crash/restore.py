@@ -4,7 +4,7 @@ what they put there.
 
 A server of this program has an account with a few folders of mail: messages that are alike in all but their flags, some without a
 Message-ID, some with the same one. Each run is killed at a moment drawn at random from the time that a whole one takes, or that one takes that
-goes on after another; now and then what is there is compared with the source, octets, flags and dates: nothing may be there more often than in the source.
+goes on after another; now and then what is there is compared with the source, bytes, flags and dates: nothing may be there more often than in the source.
 Then the next run goes on, until one comes to its end, and everything is compared; one more must put nothing there. Then it begins anew in
 an empty account. Kills that came too late to meet a process are not counted.
 
@@ -80,7 +80,7 @@ class Puts:
         return imap
 
     def mail(self, user):
-        """How often which messages are in an account: by folder, octets, flags and date."""
+        """How often which messages are in an account: by folder, bytes, flags and date."""
         imap, found = self.login(user), collections.Counter()
         for folder in FOLDERS:
             if imap.select(folder, readonly=True)[0] != "OK":

@@ -1,7 +1,9 @@
-//! How fast an account is without any protocol around it: `cargo run --release --example account_speed -- DIR`.
+//! How fast an account is without any protocol around it: `cargo run --release --example
+//! account_speed -- DIR`.
 //!
-//! Delivers 5 kB messages from ten tasks at once to one account in a new local store in DIR, then loads it and
-//! times what commands are made of. Prints one line for each, in milliseconds or per second.
+//! Delivers 5 kB messages from ten tasks at once to one account in a new local store in DIR, then
+//! loads it and times what commands are made of. Prints one line for each, in milliseconds or per
+//! second.
 
 use std::sync::Arc;
 

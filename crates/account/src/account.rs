@@ -1,7 +1,8 @@
 //! An account that is loaded: its state, shared by all sessions, and the only way to change it.
 //!
-//! A change is decided on the state at the end of the log and appended right there; if somebody else was quicker,
-//! their entry is read and the change decided anew. It is durable before it is in the state, and in the state before
+//! A change is decided on the state at the end of the log and appended right there; if somebody
+//! else was quicker, their entry is read and the change decided anew. It is durable before it is in
+//! the state, and in the state before
 //! [`Account::commit`] returns.
 
 mod append;
@@ -78,7 +79,8 @@ pub struct Account {
     recents: Mutex<HashMap<(MailboxId, UidValidity), Uid>>,
     /// Something stored was damaged when this was loaded: nothing may be removed.
     damaged: AtomicBool,
-    /// Up to this position nothing may be removed either: what was to follow the state is damaged, or was for a while.
+    /// Up to this position nothing may be removed either: what was to follow the state is damaged,
+    /// or was for a while.
     damaged_end: AtomicU64,
     maintaining: AtomicBool,
     /// What hangs on it.
@@ -98,7 +100,8 @@ struct Work {
     replay: Replay,
     /// Events since the last checkpoint; an entry that could not be read counts as one.
     since_checkpoint: usize,
-    /// Events since all objects were looked through, [`NOT_COLLECTED`] if that was not done since the account was loaded.
+    /// Events since all objects were looked through, [`NOT_COLLECTED`] if that was not done since
+    /// the account was loaded.
     since_collection: usize,
 }
 
@@ -182,14 +185,15 @@ impl Account {
         self.env.bodies()
     }
 
-    /// Where memory for reading messages of this account and sending them comes from: half of what there is for all accounts,
-    /// so that those who read one slowly keep nobody waiting who reads another.
+    /// Where memory for reading messages of this account and sending them comes from: half of what
+    /// there is for all accounts, so that those who read one slowly keep nobody waiting who reads
+    /// another.
     pub fn reading(&self) -> &Budget {
         &self.reading
     }
 
-    /// As [`Account::reading`], for structures that are not small: half as much, which those who read octets slowly leave
-    /// alone.
+    /// As [`Account::reading`], for structures that are not small: half as much, which those who
+    /// read bytes slowly leave alone.
     pub fn reading_much(&self) -> &Budget {
         &self.reading_much
     }
@@ -217,9 +221,10 @@ impl Account {
         StateGuard(if much { cpu_gate::block_in_place(wait) } else { wait() })
     }
 
-    /// The state with its maps ([`AccountState::maps`]), which are made if they are not there: that goes through all messages once, or
-    /// counts them after a change of many. They stay while the account is loaded, at about ten bytes a message. Never hold the guard
-    /// while waiting for anything.
+    /// The state with its maps ([`AccountState::maps`]), which are made if they are not there: that
+    /// goes through all messages once, or counts them after a change of many. They stay while the
+    /// account is loaded, at about ten bytes a message. Never hold the guard while waiting for
+    /// anything.
     ///
     /// # Errors
     /// `Limit` if the account would be too large with them; `Retry` if much of it changes all the time.
@@ -263,7 +268,8 @@ impl Account {
         self.env.cpu_gate().run(rows, step).await
     }
 
-    /// Whether something stored was damaged when the account was loaded. It works, but nothing is removed from it.
+    /// Whether something stored was damaged when the account was loaded. It works, but nothing is
+    /// removed from it.
     pub fn is_damaged(&self) -> bool {
         let state = self.state().position().0;
         self.damaged.load(Ordering::Relaxed) || self.damaged_end.load(Ordering::Relaxed) > state
@@ -285,8 +291,8 @@ impl Account {
         let _ = self.leaving.subscribe().wait_for(|leaving| *leaving).await;
     }
 
-    /// Whether its room is wanted for others: whoever is between two commands lets go of it, and holds it again in turn
-    /// ([`Accounts::reopen_in_turn`]).
+    /// Whether its room is wanted for others: whoever is between two commands lets go of it, and
+    /// holds it again in turn ([`Accounts::reopen_in_turn`]).
     pub fn is_leaving(&self) -> bool {
         *self.leaving.borrow()
     }
@@ -348,12 +354,12 @@ impl Account {
         self.root.follows(root)
     }
 
-    /// Decides on a change and makes it, as one log entry. `decide` may run again on a newer state. No events: nothing
-    /// is written.
+    /// Decides on a change and makes it, as one log entry. `decide` may run again on a newer state.
+    /// No events: nothing is written.
     ///
     /// # Errors
-    /// What `decide` says; `Limit` if the account would be too large to be loaded; `Retry` when the store does not take it (it
-    /// may then still turn up).
+    /// What `decide` says; `Limit` if the account would be too large to be loaded; `Retry` when the
+    /// store does not take it (it may then still turn up).
     pub async fn commit<T>(
         &self,
         decide: impl FnMut(&AccountState) -> Result<(Vec<Event>, T)> + Send,
@@ -422,8 +428,8 @@ impl Account {
         }
     }
 
-    /// Makes sure that the state includes everything this process knows to be in the log, such as deliveries that it
-    /// has acknowledged.
+    /// Makes sure that the state includes everything this process knows to be in the log, such as
+    /// deliveries that it has acknowledged.
     ///
     /// # Errors
     /// What the store says.
@@ -526,8 +532,8 @@ impl Account {
         Ok(structure)
     }
 
-    /// What comes out of these layers of a message, at least one: from the cache if it was asked for lately, else they are
-    /// read through, one after the other.
+    /// What comes out of these layers of a message, at least one: from the cache if it was asked
+    /// for lately, else they are read through, one after the other.
     ///
     /// # Errors
     /// As [`Account::structure`].
@@ -569,16 +575,17 @@ impl Account {
         Text::decode(&self.reader(message).text().await?)
     }
 
-    /// Calls `each` with the index and the searchable text of each of several messages, in order. They are read together, so
-    /// the caller bounds how many, and opened one after the other.
+    /// Calls `each` with the index and the searchable text of each of several messages, in order.
+    /// They are read together, so the caller bounds how many, and opened one after the other.
     pub async fn texts(&self, messages: &[&Message], mut each: impl FnMut(usize, Result<Text>)) {
         let readers: Vec<MessageReader> = messages.iter().map(|message| self.reader(message)).collect();
         MessageReader::texts(&readers, |at, text| each(at, text.and_then(|text| Text::decode(&text)))).await;
     }
 
-    /// The first UID that is recent for a session which has the mailbox open read-write and tells its client now of the
-    /// messages below `below`. No other session will be told that messages from there up to `below` are recent
-    /// (RFC 3501 §2.3.2); those from `below` on are left to whoever tells of them first.
+    /// The first UID that is recent for a session which has the mailbox open read-write and tells
+    /// its client now of the messages below `below`. No other session will be told that messages
+    /// from there up to `below` are recent (RFC 3501 §2.3.2); those from `below` on are left to
+    /// whoever tells of them first.
     pub fn claim_recent(&self, mailbox: MailboxId, below: Uid) -> Uid {
         let (stored, validity) = match self.state().mailbox(mailbox) {
             Some(m) => (m.recent_from(), m.uid_validity()),
@@ -595,16 +602,16 @@ impl Account {
         first
     }
 
-    /// Messages from this UID on have not been shown as recent to any session of this process, nor, as far as it is
-    /// recorded, of another.
+    /// Messages from this UID on have not been shown as recent to any session of this process, nor,
+    /// as far as it is recorded, of another.
     pub fn recent_from(&self, mailbox: &Mailbox) -> Uid {
         let recents = self.recents.lock().unwrap_or_else(PoisonError::into_inner);
         let stored = mailbox.recent_from();
         recents.get(&(mailbox.id(), mailbox.uid_validity())).map_or(stored, |claimed| stored.max(*claimed))
     }
 
-    /// Records the claim, so that it outlives this process. Nobody waits for it: if it is lost, messages are shown as
-    /// recent once more, as the RFC asks for in doubt.
+    /// Records the claim, so that it outlives this process. Nobody waits for it: if it is lost,
+    /// messages are shown as recent once more, as the RFC asks for in doubt.
     fn remember_recent(&self, mailbox: MailboxId, below: Uid) {
         let Some(account) = self.this.upgrade() else { return };
         tokio::spawn(async move {

@@ -1,7 +1,8 @@
-//! All accounts as this process uses them: each loaded once, shared by its sessions, unloaded when they do not use it.
+//! All accounts as this process uses them: each loaded once, shared by its sessions, unloaded when
+//! they do not use it.
 //!
-//! What loaded accounts take together is bounded ([`AccountMemory`]): whoever needs one that is not loaded makes others go that are
-//! not in use, and waits for those that are.
+//! What loaded accounts take together is bounded ([`AccountMemory`]): whoever needs one that is not
+//! loaded makes others go that are not in use, and waits for those that are.
 
 mod account_memory;
 mod load_limiter;
@@ -44,7 +45,8 @@ use poll::Polls;
 
 /// Accounts whose end of the log is remembered between deliveries.
 const HEADS: usize = 4096;
-/// How long whoever wants an account that is about to go waits for that. Somebody holds it for longer than that: it stays.
+/// How long whoever wants an account that is about to go waits for that. Somebody holds it for
+/// longer than that: it stays.
 const LEAVING: Duration = Duration::from_secs(5);
 /// How long expunged messages, and objects that no event refers to, are kept.
 pub const GRACE: Duration = Duration::from_secs(7 * 24 * 3600);
@@ -153,8 +155,9 @@ pub struct Offer {
 }
 
 impl Accounts {
-    /// The accounts in `store`, whose logs `key` authenticates, with the default grace period and division of memory. Starts a
-    /// task that listens to the store, so it must be called inside a tokio runtime.
+    /// The accounts in `store`, whose logs `key` authenticates, with the default grace period and
+    /// division of memory. Starts a task that listens to the store, so it must be called inside a
+    /// tokio runtime.
     pub fn new(
         store: Store,
         key: LogKey,
@@ -193,25 +196,25 @@ impl Accounts {
         accounts
     }
 
-    /// Whether what was expunged, and what no event refers to, is removed for good when its time is over; not while the clock is not
-    /// believed.
+    /// Whether what was expunged, and what no event refers to, is removed for good when its time is
+    /// over; not while the clock is not believed.
     pub fn remove_for_good(&self, on: bool) {
         self.0.env.remove_for_good(on);
     }
 
-    /// The account with that root key: loaded if it is not, then shared. What other nodes appended may be missing for as long
-    /// as between two polls.
+    /// The account with that root key: loaded if it is not, then shared. What other nodes appended
+    /// may be missing for as long as between two polls.
     ///
     /// # Errors
-    /// `Denied` if the key is not the one of the account that is loaded; `Corrupt` if there is nothing that this key
-    /// opens; `Limit` if the account is larger than all accounts together may be; `Retry` if others were in use for too
-    /// long; what the store says.
+    /// `Denied` if the key is not the one of the account that is loaded; `Corrupt` if there is
+    /// nothing that this key opens; `Limit` if the account is larger than all accounts together may
+    /// be; `Retry` if others were in use for too long; what the store says.
     pub async fn open(&self, id: AccountId, root: &RootKey) -> Result<Arc<Account>> {
         self.open_if(id, root, self.is_stale(id)).await
     }
 
-    /// As [`Accounts::open`], with all that any node has acknowledged before: for whoever begins, and may have been
-    /// served elsewhere until now.
+    /// As [`Accounts::open`], with all that any node has acknowledged before: for whoever begins,
+    /// and may have been served elsewhere until now.
     ///
     /// # Errors
     /// As [`Accounts::open`].
@@ -257,7 +260,8 @@ impl Accounts {
         Ok(account)
     }
 
-    /// The account that was let go of with that ticket, with everything that this process knows to be in its log.
+    /// The account that was let go of with that ticket, with everything that this process knows to
+    /// be in its log.
     ///
     /// # Errors
     /// As [`Accounts::open`].
@@ -267,8 +271,9 @@ impl Accounts {
         Ok(account)
     }
 
-    /// As [`Accounts::reopen`], for whoever holds no account. If others wait for the room that this one takes, it is their
-    /// turn first: this waits until it is unloaded, and then for room as they did.
+    /// As [`Accounts::reopen`], for whoever holds no account. If others wait for the room that this
+    /// one takes, it is their turn first: this waits until it is unloaded, and then for room as
+    /// they did.
     ///
     /// # Errors
     /// As [`Accounts::open`].
@@ -318,8 +323,8 @@ impl Accounts {
         self.0.env.memory().loan()
     }
 
-    /// Lends `bytes` in all: accounts that nobody uses go for it. False, and nothing changes, if it is more than before and there
-    /// is not as much, or somebody waits for some.
+    /// Lends `bytes` in all: accounts that nobody uses go for it. False, and nothing changes, if it
+    /// is more than before and there is not as much, or somebody waits for some.
     pub fn lend(&self, loan: &Loan, bytes: usize) -> bool {
         let more = bytes.saturating_sub(loan.bytes());
         if more == 0 {
@@ -349,8 +354,9 @@ impl Accounts {
         Ingest::new(&self.0.env, id, 0).await
     }
 
-    /// As [`Accounts::ingest`], for whoever holds `beside` bytes of other buffers while the message comes: they are drawn
-    /// from the budget together with the ingest's own, so that nobody waits for some while holding others.
+    /// As [`Accounts::ingest`], for whoever holds `beside` bytes of other buffers while the message
+    /// comes: they are drawn from the budget together with the ingest's own, so that nobody waits
+    /// for some while holding others.
     ///
     /// # Errors
     /// What the store says.
@@ -377,8 +383,8 @@ impl Accounts {
         message.check_age()
     }
 
-    /// Gives an account a share, by its public key alone. Durable when it returns; with the account's next look at its
-    /// log the share has a name there.
+    /// Gives an account a share, by its public key alone. Durable when it returns; with the
+    /// account's next look at its log the share has a name there.
     ///
     /// # Errors
     /// What the store says. The offer may then still turn up.
@@ -388,8 +394,8 @@ impl Accounts {
         self.head(to).deliver(*public, event, self.0.env.clock().now()).await
     }
 
-    /// Stores a message of one log anew for another: its own key cannot be given away, because the log that it is in
-    /// decides how long its object is kept. Nothing is scanned again.
+    /// Stores a message of one log anew for another: its own key cannot be given away, because the
+    /// log that it is in decides how long its object is kept. Nothing is scanned again.
     ///
     /// # Errors
     /// `Corrupt` if the message cannot be read; what the store says.
@@ -397,8 +403,8 @@ impl Accounts {
         from.reseal(message, to).await
     }
 
-    /// Says where this node remembers how far logs had come; before an account is used, and once for a process. Without it that is
-    /// remembered as long as the process runs.
+    /// Says where this node remembers how far logs had come; before an account is used, and once
+    /// for a process. Without it that is remembered as long as the process runs.
     pub fn set_watermarks(&self, watermarks: Watermarks) {
         let _ = self.0.watermarks.set(watermarks);
     }
@@ -407,12 +413,14 @@ impl Accounts {
         self.0.watermarks.get_or_init(Watermarks::default).clone()
     }
 
-    /// Says who is asked for bodies that are not kept here; once for a process. Without it they cannot be read.
+    /// Says who is asked for bodies that are not kept here; once for a process. Without it they
+    /// cannot be read.
     pub fn set_bodies(&self, bodies: Arc<dyn BodyFetcher>) {
         self.0.env.set_bodies(bodies);
     }
 
-    /// Unloads accounts that nobody has used for a while. Called from time to time by whoever runs the process.
+    /// Unloads accounts that nobody has used for a while. Called from time to time by whoever runs
+    /// the process.
     pub fn evict_idle(&self) {
         self.expire();
         self.forget_unloaded();
@@ -427,8 +435,8 @@ impl Accounts {
         self.forget_derived();
     }
 
-    /// Drops what was derived from the mail of accounts that nobody has the key of any more: no session, no login that is
-    /// remembered, and not the account itself, which was unloaded.
+    /// Drops what was derived from the mail of accounts that nobody has the key of any more: no
+    /// session, no login that is remembered, and not the account itself, which was unloaded.
     fn forget_derived(&self) {
         let is_gone = |id: &AccountId, watch: &RootKeyWatch| watch.is_gone() && self.peek(*id).is_none();
         let gone: Vec<_> = {

@@ -1,8 +1,9 @@
 //! Bodies that are not kept: giving them up, and asking for one again.
 //!
-//! Nothing of this is in the log: whether the body of a message is here shows in which objects there are
-//! ([`sealpost_vault::message::MessageStub`]), and who has it otherwise is for [`BodyFetcher`] to know. A copy of somebody else's mailbox is
-//! kept like that; an account whose mail is nowhere else must not be.
+//! Nothing of this is in the log: whether the body of a message is here shows in which objects
+//! there are ([`sealpost_vault::message::MessageStub`]), and who has it otherwise is for
+//! [`BodyFetcher`] to know. A copy of somebody else's mailbox is kept like that; an account whose
+//! mail is nowhere else must not be.
 
 use std::sync::Arc;
 
@@ -36,14 +37,14 @@ pub trait BodyFetcher: Send + Sync {
 pub struct EvictedBodies {
     /// Whose bodies are no longer here.
     pub objects: Vec<ObjectId>,
-    /// Octets on disk that they took.
+    /// Bytes on disk that they took.
     pub octets: u64,
     /// Messages that stay as they are, because something of them is damaged; and what.
     pub damaged: Vec<(ObjectId, Error)>,
 }
 
-/// Octets on disk that the body of a message takes while it is kept.
-pub fn body_octets(message: &Message) -> u64 {
+/// Bytes on disk that the body of a message takes while it is kept.
+pub fn body_bytes(message: &Message) -> u64 {
     message.layout.sealed_raw.saturating_add(message.layout.sealed_index.into())
 }
 
@@ -60,7 +61,8 @@ impl message::EvictedBodies for OfAccount {
 }
 
 impl Account {
-    /// The reader, which asks for a body that is not here where the process said ([`crate::Accounts::set_bodies`]).
+    /// The reader, which asks for a body that is not here where the process said
+    /// ([`crate::Accounts::set_bodies`]).
     pub(crate) fn asking(&self, reader: MessageReader) -> MessageReader {
         match (self.bodies(), self.this()) {
             (Some(bodies), Some(this)) => {
@@ -70,8 +72,8 @@ impl Account {
         }
     }
 
-    /// The objects of the messages whose bodies are not here, sorted. Reads the names of all message objects, if there is any
-    /// such message.
+    /// The objects of the messages whose bodies are not here, sorted. Reads the names of all
+    /// message objects, if there is any such message.
     ///
     /// # Errors
     /// What the store says.
@@ -97,9 +99,9 @@ impl Account {
         Ok(thin)
     }
 
-    /// Gives up the bodies of these messages, some at a time: whatever ends it, each is whole or has all but its body, and it
-    /// can be done again. Headers (up to 64 KiB), structures and texts stay. `progress` is told how many there are less, and
-    /// their octets; it says whether to go on.
+    /// Gives up the bodies of these messages, some at a time: whatever ends it, each is whole or
+    /// has all but its body, and it can be done again. Headers (up to 64 KiB), structures and texts
+    /// stay. `progress` is told how many there are less, and their bytes; it says whether to go on.
     ///
     /// # Errors
     /// `Invalid` on a store behind a network; `Corrupt` if the account is damaged; what the store says.
@@ -144,7 +146,8 @@ impl Account {
         Ok(done)
     }
 
-    /// Gives room that removed objects took inside of a file back to the disk, if that is worth it and the store can.
+    /// Gives room that removed objects took inside of a file back to the disk, if that is worth it
+    /// and the store can.
     ///
     /// # Errors
     /// What the store says; everything is as it was then.
@@ -187,7 +190,7 @@ struct Batch {
 impl Batch {
     fn push(&mut self, message: &Message, thin: MessageStub) {
         self.bytes += thin.size();
-        self.octets += body_octets(message);
+        self.octets += body_bytes(message);
         self.objects.push(message.object);
         self.thin.push(thin);
     }

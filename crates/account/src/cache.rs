@@ -1,9 +1,10 @@
-//! What was read of messages lately, or made of it, shared by all accounts, bounded in bytes. Nothing of an account stays behind
-//! when that is [forgotten](Cache::forget).
+//! What was read of messages lately, or made of it, shared by all accounts, bounded in bytes.
+//! Nothing of an account stays behind when that is [forgotten](Cache::forget).
 //!
-//! It resists scans, by S3-FIFO (Yang et al., SOSP 2023): what is new waits in a small queue, and leaves the cache with it unless
-//! it was asked for meanwhile. So whoever goes once through more than there is room for takes a tenth of the room, and what
-//! others ask for again and again stays. Keys that left are remembered for a while: what comes back is not new.
+//! It resists scans, by S3-FIFO (Yang et al., SOSP 2023): what is new waits in a small queue, and
+//! leaves the cache with it unless it was asked for meanwhile. So whoever goes once through more
+//! than there is room for takes a tenth of the room, and what others ask for again and again stays.
+//! Keys that left are remembered for a while: what comes back is not new.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::hash::Hash;
@@ -95,7 +96,8 @@ impl<T, K: Hash + Eq + Clone> Cache<T, K> {
         Some(kept.value.clone())
     }
 
-    /// Keeps `value`, which takes about `bytes` and is of the account `owner`, unless that is more than there is room for in all.
+    /// Keeps `value`, which takes about `bytes` and is of the account `owner`, unless that is more
+    /// than there is room for in all.
     pub fn put(&self, owner: AccountId, key: K, value: Arc<T>, bytes: usize) {
         let bytes = bytes + ENTRY_BYTES;
         if bytes > self.capacity {
@@ -180,8 +182,8 @@ impl<T, K: Hash + Eq + Clone> Entries<T, K> {
         Some(kept)
     }
 
-    /// Looks at the next entry that may leave: of the new ones if they have more than `new` bytes, or there are no others.
-    /// Whether there was one.
+    /// Looks at the next entry that may leave: of the new ones if they have more than `new` bytes,
+    /// or there are no others. Whether there was one.
     fn evict(&mut self, new: usize) -> bool {
         let of_new = self.new_bytes > new || self.main.is_empty();
         let queue = if of_new { &mut self.new } else { &mut self.main };

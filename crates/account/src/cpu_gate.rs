@@ -1,15 +1,17 @@
 //! Steps that take long: thousands of rows gone through without waiting for anything in between.
 //!
-//! The runtime has a worker for each processor, and the workers serve everybody. Who goes through half a million rows on one of
-//! them keeps it for a tenth of a second, and with as many of those as there are workers everybody waits. So a long step
-//! leaves the workers: its thread goes on beside them, another one takes its place, and the system divides the processors
-//! among them all. At most half as many steps as there are processors are under way at once; the others wait in the order in
-//! which they came, without a thread.
+//! The runtime has a worker for each processor, and the workers serve everybody. Who goes through
+//! half a million rows on one of them keeps it for a tenth of a second, and with as many of those
+//! as there are workers everybody waits. So a long step leaves the workers: its thread goes on
+//! beside them, another one takes its place, and the system divides the processors among them all.
+//! At most half as many steps as there are processors are under way at once; the others wait in the
+//! order in which they came, without a thread.
 
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::Semaphore;
 
-/// Rows that are a long step: to go through fewer takes about a millisecond at most, and leaving the workers some hundredth of that.
+/// Rows that are a long step: to go through fewer takes about a millisecond at most, and leaving
+/// the workers some hundredth of that.
 pub const LONG_ROWS: usize = 4096;
 
 /// Bounds how many long steps of a process run at the same time.
@@ -21,8 +23,8 @@ impl CpuGate {
         CpuGate(Semaphore::new((processors / 2).max(1)))
     }
 
-    /// Does a step that goes through so many rows: at once if they are few. It must not wait for anything but a lock that is
-    /// held for steps only.
+    /// Does a step that goes through so many rows: at once if they are few. It must not wait for
+    /// anything but a lock that is held for steps only.
     pub async fn run<T>(&self, rows: usize, step: impl FnOnce() -> T) -> T {
         if rows < LONG_ROWS {
             return step();

@@ -1,12 +1,13 @@
-//! Parts of messages without their transfer encoding: how many octets they come to, and any range of these.
+//! Parts of messages without their transfer encoding: how many bytes they come to, and any range of these.
 //!
-//! A part is read through once to count ([`Decoded::measure`]); on the way the decoder's state is noted at some places, so
-//! that a range is decoded from the place before it and not from the beginning: a client that takes a large part in slices
-//! costs the server each slice once. Memory does not depend on the size of the part: at most [`POINTS`] places are
-//! remembered, and of as many parts as have room in the cache.
+//! A part is read through once to count ([`Decoded::measure`]); on the way the decoder's state is
+//! noted at some places, so that a range is decoded from the place before it and not from the
+//! beginning: a client that takes a large part in slices costs the server each slice once. Memory
+//! does not depend on the size of the part: at most [`POINTS`] places are remembered, and of as
+//! many parts as have room in the cache.
 //!
-//! A part of a message that is encoded itself has layers around it ([`Layer`]): each is measured, and the next one decodes
-//! what comes out of it.
+//! A part of a message that is encoded itself has layers around it ([`Layer`]): each is measured,
+//! and the next one decodes what comes out of it.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -40,7 +41,7 @@ pub struct Span {
 pub struct Decoded {
     /// The part whose decoded form holds the encoded bytes; `None`: the message holds them.
     around: Option<Arc<Decoded>>,
-    /// The encoded octets, in that.
+    /// The encoded bytes, in that.
     range: Range<u64>,
     size: u64,
     nul: bool,
@@ -90,7 +91,7 @@ impl Decoded {
         Ok(Decoded { around, range, size, nul, points })
     }
 
-    /// Octets of the decoded part.
+    /// Bytes of the decoded part.
     pub fn size(&self) -> u64 {
         self.size
     }
@@ -100,7 +101,8 @@ impl Decoded {
         self.nul
     }
 
-    /// These of the decoded octets, in pieces of bounded size. It holds what [`MessageReader::raw`] holds and a piece.
+    /// These of the decoded bytes, in pieces of bounded size. It holds what [`MessageReader::raw`]
+    /// holds and a piece.
     pub fn stream(&self, reader: &MessageReader, window: Range<u64>) -> BoxStream<'static, Result<Bytes>> {
         let window = window.start.min(self.size)..window.end.min(self.size);
         let before = self.points.partition_point(|point| point.decoded <= window.start).saturating_sub(1);
@@ -132,7 +134,7 @@ struct Walk {
     raw: BoxStream<'static, Result<Bytes>>,
     /// `None` when the part is over.
     decoder: Option<TransferDecoder>,
-    /// Where in the decoded part the next octet is.
+    /// Where in the decoded part the next byte is.
     at: u64,
     /// What is wanted.
     window: Range<u64>,

@@ -1,5 +1,5 @@
-//! What hangs on an account and can be made again from its mail: an index, say. The account says when something happened;
-//! it never knows what is derived, and works the same without it.
+//! What hangs on an account and can be made again from its mail: an index, say. The account says
+//! when something happened; it never knows what is derived, and works the same without it.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -18,14 +18,14 @@ pub trait Derived: Send + Sync {
     /// Entries were applied. Whatever takes longer than a look at the state is for the background.
     fn on_commit(&self, account: &Arc<Account>);
 
-    /// A checkpoint was written, and what was expunged long ago is purged: the time to make what is missing and to leave
-    /// out what is gone.
+    /// A checkpoint was written, and what was expunged long ago is purged: the time to make what is
+    /// missing and to leave out what is gone.
     ///
     /// # Errors
     /// What the store says. What is left undone is done the next time.
     fn maintain(&self, account: Arc<Account>) -> BoxFuture<'static, Result<()>>;
 
-    /// Objects of messages were removed, between two checkpoints: what holds their octets has to go too.
+    /// Objects of messages were removed, between two checkpoints: what holds their bytes has to go too.
     ///
     /// # Errors
     /// As [`Derived::maintain`].

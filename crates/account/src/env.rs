@@ -1,5 +1,5 @@
-//! What every account of a process is given: the store, the time, randomness, memory, caches, and what is counted. It knows
-//! no account.
+//! What every account of a process is given: the store, the time, randomness, memory, caches, and
+//! what is counted. It knows no account.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
@@ -22,8 +22,9 @@ use crate::metrics::AccountMetrics;
 const ACCOUNT_BYTES: usize = 4096;
 /// The part of the room for accounts that no command fills with one account, as a divisor: an eighth.
 const KEPT_FREE: usize = 8;
-/// An account that takes less is loaded within milliseconds, if the store is here: some five thousand messages. Larger ones, and
-/// those of a store that answers from afar, are not kept waiting, nor does anybody wait for them.
+/// An account that takes less is loaded within milliseconds, if the store is here: some five
+/// thousand messages. Larger ones, and those of a store that answers from afar, are not kept
+/// waiting, nor does anybody wait for them.
 const QUICK_BYTES: usize = 64 << 10;
 
 /// Drops accounts from memory.
@@ -130,8 +131,8 @@ impl AccountEnv {
         &self.0.budget
     }
 
-    /// The share of it for messages that are being stored. With that for reading it is more than the whole; each leaves the
-    /// other something.
+    /// The share of it for messages that are being stored. With that for reading it is more than
+    /// the whole; each leaves the other something.
     pub(crate) fn storing(&self) -> &Budget {
         &self.0.storing
     }
@@ -221,13 +222,14 @@ impl AccountEnv {
         self.0.memory.reserve(bytes + ACCOUNT_BYTES, |missing| self.evict(missing)).await
     }
 
-    /// Whether to load an account that takes so much is a matter of a few milliseconds, however busy the server is.
+    /// Whether to load an account that takes so much is a matter of a few milliseconds, however
+    /// busy the server is.
     pub(crate) fn is_quick(&self, bytes: usize) -> bool {
         bytes <= QUICK_BYTES && !self.0.store.wants_packs()
     }
 
-    /// An account that takes so much may be read now. Whoever asks holds the room for it, and waits for nothing but the store
-    /// meanwhile.
+    /// An account that takes so much may be read now. Whoever asks holds the room for it, and waits
+    /// for nothing but the store meanwhile.
     pub(crate) async fn turn_to_load(&self, bytes: usize) -> Option<LoadPermit<'_>> {
         if self.is_quick(bytes) { self.0.load_limiter.next().await } else { None }
     }
@@ -248,8 +250,9 @@ impl AccountEnv {
         Ok(())
     }
 
-    /// Whether an account that takes so much may grow by `growth`: one that is larger than all of the room could not be loaded
-    /// again. A part of it is left for what nobody is refused: deliveries, and the memory of what went away.
+    /// Whether an account that takes so much may grow by `growth`: one that is larger than all of
+    /// the room could not be loaded again. A part of it is left for what nobody is refused:
+    /// deliveries, and the memory of what went away.
     ///
     /// # Errors
     /// `Limit` if it would be.

@@ -89,8 +89,8 @@ pub enum Event {
         /// The message.
         #[n(1)]
         message: Message,
-        /// Its sealed structure, as it is in the object: whoever reads this needs not ask for it. Only a hint, and not part of the
-        /// state.
+        /// Its sealed structure, as it is in the object: whoever reads this needs not ask for it.
+        /// Only a hint, and not part of the state.
         #[n(2)]
         structure: Option<ByteVec>,
         /// Its first flags; those that are not allowed are left out.
@@ -213,8 +213,8 @@ pub enum Event {
         #[n(1)]
         since: Timestamp,
     },
-    /// A mailbox was shared: its messages were put into a share, and its name leads there from now on. What is still in
-    /// it is kept for the grace period.
+    /// A mailbox was shared: its messages were put into a share, and its name leads there from now
+    /// on. What is still in it is kept for the grace period.
     #[n(15)]
     Linked {
         /// Which.
@@ -224,7 +224,8 @@ pub enum Event {
         #[n(1)]
         link: Link,
     },
-    /// Another account gives this one a share. May be sealed to the public key: it makes a link and does nothing else.
+    /// Another account gives this one a share. May be sealed to the public key: it makes a link and
+    /// does nothing else.
     #[n(16)]
     Offered {
         /// The share.
@@ -236,8 +237,8 @@ pub enum Event {
         /// Somebody made the mailbox for this account below this share of its own.
         #[n(2)]
         below: Option<AccountId>,
-        /// How many links may be there that the account has not subscribed to. Not in entries of earlier versions: then only
-        /// the limits on all links count.
+        /// How many links may be there that the account has not subscribed to. Not in entries of
+        /// earlier versions: then only the limits on all links count.
         #[n(3)]
         unaccepted: Option<UnacceptedLinks>,
     },
@@ -261,8 +262,8 @@ pub enum Event {
         #[n(1)]
         to: String,
     },
-    /// A client stored a message in the place of another one, which was expunged (RFC 8508). If one of the two cannot be,
-    /// neither is.
+    /// A client stored a message in the place of another one, which was expunged (RFC 8508). If one
+    /// of the two cannot be, neither is.
     #[n(26)]
     Replaced {
         /// Where the old message was.
@@ -281,8 +282,8 @@ pub enum Event {
         #[n(4)]
         flags: Flags,
     },
-    /// A UIDVALIDITY was given in another log to a name that may be one of this log's, now or again: those that are given
-    /// here from now on are greater (RFC 3501 §2.3.1.1).
+    /// A UIDVALIDITY was given in another log to a name that may be one of this log's, now or
+    /// again: those that are given here from now on are greater (RFC 3501 §2.3.1.1).
     #[n(27)]
     UidValidityRaised {
         /// The UIDVALIDITY.
@@ -292,8 +293,9 @@ pub enum Event {
         #[n(1)]
         mailbox: Option<MailboxId>,
     },
-    /// A share is this account's, and which of its mailboxes became that cannot be told: it gets a name. No writer makes this; it
-    /// is what replay takes of a [`Event::Linked`] from before a renumbering.
+    /// A share is this account's, and which of its mailboxes became that cannot be told: it gets a
+    /// name. No writer makes this; it is what replay takes of a [`Event::Linked`] from before a
+    /// renumbering.
     #[n(28)]
     Found {
         /// The share.
@@ -328,16 +330,16 @@ pub struct Message {
     /// INTERNALDATE (RFC 3501 §2.3.3).
     #[n(3)]
     pub received: Timestamp,
-    /// The object in another account's log that this one was sealed anew from: clients know them as the same message
-    /// (RFC 8474 §5.1).
+    /// The object in another account's log that this one was sealed anew from: clients know them as
+    /// the same message (RFC 8474 §5.1).
     #[n(4)]
     pub origin: Option<Box<ObjectId>>,
     /// In an event, the thread that the message founds or its oldest reference does; in the state, its thread
     /// ([`crate::thread`]).
     #[n(5)]
     pub thread: ThreadId,
-    /// What may join it to another thread: its own link, then those of its references, the latest first. None in the state, nor in
-    /// an event whose message has its thread from another log.
+    /// What may join it to another thread: its own link, then those of its references, the latest
+    /// first. None in the state, nor in an event whose message has its thread from another log.
     #[n(6)]
     pub links: Vec<ThreadId>,
 }
@@ -348,7 +350,7 @@ impl Message {
         self.origin.as_deref().copied().unwrap_or(self.object)
     }
 
-    /// RFC822.SIZE: octets of the message as it was received.
+    /// RFC822.SIZE: bytes of the message as it was received.
     pub fn size(&self) -> u64 {
         self.layout.raw_bytes
     }
@@ -368,7 +370,8 @@ impl Event {
         Event::Delivered { target, message, structure, flags, create }
     }
 
-    /// Whether it is one that mail goes away by, now or when its owner goes on: on a full disk those may use what is kept for that.
+    /// Whether it is one that mail goes away by, now or when its owner goes on: on a full disk
+    /// those may use what is kept for that.
     pub fn frees_room(&self) -> bool {
         match self {
             Event::Expunged { .. }

@@ -8,7 +8,8 @@ use crate::state::{AccountState, Restore};
 
 const ACCOUNT: AccountId = AccountId([0; 16]);
 
-/// A log entry's plaintext: whatever it says, it is applied or refused, and the state survives its own checkpoint.
+/// A log entry's plaintext: whatever it says, it is applied or refused, and the state survives its
+/// own checkpoint.
 pub fn fuzz_events(data: &[u8]) {
     let Ok(batch) = Batch::decode(data) else { return };
     let mut state = AccountState::new(ACCOUNT);
@@ -20,8 +21,8 @@ pub fn fuzz_events(data: &[u8]) {
     assert_eq!(state_bytes(&state), state_bytes(&restored));
 }
 
-/// A checkpoint: a name's length, a name, a chunk's length (two bytes), a chunk, and so on. It is restored or refused;
-/// what is restored can be changed and written again.
+/// A checkpoint: a name's length, a name, a chunk's length (two bytes), a chunk, and so on. It is
+/// restored or refused; what is restored can be changed and written again.
 pub fn fuzz_checkpoint(data: &[u8]) {
     for lenient in [false, true] {
         let mut restore = if lenient { Restore::lenient(ACCOUNT) } else { Restore::new(ACCOUNT) };

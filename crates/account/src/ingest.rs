@@ -1,7 +1,8 @@
 //! Storing a message as its bytes arrive: scanned, sealed and written chunk by chunk.
 //!
-//! Whatever the message's size, an ingest holds a few chunks, the capped text and the structure. Nothing refers to
-//! the object until an event does; one that never gets an event is collected after the grace period.
+//! Whatever the message's size, an ingest holds a few chunks, the capped text and the structure.
+//! Nothing refers to the object until an event does; one that never gets an event is collected
+//! after the grace period.
 
 mod age;
 mod later;
@@ -21,7 +22,8 @@ pub(crate) use age::UNDER_WAY;
 pub use later::Later;
 pub use whole::IngestBatch;
 
-/// What the scanner may hold of a message until its end: its text, its structure, and a header field with the line after it.
+/// What the scanner may hold of a message until its end: its text, its structure, and a header
+/// field with the line after it.
 const SCANNED_BYTES: usize = limits::TEXT_BYTES
     + limits::STRUCTURE_BYTES
     + limits::MIME_PARTS * limits::MIME_PART_BYTES
@@ -64,7 +66,8 @@ pub struct Stored {
 }
 
 impl Ingest {
-    /// `beside`: bytes that whoever feeds it holds as long as it lives, drawn from the budget together with its own.
+    /// `beside`: bytes that whoever feeds it holds as long as it lives, drawn from the budget
+    /// together with its own.
     pub(crate) async fn new(env: &AccountEnv, account: AccountId, beside: usize) -> Result<Self> {
         let random = env.random();
         let object = ObjectId::random(random);
@@ -87,7 +90,7 @@ impl Ingest {
         self.writer.write(bytes).await
     }
 
-    /// Octets so far.
+    /// Bytes so far.
     pub fn size(&self) -> u64 {
         self.size
     }
@@ -102,8 +105,9 @@ impl Ingest {
         Ok(Stored::new(self.object, self.key, layout, threading, self.age))
     }
 
-    /// As [`Ingest::finish`], for a message that will be [delivered](Accounts::deliver): its structure goes with the event, if it is
-    /// small and the store is one where each question counts.
+    /// As [`Ingest::finish`], for a message that will be [delivered](Accounts::deliver): its
+    /// structure goes with the event, if it is small and the store is one where each question
+    /// counts.
     ///
     /// # Errors
     /// As [`Ingest::finish`].
@@ -163,8 +167,8 @@ impl Stored {
         self.layout.raw_bytes
     }
 
-    /// Octets on disk that its body takes.
-    pub fn body_octets(&self) -> u64 {
+    /// Bytes on disk that its body takes.
+    pub fn body_bytes(&self) -> u64 {
         self.layout.sealed_raw.saturating_add(self.layout.sealed_index.into())
     }
 

@@ -1,8 +1,8 @@
 //! Events, the pure `apply` function, account state, operations and views.
 //!
-//! An account is a log of [`event::Event`]s; [`state::AccountState`] is the view of it that sessions read. Sessions
-//! change an account through [`Account::commit`], deliveries reach it through [`Accounts::deliver`], which needs no
-//! more than its public key.
+//! An account is a log of [`event::Event`]s; [`state::AccountState`] is the view of it that
+//! sessions read. Sessions change an account through [`Account::commit`], deliveries reach it
+//! through [`Accounts::deliver`], which needs no more than its public key.
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 

@@ -1,7 +1,7 @@
 //! The end of an account's log as this process knows it, and the deliveries that wait to be appended there.
 //!
-//! Needs no keys. Deliveries that come while another is being appended go into one entry together, so that many
-//! clients share one wait for the disk.
+//! Needs no keys. Deliveries that come while another is being appended go into one entry together,
+//! so that many clients share one wait for the disk.
 
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,7 +21,8 @@ const TRIMMED_ATTEMPTS: usize = 8;
 /// One per account in use; shared by deliveries and sessions.
 pub(crate) struct LogEnd {
     pub(crate) journal: Journal,
-    /// Held while appending. `None`: unknown, because nothing was appended yet or the last outcome is unknown.
+    /// Held while appending. `None`: unknown, because nothing was appended yet or the last outcome
+    /// is unknown.
     pub(crate) tail: AsyncMutex<Option<Tail>>,
     /// The doorbell: the last position this process knows of.
     pub(crate) known_end: watch::Sender<Position>,
@@ -29,7 +30,8 @@ pub(crate) struct LogEnd {
     pub(crate) weight: AtomicUsize,
     /// Who passes on what this process appends.
     appended: broadcast::Sender<(AccountId, Position)>,
-    /// When it was last looked at the log in the store, by the monotonic clock; `None` if it is known to be behind.
+    /// When it was last looked at the log in the store, by the monotonic clock; `None` if it is
+    /// known to be behind.
     looked: Mutex<Option<Duration>>,
     waiting: Mutex<Vec<Waiting>>,
     watermarks: Watermarks,

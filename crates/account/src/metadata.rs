@@ -1,8 +1,9 @@
 //! Metadata: entries of mailboxes and of the server, by name, with values (RFC 5464).
 //!
-//! They are the account's small objects, `meta/{holder}{entry}`, where the holder is the mailbox's id in eight hex digits, or
-//! `server`, and the entry begins with a slash and is in lower case. So they follow a mailbox through RENAME, go with it
-//! when it is deleted ([`crate::AccountState::apply`] sees to that), and are in checkpoints like everything else.
+//! They are the account's small objects, `meta/{holder}{entry}`, where the holder is the mailbox's
+//! id in eight hex digits, or `server`, and the entry begins with a slash and is in lower case. So
+//! they follow a mailbox through RENAME, go with it when it is deleted
+//! ([`crate::AccountState::apply`] sees to that), and are in checkpoints like everything else.
 //!
 //! What is computed, such as `/private/specialuse`, is not here; its changes are.
 
@@ -67,7 +68,8 @@ pub fn entries<'a>(
         .map(move |(name, value)| (&name[at..], value))
 }
 
-/// All entries of the account from behind the object `after` on: the object's name, whose entry it is, the entry's name.
+/// All entries of the account from behind the object `after` on: the object's name, whose entry it
+/// is, the entry's name.
 pub fn all<'a>(
     state: &'a AccountState,
     after: Option<&str>,
@@ -90,8 +92,8 @@ pub fn bytes(state: &AccountState) -> usize {
     state.objects(PREFIX).map(|(name, value)| name.len() + value.len()).sum()
 }
 
-/// The events that give entries these values, or take them away; all or none. An entry that has the value already is
-/// no event.
+/// The events that give entries these values, or take them away; all or none. An entry that has the
+/// value already is no event.
 ///
 /// # Errors
 /// As RFC 5464 §4.3 tells them apart.

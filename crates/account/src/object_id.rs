@@ -1,10 +1,13 @@
 //! What clients call mailboxes, messages and threads, in every protocol: OBJECTID (RFC 8474), and later JMAP.
 //!
-//! Nothing is stored for it. A mailbox is its account and its UIDVALIDITY, which an account gives once; a message is its
-//! sealed object, which every placement points to, or the first one if it was sealed anew for another log; a thread is a column of the
-//! state ([`crate::thread`]). So all of them stay the same through COPY, MOVE, RENAME, a restore and another node (docs/decisions/0016).
+//! Nothing is stored for it. A mailbox is its account and its UIDVALIDITY, which an account gives
+//! once; a message is its sealed object, which every placement points to, or the first one if it
+//! was sealed anew for another log; a thread is a column of the state ([`crate::thread`]). So all
+//! of them stay the same through COPY, MOVE, RENAME, a restore and another node
+//! (docs/decisions/0016).
 //!
-//! Each begins with a letter of its own: no id is taken for one of another kind, for a number or for NIL (RFC 8474 §8.1).
+//! Each begins with a letter of its own: no id is taken for one of another kind, for a number or
+//! for NIL (RFC 8474 §8.1).
 
 use sealpost_base::{AccountId, ObjectId};
 use sealpost_vault::Hash;
@@ -12,7 +15,8 @@ use sealpost_vault::Hash;
 use crate::event::Message;
 use crate::state::Mailbox;
 
-/// MAILBOXID: `F`, the account, `-` and the UIDVALIDITY. Another UIDVALIDITY is another mailbox (RFC 8474 §4).
+/// MAILBOXID: `F`, the account, `-` and the UIDVALIDITY. Another UIDVALIDITY is another mailbox
+/// (RFC 8474 §4).
 pub fn mailbox_id(account: AccountId, mailbox: &Mailbox) -> String {
     format!("F{account}-{:x}", mailbox.uid_validity().0)
 }
@@ -29,8 +33,9 @@ pub fn object_of(email_id: &str) -> Option<ObjectId> {
     (email_id[1..] == object.to_string()).then_some(object)
 }
 
-/// The id of a nonexistent parent: a name above mailboxes that no mailbox has, which JMAP shows as a mailbox without messages. `P`, the
-/// account, `-` and 16 hex digits made of the name: another name is another parent.
+/// The id of a nonexistent parent: a name above mailboxes that no mailbox has, which JMAP shows as
+/// a mailbox without messages. `P`, the account, `-` and 16 hex digits made of the name: another
+/// name is another parent.
 pub fn nonexistent_parent_id(account: AccountId, name: &str) -> String {
     let mut first = [0; 8];
     first.copy_from_slice(&Hash::of(name.as_bytes()).0[..8]);

@@ -13,8 +13,9 @@ use crate::share::check_own;
 use crate::special_use::SpecialUses;
 use crate::state::{AccountState, FlagRoom, INBOX, Mailbox, Row};
 
-/// Makes a mailbox, and superior ones that are missing (RFC 3501 §6.3.3). A trailing `/` is ignored, and the name is made
-/// Net-Unicode (RFC 9051 §6.3.4). Special uses are taken from the mailboxes that have them (RFC 6154 §3).
+/// Makes a mailbox, and superior ones that are missing (RFC 3501 §6.3.3). A trailing `/` is
+/// ignored, and the name is made Net-Unicode (RFC 9051 §6.3.4). Special uses are taken from the
+/// mailboxes that have them (RFC 6154 §3).
 ///
 /// # Errors
 /// `Conflict` if it exists, `Invalid` or `Limit` if the name or the number of mailboxes is not allowed.
@@ -56,8 +57,8 @@ pub fn mailboxes_made(events: &[Event]) -> usize {
 /// Gives a mailbox these special uses, and takes them from the mailboxes that have them (RFC 6154 §4).
 ///
 /// # Errors
-/// `Denied` for the inbox: what clients do with a mailbox of a special use, such as emptying it, would be done to new
-/// mail.
+/// `Denied` for the inbox: what clients do with a mailbox of a special use, such as emptying it,
+/// would be done to new mail.
 pub fn set_special_uses(mailbox: &Mailbox, uses: SpecialUses) -> Result<Vec<Event>> {
     if mailbox.name() == INBOX && !uses.is_empty() {
         return Err(Error::denied("the inbox has no special use"));
@@ -113,8 +114,8 @@ pub fn delete_mailbox(state: &AccountState, name: &str) -> Result<Vec<Event>> {
     Ok(vec![Event::MailboxDeleted { mailbox: mailbox.id() }])
 }
 
-/// Renames a mailbox and its inferiors; renaming the inbox moves its messages to a new mailbox and leaves its inferiors
-/// (RFC 3501 §6.3.5).
+/// Renames a mailbox and its inferiors; renaming the inbox moves its messages to a new mailbox and
+/// leaves its inferiors (RFC 3501 §6.3.5).
 ///
 /// # Errors
 /// `NotFound`, `Conflict` if the new name or that of an inferior is taken, `Invalid` or `Limit` for the name.
@@ -146,7 +147,8 @@ pub fn rename_mailbox(state: &AccountState, from: &str, to: &str) -> Result<Vec<
             events.push(Event::MailboxRenamed { mailbox: mailbox.id(), name: to.into_owned() });
         }
         None if inferiors.is_empty() => return Err(Error::not_found(format!("no mailbox {from}"))),
-        // A name that exists only as a level above others (RFC 3501 §6.3.5 does not exclude it): all of them move.
+        // A name that exists only as a level above others (RFC 3501 §6.3.5 does not exclude it):
+        // all of them move.
         None => {
             events.push(Event::MailboxCreated { name: to.clone().into_owned(), special_use: None });
             events.push(Event::HierarchyRenamed { from: from.into_owned(), to: to.into_owned() });
@@ -182,8 +184,8 @@ fn free(state: &AccountState, from: &str, name: &str) -> Result<()> {
     }
 }
 
-/// The mailbox of that name, as it is written or else in the form that names are kept in: whatever name a mailbox was
-/// made under leads to it (RFC 9051 §5.1).
+/// The mailbox of that name, as it is written or else in the form that names are kept in: whatever
+/// name a mailbox was made under leads to it (RFC 9051 §5.1).
 pub fn find<'a>(state: &'a AccountState, name: &str) -> Option<&'a Mailbox> {
     state.mailbox_named(name).or_else(|| state.mailbox_named(&normal(name)))
 }
@@ -248,7 +250,7 @@ pub fn check_objects(state: &AccountState, events: &[Event]) -> Result<()> {
     Ok(())
 }
 
-/// Octets of the messages of a mailbox that are `\Deleted`: what EXPUNGE would free (RFC 9208 §4.1.4).
+/// Bytes of the messages of a mailbox that are `\Deleted`: what EXPUNGE would free (RFC 9208 §4.1.4).
 pub fn deleted_bytes(state: &AccountState, mailbox: &Mailbox) -> u64 {
     if mailbox.deleted() == 0 {
         return 0;

@@ -79,8 +79,8 @@ impl Rights {
         Rights(self.0 & !other.0)
     }
 
-    /// The right of that letter. The obsolete `c` and `d` stand for several (RFC 4314 §2.1.1): here `c` is `k` and `x`,
-    /// `d` is `t` and `e`.
+    /// The right of that letter. The obsolete `c` and `d` stand for several (RFC 4314 §2.1.1): here
+    /// `c` is `k` and `x`, `d` is `t` and `e`.
     pub fn of_letter(letter: char) -> Option<Self> {
         match letter {
             'c' => Some(Self::CREATE.with(Self::DELETE_MAILBOX)),

@@ -1,8 +1,9 @@
 //! Shared mailboxes: links to them, and what their own logs say about them.
 //!
-//! A shared mailbox is a log of its own (`docs/decisions/0010-sharing.md`): an account without passwords, whose inbox
-//! holds the messages. Accounts that see it have a [`Link`] under the name that it has for them. Who may do what is in
-//! the share's own state, so that it is the same for everybody; a link alone gives no rights.
+//! A shared mailbox is a log of its own (`docs/decisions/0010-sharing.md`): an account without
+//! passwords, whose inbox holds the messages. Accounts that see it have a [`Link`] under the name
+//! that it has for them. Who may do what is in the share's own state, so that it is the same for
+//! everybody; a link alone gives no rights.
 
 use minicbor::{Decode, Encode};
 use sealpost_base::{AccountId, Error, MailboxId, Result, limits};
@@ -55,7 +56,8 @@ impl Acl {
 }
 
 impl AccountState {
-    /// What this state says about itself as a share; `None` if it is an account's, or the share is not complete yet.
+    /// What this state says about itself as a share; `None` if it is an account's, or the share is
+    /// not complete yet.
     pub fn about(&self) -> Option<About> {
         minicbor::decode(self.object(ABOUT)?).ok()
     }
@@ -96,11 +98,12 @@ impl AccountState {
     }
 }
 
-/// Whether a mailbox can become a share, and the account make one more: asked before there is anything of it, so that a refused command leaves
-/// nothing.
+/// Whether a mailbox can become a share, and the account make one more: asked before there is
+/// anything of it, so that a refused command leaves nothing.
 ///
 /// # Errors
-/// `NotFound` if there is no such mailbox, `Invalid` for the inbox, `Limit` if the account has as many links or shares as it may.
+/// `NotFound` if there is no such mailbox, `Invalid` for the inbox, `Limit` if the account has as
+/// many links or shares as it may.
 pub fn check_can_be_shared(state: &AccountState, mailbox: MailboxId) -> Result<()> {
     check_can_be_linked(state, mailbox)?;
     let linked = state.links().filter(|(_, link)| link.owner.is_none()).count();
@@ -131,19 +134,21 @@ pub(crate) fn check_can_be_linked(state: &AccountState, mailbox: MailboxId) -> R
     Ok(())
 }
 
-/// The event that remembers a share of this account that no name leads to: one that is being made, or was deleted lately.
+/// The event that remembers a share of this account that no name leads to: one that is being made,
+/// or was deleted lately.
 pub fn unlinked(link: &Link) -> Event {
     let name = format!("{UNLINKED}{}", link.share);
     Event::ObjectPut { name, value: minicbor::to_vec(link).unwrap_or_default() }
 }
 
-/// The event that makes the inbox of a share that was just made have a UIDVALIDITY above those that its name had
-/// (RFC 3501 §2.3.1.1).
+/// The event that makes the inbox of a share that was just made have a UIDVALIDITY above those that
+/// its name had (RFC 3501 §2.3.1.1).
 pub fn numbered_above(share: &AccountState, above: u32) -> Event {
     Event::UidValidityRaised { above, mailbox: Some(share.inbox().id()) }
 }
 
-/// The event by which a log takes note of the UIDVALIDITY of a share: whatever gets the share's name later has a greater one.
+/// The event by which a log takes note of the UIDVALIDITY of a share: whatever gets the share's
+/// name later has a greater one.
 pub fn noted(share: &AccountState) -> Event {
     Event::UidValidityRaised { above: share.last_uid_validity(), mailbox: None }
 }
@@ -157,7 +162,8 @@ pub fn removed(mailbox: MailboxId, link: &Link) -> Vec<Event> {
     events
 }
 
-/// The events that give up a share without a name, before its objects are deleted: whoever is making it just now may not link to it any more.
+/// The events that give up a share without a name, before its objects are deleted: whoever is
+/// making it just now may not link to it any more.
 pub fn given_up(share: AccountId) -> Vec<Event> {
     vec![forgotten(share), Event::ObjectPut { name: format!("{GIVEN_UP}{share}"), value: Vec::new() }]
 }

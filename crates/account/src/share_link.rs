@@ -20,8 +20,9 @@ pub struct Link {
     pub owner: Option<String>,
 }
 
-/// Links to mailboxes of others that an account may have without having subscribed to them: with so many an offer makes no more.
-/// It is in the offer, so that replay gives the same whatever the limits are by then.
+/// Links to mailboxes of others that an account may have without having subscribed to them: with so
+/// many an offer makes no more. It is in the offer, so that replay gives the same whatever the
+/// limits are by then.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub struct UnacceptedLinks {
     /// Of the account that offers.

@@ -1,7 +1,8 @@
 //! The state of an account: a view of its log, made by [`AccountState::apply`] and by nothing else.
 //!
-//! Packed columns, about seventy bytes a message, shared by all sessions of the account. Replaying the same entries
-//! gives the same state on every node and after every restart, byte for byte (`state/chunks.rs` has the bytes).
+//! Packed columns, about seventy bytes a message, shared by all sessions of the account. Replaying
+//! the same entries gives the same state on every node and after every restart, byte for byte
+//! (`state/chunks.rs` has the bytes).
 
 mod apply;
 mod bounded;
@@ -68,8 +69,8 @@ const FIRST_MAILBOXES: [(&str, SpecialUse); 5] = [
     ("Archive", SpecialUse::Archive),
 ];
 
-/// About the most that a message takes, a placement, and an expunged placement, in bytes. How well they can be packed shows
-/// when they are.
+/// About the most that a message takes, a placement, and an expunged placement, in bytes. How well
+/// they can be packed shows when they are.
 const MESSAGE_BYTES: usize = 72;
 const ROW_BYTES: usize = 12;
 const TOMBSTONE_BYTES: usize = 8;
@@ -79,7 +80,7 @@ const LINK_BYTES: usize = 24;
 
 /// About what a set of some flags takes, in bytes.
 const FLAG_SET_BYTES: usize = 256;
-/// About what a name takes beside its octets, in bytes.
+/// About what a name takes beside its bytes, in bytes.
 const NAME_BYTES: usize = 32;
 
 /// Everything that the log of an account says, up to a position.
@@ -107,8 +108,8 @@ pub struct AccountState {
 impl AccountState {
     /// The state before the first entry: the inbox and the mailboxes for special uses, empty.
     ///
-    /// UIDVALIDITY starts at a number made from the account's id, so that an account that is made anew under an
-    /// old name is not taken for the old one by its clients.
+    /// UIDVALIDITY starts at a number made from the account's id, so that an account that is made
+    /// anew under an old name is not taken for the old one by its clients.
     pub fn new(account: AccountId) -> Self {
         let [a, b, c, d, ..] = account.0;
         let mut state = AccountState {
@@ -156,7 +157,8 @@ impl AccountState {
         self.mailboxes.len()
     }
 
-    /// The mailbox with that id, if it has not been deleted, nor become a link: then its messages are elsewhere.
+    /// The mailbox with that id, if it has not been deleted, nor become a link: then its messages
+    /// are elsewhere.
     pub fn mailbox(&self, id: MailboxId) -> Option<&Mailbox> {
         self.mailboxes.get(&id).filter(|mailbox| mailbox.link.is_none())
     }
@@ -232,7 +234,7 @@ impl AccountState {
         self.messages.fields(number)
     }
 
-    /// Octets of the message of that number; 0 if there is none.
+    /// Bytes of the message of that number; 0 if there is none.
     pub fn message_size(&self, number: MessageNumber) -> u64 {
         self.messages.size(number)
     }
@@ -324,7 +326,8 @@ impl AccountState {
         self.tombstones.len()
     }
 
-    /// The objects of messages that `Purged { before }` would leave without any placement; at most so many of them.
+    /// The objects of messages that `Purged { before }` would leave without any placement; at most
+    /// so many of them.
     pub fn purgeable(&self, before: Timestamp, most: usize) -> Vec<ObjectId> {
         let over = self.tombstones.iter().filter(|gone| gone.at < before);
         let mut numbers: Vec<MessageNumber> = over.map(|gone| gone.message).collect();
@@ -355,12 +358,13 @@ impl AccountState {
         self.objects.by_name().len()
     }
 
-    /// The changes of metadata entries after that position, oldest first; `None` if some of them are no longer known.
+    /// The changes of metadata entries after that position, oldest first; `None` if some of them
+    /// are no longer known.
     pub fn metadata_changes(&self, since: Position) -> Option<impl Iterator<Item = &Change>> {
         self.objects.changes(since)
     }
 
-    /// Octets of all small per-account objects together.
+    /// Bytes of all small per-account objects together.
     pub fn objects_bytes(&self) -> usize {
         self.objects.bytes()
     }
@@ -405,7 +409,8 @@ impl AccountState {
         }
     }
 
-    /// About how much more it may take once these events are applied, in bytes: what clients add again and again.
+    /// About how much more it may take once these events are applied, in bytes: what clients add
+    /// again and again.
     pub(crate) fn growth(&self, events: &[Event]) -> usize {
         events.iter().map(|event| self.growth_by(event)).sum()
     }

@@ -1,11 +1,14 @@
 //! Threads: which messages belong together (RFC 8621 §3).
 //!
-//! A message's identifiers (its own and those that it refers to), each hashed together with its base subject, are its **links**. Its
-//! thread is the one that a link of it is known to belong to (`state/links_known.rs`), and else the one that its oldest reference
-//! founds, or the message itself. So messages that refer to each other get the same thread whatever the order in which they arrive,
-//! unless two threads have begun before what joins them arrives: a thread that was given never changes (RFC 8474 §5.2).
+//! A message's identifiers (its own and those that it refers to), each hashed together with its
+//! base subject, are its **links**. Its thread is the one that a link of it is known to belong to
+//! (`state/links_known.rs`), and else the one that its oldest reference founds, or the message
+//! itself. So messages that refer to each other get the same thread whatever the order in which
+//! they arrive, unless two threads have begun before what joins them arrives: a thread that was
+//! given never changes (RFC 8474 §5.2).
 //!
-//! The node that delivers a message cannot read the account: events carry the links, and [`AccountState::apply`] decides.
+//! The node that delivers a message cannot read the account: events carry the links, and
+//! [`AccountState::apply`] decides.
 //!
 //! [`AccountState::apply`]: crate::state::AccountState::apply
 
@@ -17,9 +20,11 @@ use sealpost_mime::Envelope;
 use sealpost_mime::header::thread::ThreadFields;
 use sealpost_vault::Hash;
 
-/// A thread: in every protocol `T` and 16 hexadecimal digits. Also a link: the thread that an identifier founds.
+/// A thread: in every protocol `T` and 16 hexadecimal digits. Also a link: the thread that an
+/// identifier founds.
 ///
-/// The first 64 bits of a hash: of a million threads two are the same by chance in one account out of thirty million.
+/// The first 64 bits of a hash: of a million threads two are the same by chance in one account out
+/// of thirty million.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
 #[cbor(transparent)]
 pub struct ThreadId(#[n(0)] pub(crate) u64);

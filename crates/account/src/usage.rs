@@ -1,9 +1,12 @@
-//! How much an account holds: by its state, which takes its key, or as far as the store shows it to everybody.
+//! How much an account holds: by its state, which takes its key, or as far as the store shows it to
+//! everybody.
 //!
-//! What sessions and deliveries write down ([`Directory::usage_record`]) is true of a moment. What is newer is counted: each
-//! message is an object of its own, whose last bytes say how large the message is. So a limit that an operator sets holds from
-//! then on, whether or not the owner ever logs in. Two things show in the state alone: a message that was expunged stays in the
-//! store for a while and is counted until a session writes down what is left, and one that was copied is one object.
+//! What sessions and deliveries write down ([`Directory::usage_record`]) is true of a moment. What
+//! is newer is counted: each message is an object of its own, whose last bytes say how large the
+//! message is. So a limit that an operator sets holds from then on, whether or not the owner ever
+//! logs in. Two things show in the state alone: a message that was expunged stays in the store for
+//! a while and is counted until a session writes down what is left, and one that was copied is one
+//! object.
 
 use futures::{StreamExt, TryStreamExt};
 use sealpost_base::{AccountId, Kind, Result, Timestamp, limits};
@@ -25,14 +28,15 @@ pub fn of(state: &AccountState) -> Usage {
     Usage { storage, messages, mailboxes, annotations }
 }
 
-/// How much the state of a share holds, whose messages are in its inbox. The mailbox itself is counted where its name is.
+/// How much the state of a share holds, whose messages are in its inbox. The mailbox itself is
+/// counted where its name is.
 pub fn of_share(share: &AccountState) -> Usage {
     let (inbox, annotations) = (share.inbox(), metadata::bytes(share) as u64);
     Usage { annotations, ..Usage::of_messages(inbox.len() as u64, inbox.bytes()) }
 }
 
-/// How much an account holds as far as that is known without its key: what was written down last, and the messages that came
-/// since, to shared mailboxes of the account too.
+/// How much an account holds as far as that is known without its key: what was written down last,
+/// and the messages that came since, to shared mailboxes of the account too.
 ///
 /// # Errors
 /// What the store says.
@@ -95,9 +99,10 @@ struct UsageScan {
 }
 
 impl UsageScan {
-    /// Counts the messages whose objects were written after that, by the store's clock. That may tick in seconds; what came in the same
-    /// tick is taken for counted, because a session that ends may have stored a thousand messages in its last second, and mail would be
-    /// refused for them.
+    /// Counts the messages whose objects were written after that, by the store's clock. That may
+    /// tick in seconds; what came in the same tick is taken for counted, because a session that
+    /// ends may have stored a thousand messages in its last second, and mail would be refused for
+    /// them.
     async fn look(&mut self, store: &Store, account: AccountId, since: Option<Timestamp>) -> Result<()> {
         for below in ["msg", "thin"] {
             // A body is given up long after its message came: what a record says includes it.
@@ -122,10 +127,11 @@ impl UsageScan {
     }
 }
 
-/// Octets of the message in an object; `None` if it was removed meanwhile. One whose footer is not this server's counts for nothing:
-/// else whoever can write to the store could plant objects, remove the usage record, and have mail rejected for a full quota. One
-/// whose footer is damaged is not counted either, until a session writes down what is there. A store without keys for sizes has no
-/// such footers, and an object counts as much as it takes.
+/// Bytes of the message in an object; `None` if it was removed meanwhile. One whose footer is not
+/// this server's counts for nothing: else whoever can write to the store could plant objects,
+/// remove the usage record, and have mail rejected for a full quota. One whose footer is damaged is
+/// not counted either, until a session writes down what is there. A store without keys for sizes
+/// has no such footers, and an object counts as much as it takes.
 async fn size(store: &Store, object: &ListedObject) -> Result<Option<u64>> {
     match message::size_in(store, object).await {
         Ok(octets) => Ok(Some(octets)),

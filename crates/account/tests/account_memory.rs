@@ -1,4 +1,5 @@
-//! Room for loaded accounts: the ones that nobody uses make place for others, and what is too large is said to be.
+//! Room for loaded accounts: the ones that nobody uses make place for others, and what is too large
+//! is said to be.
 
 use std::sync::Arc;
 use std::time::Duration;

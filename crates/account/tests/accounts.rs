@@ -1,5 +1,5 @@
-//! Accounts over a store: deliveries and sessions at once, several processes on one store, checkpoints and trimming,
-//! the grace period, damage.
+//! Accounts over a store: deliveries and sessions at once, several processes on one store,
+//! checkpoints and trimming, the grace period, damage.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -294,7 +294,8 @@ async fn expunged_messages_can_be_restored_until_their_grace_period_is_over() {
     assert_eq!(subjects(&account).await, ["m2", "m1"]);
     assert_eq!(account.state().inbox().uids().to_string(), "3:4", "restored under a new UID");
 
-    // The memory store dates objects with the machine's clock, so only what the fake clock dates is purged here.
+    // The memory store dates objects with the machine's clock, so only what the fake clock dates is
+    // purged here.
     w.clock.advance(Duration::from_secs(4 * 24 * 3600));
     let done = account.collect_garbage().await.unwrap();
     assert_eq!(done.purged, 1);

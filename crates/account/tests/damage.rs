@@ -1,4 +1,5 @@
-//! Logs that are damaged: what was acknowledged stays, a UID never means two messages, and nodes never disagree in silence.
+//! Logs that are damaged: what was acknowledged stays, a UID never means two messages, and nodes
+//! never disagree in silence.
 
 use std::sync::Arc;
 
@@ -130,7 +131,8 @@ async fn noise_loses_nothing_and_nobody_disagrees() {
         let expected = inbox(&here).await;
         assert_eq!(subjects(&expected), ["a", "b", "c"], "{append_mode:?}");
         assert_eq!(inbox(&there).await, expected);
-        // A client that knew the UIDs finds out that they mean something else, where what is lost cannot be told.
+        // A client that knew the UIDs finds out that they mean something else, where what is lost
+        // cannot be told.
         expunge(&there, 2).await.unwrap();
         let expected = inbox(&here).await;
         assert_eq!(subjects(&expected), ["a", "c"]);
@@ -140,7 +142,8 @@ async fn noise_loses_nothing_and_nobody_disagrees() {
     }
 }
 
-/// Two nodes on one bucket: while an entry is missing, short or unreadable for a while, the second one loads the account.
+/// Two nodes on one bucket: while an entry is missing, short or unreadable for a while, the second
+/// one loads the account.
 #[tokio::test(start_paused = true)]
 async fn a_hole_in_the_log_never_makes_an_expunge_hit_another_message() {
     for append_mode in BOTH {
@@ -260,7 +263,8 @@ async fn a_damaged_last_entry_leaves_the_account_readable_and_mail_waits() {
     }
 }
 
-/// Somebody who can write to the store plants manifests and marks: no UID changes its meaning, and nothing waits.
+/// Somebody who can write to the store plants manifests and marks: no UID changes its meaning, and
+/// nothing waits.
 #[tokio::test(start_paused = true)]
 async fn noise_among_manifests_stops_nothing_and_renumbers_nothing() {
     for append_mode in BOTH {

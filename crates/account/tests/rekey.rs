@@ -1,4 +1,5 @@
-//! A new root key for what comes: what was there stays readable, and what had the key before opens nothing more.
+//! A new root key for what comes: what was there stays readable, and what had the key before opens
+//! nothing more.
 
 use std::sync::Arc;
 

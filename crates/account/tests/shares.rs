@@ -1,4 +1,5 @@
-//! Shares: a mailbox that becomes one, whatever the store and other writers do meanwhile; offers; and who can open what.
+//! Shares: a mailbox that becomes one, whatever the store and other writers do meanwhile; offers;
+//! and who can open what.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -194,7 +195,8 @@ async fn the_inbox_cannot_be_shared_and_links_are_bounded() {
     assert_eq!(full.err().unwrap().kind(), Kind::Limit);
 }
 
-/// Links that nobody asked for. Entries of earlier versions, without bounds of their own, are replayed as they were.
+/// Links that nobody asked for. Entries of earlier versions, without bounds of their own, are
+/// replayed as they were.
 #[tokio::test]
 async fn a_stranger_does_not_fill_the_list_of_another() {
     let world = Fixture::over(Store::memory(), 2);
@@ -229,7 +231,8 @@ async fn a_stranger_does_not_fill_the_list_of_another() {
     share(&account, &accounts, "Archive", &world.link(None)).await.unwrap();
 }
 
-/// Another node deletes what is left over, and its clock is wrong by weeks, or this one stood still for as long.
+/// Another node deletes what is left over, and its clock is wrong by weeks, or this one stood still
+/// for as long.
 #[tokio::test]
 async fn a_share_that_was_given_up_while_it_was_made_gets_no_link() {
     let world = Fixture::over(Store::memory(), 1);
@@ -336,8 +339,8 @@ async fn an_offer_makes_a_link_and_nothing_else() {
     assert!(ops::rename_mailbox(&reader.state(), "Drafts", "Other Users").is_err());
 }
 
-/// The reader's key and the share's open the share. They open nothing else of the owner, and the whole store without an
-/// account's key opens neither the share nor the offer.
+/// The reader's key and the share's open the share. They open nothing else of the owner, and the
+/// whole store without an account's key opens neither the share nor the offer.
 #[tokio::test]
 async fn who_can_open_what() {
     let world = Fixture::over(Store::memory(), 5);
@@ -395,7 +398,8 @@ async fn who_can_open_what() {
     assert!(account.reader(&private).verify().await.is_ok());
 }
 
-/// Sharing on a store that fails and loses replies, by processes that die: the mailbox is there whole, or the share is.
+/// Sharing on a store that fails and loses replies, by processes that die: the mailbox is there
+/// whole, or the share is.
 async fn simulate(seed: u64) -> (bool, u64) {
     let plan =
         Plan { fail: 2, lose_reply: 4, delay: 200, delay_max: Duration::from_millis(20), ..Plan::default() };

@@ -1,6 +1,7 @@
 //! What an account with many messages takes, and what changing all of them takes besides.
 //!
-//! One test in a process of its own, which asks the system what the process takes: nothing that is held is overlooked.
+//! One test in a process of its own, which asks the system what the process takes: nothing that is
+//! held is overlooked.
 
 #![allow(clippy::print_stdout, reason = "figures, for whoever runs it with --nocapture")]
 

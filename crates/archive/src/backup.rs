@@ -1,12 +1,14 @@
-//! The backup of a mailbox that lives on somebody else's server: what a format on disk has to do, and what the engine
-//! that fills it may count on.
+//! The backup of a mailbox that lives on somebody else's server: what a format on disk has to do,
+//! and what the engine that fills it may count on.
 //!
 //! [`Backup`] is one account's copy, [`Folder`] one folder of it. Whoever implements them decides how things are on disk;
-//! the engine (`pull`) knows nothing but these traits. Calls come from blocking threads, never from async code, and for
-//! one folder from one thread at a time; several folders of a backup may be open at once.
+//! the engine (`pull`) knows nothing but these traits. Calls come from blocking threads, never from
+//! async code, and for one folder from one thread at a time; several folders of a backup may be
+//! open at once.
 //!
-//! **Transactions.** What was given to a folder since its last [`Folder::commit`] is there completely or not at all,
-//! whatever ends the process, and durable when `commit` returns. A folder that is dropped forgets what was not committed.
+//! **Transactions.** What was given to a folder since its last [`Folder::commit`] is there
+//! completely or not at all, whatever ends the process, and durable when `commit` returns. A folder
+//! that is dropped forgets what was not committed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -61,13 +63,14 @@ pub trait Backup: Send + Sync {
         Ok(Vec::new())
     }
 
-    /// Opens a folder to change it, and makes it if it is not there. A folder that the backup has under another name with
-    /// the same MAILBOXID was renamed, and is renamed here. With another UIDVALIDITY than the server's, what was kept is
-    /// put aside ([`Backup::put_aside`]) and the folder begins anew.
+    /// Opens a folder to change it, and makes it if it is not there. A folder that the backup has
+    /// under another name with the same MAILBOXID was renamed, and is renamed here. With another
+    /// UIDVALIDITY than the server's, what was kept is put aside ([`Backup::put_aside`]) and the
+    /// folder begins anew.
     ///
     /// # Errors
-    /// `Conflict` if it is open already, by this process or another one; `Invalid` if the name cannot be kept; `Retry`,
-    /// `Corrupt`.
+    /// `Conflict` if it is open already, by this process or another one; `Invalid` if the name
+    /// cannot be kept; `Retry`, `Corrupt`.
     fn open(&self, folder: &FolderName, server: &Identity) -> Result<Box<dyn Folder>>;
 
     /// Opens a folder as it is, for restore, verify and export.
@@ -76,7 +79,8 @@ pub trait Backup: Send + Sync {
     /// `NotFound` if the backup does not have it; as [`Backup::open`].
     fn look(&self, folder: &FolderName) -> Result<Box<dyn Folder>>;
 
-    /// Opens what was put aside, by the name that it has in [`Backup::put_aside`], to take messages out of it.
+    /// Opens what was put aside, by the name that it has in [`Backup::put_aside`], to take messages
+    /// out of it.
     ///
     /// # Errors
     /// As [`Backup::look`].
@@ -84,8 +88,9 @@ pub trait Backup: Send + Sync {
         self.look(folder)
     }
 
-    /// Messages, and octets on disk, of a folder that another program left here and no pull has taken over: [`Backup::folders`]
-    /// knows none of them. `None` for other folders, or if what is there cannot be read. Changes nothing.
+    /// Messages, and bytes on disk, of a folder that another program left here and no pull has
+    /// taken over: [`Backup::folders`] knows none of them. `None` for other folders, or if what is
+    /// there cannot be read. Changes nothing.
     ///
     /// # Errors
     /// `Retry` if it cannot be read.
@@ -109,8 +114,9 @@ pub trait Backup: Send + Sync {
         Ok(())
     }
 
-    /// Gives up bodies until those that are kept fit, if the backup was opened with a limit and its format can: of messages
-    /// that the server has in folders that are in step. What was done; `None` if there is no limit.
+    /// Gives up bodies until those that are kept fit, if the backup was opened with a limit and its
+    /// format can: of messages that the server has in folders that are in step. What was done;
+    /// `None` if there is no limit.
     ///
     /// # Errors
     /// What the backup says. What was given up until then is.
@@ -131,7 +137,8 @@ pub trait Backup: Send + Sync {
         Vec::new()
     }
 
-    /// What of the backup cannot be read at all, and in which folder, if that is known: [`Backup::folders`] does not have it.
+    /// What of the backup cannot be read at all, and in which folder, if that is known:
+    /// [`Backup::folders`] does not have it.
     fn unreadable(&self) -> Vec<String> {
         Vec::new()
     }
@@ -165,20 +172,20 @@ pub trait Folder: Send {
     /// What the last commit said about the server; the default if there was none.
     fn resume(&self) -> Resume;
 
-    /// Begins a message of `size` octets as far as the server says. One message at a time.
+    /// Begins a message of `size` bytes as far as the server says. One message at a time.
     ///
     /// # Errors
     /// `Retry` if it cannot be written (a full disk), `Limit` if it is too large for this format.
     fn begin(&mut self, size: u64) -> Result<()>;
 
-    /// The next octets of the message, exactly as they came.
+    /// The next bytes of the message, exactly as they came.
     ///
     /// # Errors
     /// As [`Folder::begin`]. The message is to be abandoned then.
     fn write(&mut self, octets: &[u8]) -> Result<()>;
 
-    /// The message is complete. A UID that is known already replaces nothing, unless it is to ([`Folder::replace`]): the new
-    /// octets are dropped.
+    /// The message is complete. A UID that is known already replaces nothing, unless it is to
+    /// ([`Folder::replace`]): the new bytes are dropped.
     ///
     /// # Errors
     /// As [`Folder::begin`].
@@ -206,7 +213,8 @@ pub trait Folder: Send {
     /// `Retry`.
     fn flags(&mut self, uid: u32, flags: &Flags) -> Result<()>;
 
-    /// What the backup will have instead of these flags: it has room for so many words of so many bytes. `None`: these.
+    /// What the backup will have instead of these flags: it has room for so many words of so many
+    /// bytes. `None`: these.
     fn fitting(&mut self, _flags: &Flags) -> Option<Flags> {
         None
     }
@@ -223,23 +231,25 @@ pub trait Folder: Send {
     /// `Retry`.
     fn mark_deleted_upstream(&mut self, uid: u32) -> Result<()>;
 
-    /// Messages that are no good as they are. The next one of such a UID takes the place of what is there, in one transaction,
-    /// with the flags that are known and its own date; until then, what is there stays.
+    /// Messages that are no good as they are. The next one of such a UID takes the place of what is
+    /// there, in one transaction, with the flags that are known and its own date; until then, what
+    /// is there stays.
     fn replace(&mut self, uids: &UidSet);
 
     /// Whether a message of this UID is taken: it is not there, or to be replaced.
     fn takes(&self, uid: u32) -> bool;
 
-    /// These messages have other UIDs on the server from now on, by those that they had: they were put back there, and are on the server.
-    /// What is not there, or would get the UID of one that is, stays as it is. Nothing else may be uncommitted; it is durable when it
-    /// returns. How many.
+    /// These messages have other UIDs on the server from now on, by those that they had: they were
+    /// put back there, and are on the server. What is not there, or would get the UID of one that
+    /// is, stays as it is. Nothing else may be uncommitted; it is durable when it returns. How
+    /// many.
     ///
     /// # Errors
     /// `Retry`, `Corrupt`: some may have them then, and nothing but dropping the folder is possible.
     fn renumber(&mut self, uids: &BTreeMap<u32, u32>) -> Result<u64>;
 
-    /// Messages that were taken over from a program that keeps no dates, and whose date nobody has told: as many as one run may
-    /// tell of.
+    /// Messages that were taken over from a program that keeps no dates, and whose date nobody has
+    /// told: as many as one run may tell of.
     fn undated(&self) -> UidSet {
         UidSet::new()
     }
@@ -247,10 +257,12 @@ pub trait Folder: Send {
     /// When the server received a message of [`Folder::undated`]. Kept once the folder is closed.
     fn date(&mut self, _uid: u32, _received: DateTime) {}
 
-    /// What the server has of the folder is known by now: everything that it has no more was told ([`Folder::gone`]).
+    /// What the server has of the folder is known by now: everything that it has no more was told
+    /// ([`Folder::gone`]).
     fn in_step(&mut self) {}
 
-    /// SHA-256 of a message whose body is not in the backup, and was to be fetched when it is read; `None` if it is here.
+    /// SHA-256 of a message whose body is not in the backup, and was to be fetched when it is read;
+    /// `None` if it is here.
     ///
     /// # Errors
     /// `NotFound` if there is no such message; `Retry`, `Corrupt`.
@@ -258,19 +270,20 @@ pub trait Folder: Send {
         Ok(None)
     }
 
-    /// Messages with evicted bodies and whose server copies were lost by what opening the folder found: another
-    /// UIDVALIDITY.
+    /// Messages with evicted bodies and whose server copies were lost by what opening the folder
+    /// found: another UIDVALIDITY.
     fn lost(&self) -> u64 {
         0
     }
 
-    /// Messages that the backup had when it was opened, and of which nothing can be said any more: what is listed is not all. They are
-    /// fetched again.
+    /// Messages that the backup had when it was opened, and of which nothing can be said any more:
+    /// what is listed is not all. They are fetched again.
     fn unread(&self) -> u64 {
         0
     }
 
-    /// The first octets of a committed message, at most so many; of one with an evicted body, what is here of them.
+    /// The first bytes of a committed message, at most so many; of one with an evicted body, what
+    /// is here of them.
     ///
     /// # Errors
     /// As [`Folder::read`].
@@ -287,8 +300,9 @@ pub trait Folder: Send {
     /// `Retry`: nothing of it is in the backup then, and nothing but dropping the folder is possible.
     fn commit(&mut self, resume: &Resume) -> Result<()>;
 
-    /// The run is done with the folder: what other programs read of the backup is brought up to date. Without it, that is
-    /// done when the folder is opened next; nothing that was committed depends on it.
+    /// The run is done with the folder: what other programs read of the backup is brought up to
+    /// date. Without it, that is done when the folder is opened next; nothing that was committed
+    /// depends on it.
     ///
     /// # Errors
     /// `Retry`.
@@ -296,7 +310,8 @@ pub trait Folder: Send {
         Ok(())
     }
 
-    /// What was found damaged, or changed by another program, and repaired when the folder was opened: for the user.
+    /// What was found damaged, or changed by another program, and repaired when the folder was
+    /// opened: for the user.
     fn notices(&mut self) -> Vec<String> {
         Vec::new()
     }
@@ -307,14 +322,15 @@ pub trait Folder: Send {
     /// `Retry`, `Corrupt`; an error of an item is about that message, and the next one follows.
     fn messages(&self) -> Result<Box<dyn Iterator<Item = Result<Stored>> + '_>>;
 
-    /// The exact octets of a committed message.
+    /// The exact bytes of a committed message.
     ///
     /// # Errors
     /// `NotFound` if there is no such message; `Retry`, `Corrupt`, also while reading.
     fn read(&self, uid: u32) -> Result<Box<dyn Read + '_>>;
 }
 
-/// What to tell when a folder was put aside: it is no folder of the backup any more, and restored from only if that is asked for.
+/// What to tell when a folder was put aside: it is no folder of the backup any more, and restored
+/// from only if that is asked for.
 fn put_aside_notice(folder: &FolderName, before: u32, now: u32, place: &str) -> String {
     let became = if before == now { String::new() } else { format!(" (UIDVALIDITY {before} became {now})") };
     format!(
@@ -323,7 +339,8 @@ fn put_aside_notice(folder: &FolderName, before: u32, now: u32, place: &str) -> 
     )
 }
 
-/// What is called what of what was put aside: its folder with the UIDVALIDITY, and a number if that is the name of something.
+/// What is called what of what was put aside: its folder with the UIDVALIDITY, and a number if that
+/// is the name of something.
 fn name_aside<T>(
     aside: impl Iterator<Item = (String, u32, T)>,
     is_taken: impl Fn(&str) -> bool,
@@ -339,7 +356,8 @@ fn name_aside<T>(
     named
 }
 
-/// Those of these new UIDs that messages can have: of messages that are there, each for one, and no other one's.
+/// Those of these new UIDs that messages can have: of messages that are there, each for one, and no
+/// other one's.
 pub(crate) fn possible(known: &KnownMessages, uids: &BTreeMap<u32, u32>) -> BTreeMap<u32, u32> {
     let mut taken = BTreeSet::new();
     let can = |(from, to): &(u32, u32)| known.contains(*from) && *to > 0 && !known.contains(*to);
@@ -360,7 +378,7 @@ pub struct EvictBodies<'a> {
     pub dry_run: bool,
     /// Whether to stop.
     pub stop: &'a (dyn Fn() -> bool + Sync),
-    /// Told how many bodies there are less, and octets on disk.
+    /// Told how many bodies there are less, and bytes on disk.
     pub progress: &'a (dyn Fn(u64, u64) + Sync),
 }
 
@@ -375,17 +393,17 @@ impl Default for EvictBodies<'_> {
 pub struct BodyCounts {
     /// Messages that are there whole.
     pub kept: u64,
-    /// Octets on disk of bodies, also of messages that were deleted a short while ago.
+    /// Bytes on disk of bodies, also of messages that were deleted a short while ago.
     pub kept_octets: u64,
     /// Messages with evicted bodies.
     pub without: u64,
-    /// Octets on disk that these had.
-    pub without_octets: u64,
-    /// Octets that may stay, if that is limited.
+    /// Bytes on disk that these had.
+    pub without_bytes: u64,
+    /// Bytes that may stay, if that is limited.
     pub limit: Option<u64>,
     /// Bodies that were given up just now, or would be.
     pub now: u64,
-    /// Their octets on disk.
+    /// Their bytes on disk.
     pub now_octets: u64,
     /// What was to be given up and is damaged: it stays.
     pub damaged: Vec<String>,
@@ -460,10 +478,11 @@ pub struct BackupFolder {
     pub gone: u64,
     /// What the last commit said about the server.
     pub resume: Resume,
-    /// Its files are as the last commit left them, as far as that is seen without reading them. Otherwise it has to be
-    /// opened, which finds out what is missing.
+    /// Its files are as the last commit left them, as far as that is seen without reading them.
+    /// Otherwise it has to be opened, which finds out what is missing.
     pub as_left: bool,
-    /// The run that made the last commit also closed the folder: what other programs read is up to date with it.
+    /// The run that made the last commit also closed the folder: what other programs read is up to
+    /// date with it.
     pub closed: bool,
 }
 
@@ -485,7 +504,7 @@ pub struct Resume {
     pub whole: bool,
 }
 
-/// What is known of a message besides its octets.
+/// What is known of a message besides its bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Arrived {
     /// Its UID.
@@ -505,7 +524,7 @@ pub struct Stored {
     pub flags: Flags,
     /// When the server received it.
     pub internaldate: Option<DateTime>,
-    /// Octets that [`Folder::read`] gives.
+    /// Bytes that [`Folder::read`] gives.
     pub size: u64,
     /// The server no longer has it.
     pub gone: bool,
@@ -514,7 +533,8 @@ pub struct Stored {
 /// A message's flags: system flags as bits, keywords, and Gmail's labels.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Flags {
-    /// Bits of [`Flags::SEEN`] and the others. `\Recent` is never among them: it is not a property of the message.
+    /// Bits of [`Flags::SEEN`] and the others. `\Recent` is never among them: it is not a property
+    /// of the message.
     pub system: u8,
     /// Keywords and flags of extensions (these with their backslash), sorted, each once.
     pub keywords: Vec<Box<str>>,
@@ -586,7 +606,8 @@ impl Flags {
         flags
     }
 
-    /// Adds the flag called `name`, unless it is there (flags compare without case, RFC 3501 §2.3.2) or `\Recent`.
+    /// Adds the flag called `name`, unless it is there (flags compare without case, RFC 3501
+    /// §2.3.2) or `\Recent`.
     pub fn add(&mut self, name: &str) {
         if let Some((bit, _)) = Self::SYSTEM.iter().find(|(_, n)| n.eq_ignore_ascii_case(name)) {
             self.system |= bit;

@@ -1,9 +1,11 @@
-//! A client of IMAP servers as they are: connections with TLS, logins and compression, commands in a pipeline.
+//! A client of IMAP servers as they are: connections with TLS, logins and compression, commands in
+//! a pipeline.
 //!
 //! [`Connection`] is one connection, logged in. It holds a bounded number of bytes however much a server sends: a message
-//! of any size comes in pieces ([`sealpost_imap::client`]), a response that is too long ends the connection. What a
-//! server does wrong is an error of kind `Retry` as long as a new connection may do better: whoever uses a connection
-//! makes a new one then, after a while ([`Backoff`]), and goes on where it was; unless there never was a server ([`ServerSeen`]).
+//! of any size comes in pieces ([`sealpost_imap::client`]), a response that is too long ends the
+//! connection. What a server does wrong is an error of kind `Retry` as long as a new connection may
+//! do better: whoever uses a connection makes a new one then, after a while ([`Backoff`]), and goes
+//! on where it was; unless there never was a server ([`ServerSeen`]).
 
 mod answers;
 mod backoff;

@@ -11,16 +11,17 @@ pub fn fuzz_archive_json(data: &[u8]) {
     fuzzing::json(data);
 }
 
-/// A journal, in a file that is made in `directory`: it is read up to its last valid commit, or refused, and what was cut off
-/// was not valid.
+/// A journal, in a file that is made in `directory`: it is read up to its last valid commit, or
+/// refused, and what was cut off was not valid.
 pub fn fuzz_archive_journal(data: &[u8], directory: &Path) {
     let path = directory.join("journal");
     fs::write(&path, data).expect("the directory can be written to");
     fuzzing::journal(&path);
 }
 
-/// A folder of imap-backup's format, below `directory`: the length of the JSON (two bytes), the JSON, the mbox. It is taken over
-/// or put aside; what is there then can be read, and is the same when it is opened again.
+/// A folder of imap-backup's format, below `directory`: the length of the JSON (two bytes), the
+/// JSON, the mbox. It is taken over or put aside; what is there then can be read, and is the same
+/// when it is opened again.
 pub fn fuzz_archive_folder(data: &[u8], directory: &Path) {
     let Some((length, rest)) = data.split_first_chunk::<2>() else { return };
     let (json, mbox) = rest.split_at(rest.len().min(usize::from(u16::from_be_bytes(*length))));

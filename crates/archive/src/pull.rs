@@ -1,12 +1,13 @@
 //! Bringing a backup up to date with its server, and nothing the other way.
 //!
-//! One LIST with STATUS says which folders changed ([`plan`]). A few connections share these folders; each brings what is
-//! known in step ([`sync`]) and then fetches what is missing in a pipeline that never runs dry ([`fetch`]), several
-//! connections together where a folder is huge. A thread for each folder writes ([`writer`]): it commits every few thousand
-//! messages, so that many share a sync, and whatever ends the process costs what came since.
+//! One LIST with STATUS says which folders changed ([`plan`]). A few connections share these
+//! folders; each brings what is known in step ([`sync`]) and then fetches what is missing in a
+//! pipeline that never runs dry ([`fetch`]), several connections together where a folder is huge. A
+//! thread for each folder writes ([`writer`]): it commits every few thousand messages, so that many
+//! share a sync, and whatever ends the process costs what came since.
 //!
-//! What goes wrong with a message is about that message, what goes wrong with a folder about that folder; a lost
-//! connection is made again and the work goes on where it was ([`worker`]).
+//! What goes wrong with a message is about that message, what goes wrong with a folder about that
+//! folder; a lost connection is made again and the work goes on where it was ([`worker`]).
 
 mod batches;
 mod env;
@@ -47,8 +48,9 @@ pub use report::{Failure, FolderReport, Observer, Report, Silent};
 /// Brings `backup` up to date with `server`.
 ///
 /// # Errors
-/// What keeps it from beginning: the login, the list of folders; `Conflict` if the backup is of another account's mail. What happens
-/// from then on is in the report, also what the backup says if it cannot be written.
+/// What keeps it from beginning: the login, the list of folders; `Conflict` if the backup is of
+/// another account's mail. What happens from then on is in the report, also what the backup says if
+/// it cannot be written.
 pub async fn pull(
     server: &Server,
     backup: Arc<dyn Backup>,

@@ -1,12 +1,14 @@
-//! Putting messages into an account of a server: those of a backup ([`restore`]), or of another server ([`migrate`]).
+//! Putting messages into an account of a server: those of a backup ([`restore`]), or of another
+//! server ([`migrate`]).
 //!
-//! Nothing is put there twice. Which messages are there already is found out from the server, each time anew and after each
-//! lost connection: by the map of UIDs ([`UidMap`]) if there is one, by Message-ID, or where there is none by date and other
-//! fields ([`key`]), and by how often. So there is no state that could be lost or disagree, whatever ended the run before, and
-//! a message that its owner put there by other means counts too.
+//! Nothing is put there twice. Which messages are there already is found out from the server, each
+//! time anew and after each lost connection: by the map of UIDs ([`UidMap`]) if there is one, by
+//! Message-ID, or where there is none by date and other fields ([`key`]), and by how often. So
+//! there is no state that could be lost or disagree, whatever ended the run before, and a message
+//! that its owner put there by other means counts too.
 //!
-//! A lost connection, at either end, is made again ([`Backoff`]). What was on its way then comes last, after another look: the
-//! server may still be at work on it ([`tried`]).
+//! A lost connection, at either end, is made again ([`Backoff`]). What was on its way then comes
+//! last, after another look: the server may still be at work on it ([`tried`]).
 
 mod contents;
 mod deliver;
@@ -46,7 +48,8 @@ pub use report::{FolderReport, Observer, Options, Report};
 /// Puts a backup's messages into the account of `server`, those that are not there.
 ///
 /// # Errors
-/// What keeps it from beginning, or from going on: `Retry` if no connection can be had any more; then it can be run again.
+/// What keeps it from beginning, or from going on: `Retry` if no connection can be had any more;
+/// then it can be run again.
 pub async fn restore(
     backup: Arc<dyn Backup>,
     server: &Server,
@@ -58,8 +61,8 @@ pub async fn restore(
     Ok(run.end().await)
 }
 
-/// Puts the messages of the account of `from` into the account of `to`, those that are not there. Messages stream from one
-/// to the other.
+/// Puts the messages of the account of `from` into the account of `to`, those that are not there.
+/// Messages stream from one to the other.
 ///
 /// # Errors
 /// As [`restore`].

@@ -1,9 +1,10 @@
 //! Bodies that were given up, fetched again from their server when somebody opens them.
 //!
-//! One connection to a server and account, made when it is needed and closed when nobody has needed it for a while. Whoever
-//! asks for the same body at the same time shares one fetch. What came is compared with the size and the SHA-256 that were
-//! kept before a single octet of it is handed out, and then stays in the spool for a while, for ranges and for those who read
-//! twice ([`limits::BODIES_SPOOLED`]); its key is in this process's memory alone.
+//! One connection to a server and account, made when it is needed and closed when nobody has needed
+//! it for a while. Whoever asks for the same body at the same time shares one fetch. What came is
+//! compared with the size and the SHA-256 that were kept before a single byte of it is handed out,
+//! and then stays in the spool for a while, for ranges and for those who read twice
+//! ([`limits::BODIES_SPOOLED`]); its key is in this process's memory alone.
 //!
 //! What a server has no more is said to be gone, plainly; nothing else is ever given in its place.
 
@@ -32,9 +33,9 @@ mod tests;
 use line::{Line, Spool};
 use spooled::SpooledBodies;
 
-/// How long a fetch may take, beside what its octets take at [`SLOWEST`].
+/// How long a fetch may take, beside what its bytes take at [`SLOWEST`].
 const TIMEOUT: Duration = Duration::from_secs(60);
-/// Octets a second.
+/// Bytes a second.
 const SLOWEST: u64 = 32 * 1024;
 /// How long a connection is kept that nobody needs.
 const IDLE: Duration = Duration::from_secs(60);
@@ -67,7 +68,8 @@ struct RefetchState {
 }
 
 impl Refetch {
-    /// Fetches for these accounts, each from its server, or an explanation why it cannot be asked. Spools in `store`.
+    /// Fetches for these accounts, each from its server, or an explanation why it cannot be asked.
+    /// Spools in `store`.
     pub fn new(
         store: &Store,
         random: Arc<dyn Random>,

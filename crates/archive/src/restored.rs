@@ -1,11 +1,14 @@
 //! [`Restored`]: what the record of restores says that was put back into the account which a backup is of.
 //!
-//! A message that a restore puts back gets a new UID. To a pull that is a message that it has not seen; to the next restore the one of
-//! before is missing still. So a restore writes down which message of the backup got which UID, and before that, which are about to be put
-//! where: a run may be killed before the server's answer. The file is the map of UIDs of [`crate::push`], `docs/format/archive-journal.md`
-//! has its lines; here it is read by those who fill, read and compare copies.
+//! A message that a restore puts back gets a new UID. To a pull that is a message that it has not
+//! seen; to the next restore the one of before is missing still. So a restore writes down which
+//! message of the backup got which UID, and before that, which are about to be put where: a run may
+//! be killed before the server's answer. The file is the map of UIDs of [`crate::push`],
+//! `docs/format/archive-journal.md` has its lines; here it is read by those who fill, read and
+//! compare copies.
 //!
-//! The record may be lost, cut, or of a server that was set up anew: nothing is removed from a backup because of it alone.
+//! The record may be lost, cut, or of a server that was set up anew: nothing is removed from a
+//! backup because of it alone.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fs::{self, File};
@@ -25,7 +28,8 @@ pub const RECORD_FILE: &str = "sealpost.restored";
 const READ_FILE: &str = "sealpost.restored.read";
 /// A line of the record takes no more bytes.
 const LINE_BYTES: u64 = 64 * 1024;
-/// A server may go on with what a dead connection sent: until the record is so old, what was about to be put there is expected.
+/// A server may go on with what a dead connection sent: until the record is so old, what was about
+/// to be put there is expected.
 const UNDER_WAY: Duration = Duration::from_secs(3600);
 
 /// A line of the record.
@@ -34,7 +38,8 @@ const UNDER_WAY: Duration = Duration::from_secs(3600);
 pub(crate) enum Line {
     /// A message is there.
     Message { folder: String, from_uidvalidity: u32, uid: u32, to: String, uidvalidity: u32, there: u32 },
-    /// These messages are about to be put there; they get UIDs from `uidnext` on. `below`: below a folder that was named.
+    /// These messages are about to be put there; they get UIDs from `uidnext` on. `below`: below a
+    /// folder that was named.
     Putting {
         folder: String,
         from_uidvalidity: u32,
@@ -61,7 +66,8 @@ impl<R: Read> Lines<R> {
         Lines { from: BufReader::new(from), line: Vec::new() }
     }
 
-    /// The next line. One that cannot be read, the last one of a run that was killed for example, is passed over.
+    /// The next line. One that cannot be read, the last one of a run that was killed for example,
+    /// is passed over.
     ///
     /// # Errors
     /// If the file cannot be read.
@@ -78,7 +84,8 @@ impl<R: Read> Lines<R> {
     }
 }
 
-/// Whether an account of the record, as [`crate::client::Server`] writes it, is this one. The port does not count.
+/// Whether an account of the record, as [`crate::client::Server`] writes it, is this one. The port
+/// does not count.
 fn is_account(written: &str, account: &Source) -> bool {
     let rest = written.strip_prefix(&*account.user).and_then(|rest| rest.strip_prefix(" at "));
     let host = rest.and_then(|rest| rest.rsplit_once(" port ")).map(|(host, _)| host);
@@ -172,8 +179,9 @@ pub struct Restored {
 }
 
 impl Restored {
-    /// What the records of the backup in `directory`, its own and `others`, say that was put into `account`. Only what was written
-    /// since the last pull that did it all makes them new ([`Restored::is_new`]); `all`: they are read also if nothing was.
+    /// What the records of the backup in `directory`, its own and `others`, say that was put into
+    /// `account`. Only what was written since the last pull that did it all makes them new
+    /// ([`Restored::is_new`]); `all`: they are read also if nothing was.
     ///
     /// # Errors
     /// If one cannot be read. One that is not there says nothing.
@@ -279,8 +287,8 @@ impl Restored {
         self.into.get(&(folder.to_owned(), uidvalidity)).map_or(&[], |ways| &ways[..])
     }
 
-    /// What was put into folders of this UIDVALIDITY that have another name than `folder` and that the server has no more: they may
-    /// have been renamed since.
+    /// What was put into folders of this UIDVALIDITY that have another name than `folder` and that
+    /// the server has no more: they may have been renamed since.
     pub fn ways_of_renamed<'a>(
         &'a self,
         folder: &'a str,
@@ -320,8 +328,8 @@ impl Restored {
         twins.into_values().filter(|twins| twins.len() > 1).collect()
     }
 
-    /// A pull at `now` did all that the records say: the next one need not read them, unless a server may be at work still on what a run
-    /// did not see answered.
+    /// A pull at `now` did all that the records say: the next one need not read them, unless a
+    /// server may be at work still on what a run did not see answered.
     ///
     /// # Errors
     /// If that cannot be written down.

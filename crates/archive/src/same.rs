@@ -1,4 +1,4 @@
-//! Whether two messages of copies are one and the same: by their octets.
+//! Whether two messages of copies are one and the same: by their bytes.
 
 use std::io::Read;
 
@@ -8,10 +8,10 @@ use sealpost_base::{Error, Result};
 use crate::backup::Folder;
 use crate::backup::digest::finish;
 
-/// Octets that are read at a time.
+/// Bytes that are read at a time.
 const PIECE_BYTES: usize = 64 * 1024;
 
-/// SHA-256 of octets that come in pieces.
+/// SHA-256 of bytes that come in pieces.
 pub(crate) struct Hasher(Context);
 
 impl Hasher {
@@ -20,7 +20,7 @@ impl Hasher {
         Hasher(Context::new(&SHA256))
     }
 
-    /// Takes the next octets.
+    /// Takes the next bytes.
     pub(crate) fn push(&mut self, octets: &[u8]) {
         self.0.update(octets);
     }
@@ -50,7 +50,7 @@ pub(crate) fn sha256(folder: &dyn Folder, uid: u32) -> Result<[u8; 32]> {
     }
 }
 
-/// Whether two messages have the same octets. What cannot be read is not known to be anything.
+/// Whether two messages have the same bytes. What cannot be read is not known to be anything.
 pub(crate) fn is_same(first: &dyn Folder, uid: u32, second: &dyn Folder, other: u32) -> bool {
     let hashes = (sha256(first, uid), sha256(second, other));
     matches!(hashes, (Ok(first), Ok(second)) if first == second)

@@ -1,9 +1,10 @@
-//! Comparing a backup with its server: counts, UIDs, sizes, and the octets of some messages or all.
+//! Comparing a backup with its server: counts, UIDs, sizes, and the bytes of some messages or all.
 //!
-//! First the backup against itself: each message is read, and its hash compared with the one it was stored under. Then the
-//! copy against the server: a message that the server has and the backup has not is missing; one of another size is told,
-//! not counted as wrong, since servers are known to say wrong sizes; one of other octets is wrong. Octets are compared by
-//! their SHA-256, whatever the format is. Folders that only the backup has are compared with themselves.
+//! First the backup against itself: each message is read, and its hash compared with the one it was
+//! stored under. Then the copy against the server: a message that the server has and the backup has
+//! not is missing; one of another size is told, not counted as wrong, since servers are known to
+//! say wrong sizes; one of other bytes is wrong. Bytes are compared by their SHA-256, whatever the
+//! format is. Folders that only the backup has are compared with themselves.
 //!
 //! A lost connection is made again, and what was compared is not compared again.
 //!
@@ -40,7 +41,7 @@ pub use report::FolderReport;
 /// What to compare.
 #[derive(Clone)]
 pub struct Options {
-    /// Messages of each folder that are fetched and compared octet by octet.
+    /// Messages of each folder that are fetched and compared byte by byte.
     pub sample: Sample,
     /// Which folders, by their names.
     pub wanted: Arc<dyn Fn(&str) -> bool + Send + Sync>,
@@ -51,7 +52,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// Everything, octet by octet, and nobody is told how it goes.
+    /// Everything, byte by byte, and nobody is told how it goes.
     pub fn all() -> Self {
         let (wanted, looked) = (Arc::new(|_: &str| true), Arc::new(|_: &str| ()));
         Options { sample: Sample::All, wanted, restored: Arc::default(), looked }

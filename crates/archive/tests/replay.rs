@@ -20,7 +20,8 @@ fn journals() {
     replay_variants(CRATE, "archive_journal", |data| fuzz_archive_journal(data, directory.path()));
 }
 
-/// What version 1 wrote stays readable, and means what it meant: with one header, and with one in every transaction.
+/// What version 1 wrote stays readable, and means what it meant: with one header, and with one in
+/// every transaction.
 #[test]
 fn journals_of_version_1() {
     for name in ["version-1", "headers-repeated"] {

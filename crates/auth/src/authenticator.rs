@@ -3,14 +3,16 @@
 //! What holds whoever asks:
 //! - A wrong password costs what a right one does, and a name that is no account costs the same: the store is
 //!   asked the same questions and Argon2 runs in any case.
-//! - The account's record is read from the store for every login, so a changed password, a revoked token and a
-//!   removed account take effect at once, whichever process changed it; sessions that are open end soon
-//!   ([`standing`]).
-//! - Logins that prove themselves cheaply (remembered ones and tokens) never wait behind those that do not. Of the others
-//!   those are checked first that come from where the account has logged in before, then those from where nothing has failed.
+//! - The account's record is read from the store for every login, so a changed password, a revoked
+//!   token and a removed account take effect at once, whichever process changed it; sessions that
+//!   are open end soon ([`standing`]).
+//! - Logins that prove themselves cheaply (remembered ones and tokens) never wait behind those that
+//!   do not. Of the others those are checked first that come from where the account has logged in
+//!   before, then those from where nothing has failed.
 //! - Recovery codes do not log in; they are for `passwd --recovery`.
 //!
-//! The reasons are in `docs/decisions/0005-authentication.md` and `docs/decisions/0055-logins-under-attack.md`.
+//! The reasons are in `docs/decisions/0005-authentication.md` and
+//! `docs/decisions/0055-logins-under-attack.md`.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -67,7 +69,8 @@ pub struct Entered {
     pub record: AccountRecord,
     /// Its key.
     pub root: RootKey,
-    /// The slot that the secret opened: the session may go on while the account has it ([`Authenticator::standing`]).
+    /// The slot that the secret opened: the session may go on while the account has it
+    /// ([`Authenticator::standing`]).
     pub slot: SlotId,
 }
 
@@ -124,8 +127,9 @@ impl Authenticator {
         })
     }
 
-    /// The account that `name` (in any case; without a domain, one of the configured domain) and `secret` (a password or a
-    /// token) open, and its key. `peer` is the client's address, `None` on a Unix socket.
+    /// The account that `name` (in any case; without a domain, one of the configured domain) and
+    /// `secret` (a password or a token) open, and its key. `peer` is the client's address, `None`
+    /// on a Unix socket.
     ///
     /// Takes as long as the client deserves; safe to drop at any point.
     pub async fn login(&self, peer: Option<IpAddr>, name: &str, secret: &[u8]) -> Result<Entered, Denied> {
@@ -167,13 +171,15 @@ impl Authenticator {
         }
     }
 
-    /// As [`Authenticator::login`], with a token and nothing else: a password that somebody configured as one is not
-    /// taken. Whoever fails waits like everybody; there is nothing to stretch, as a token is 256 random bits.
+    /// As [`Authenticator::login`], with a token and nothing else: a password that somebody
+    /// configured as one is not taken. Whoever fails waits like everybody; there is nothing to
+    /// stretch, as a token is 256 random bits.
     pub async fn bearer(&self, peer: Option<IpAddr>, name: &str, token: &[u8]) -> Result<Entered, Denied> {
         self.count(self.check_bearer(peer, name, token).await.and_then(let_in))
     }
 
-    /// As [`Authenticator::bearer`], with nothing but the token, which says whose it is: as HTTP shows one (RFC 6750 §2.1).
+    /// As [`Authenticator::bearer`], with nothing but the token, which says whose it is: as HTTP
+    /// shows one (RFC 6750 §2.1).
     pub async fn bearer_alone(&self, peer: Option<IpAddr>, token: &[u8]) -> Result<Entered, Denied> {
         // What is no token counts as a guess at no account.
         let name = account_of_app_password(token).unwrap_or_default();
@@ -252,8 +258,8 @@ impl Authenticator {
         Ok((tried, record))
     }
 
-    /// A login that needs no password check: one that is remembered, or a token. A token is 256 random bits: there is nothing to
-    /// guess.
+    /// A login that needs no password check: one that is remembered, or a token. A token is 256
+    /// random bits: there is nothing to guess.
     async fn cheaply(&self, record: &AccountRecord, secret: &Secret) -> Result<Option<Entered>, Denied> {
         match self.recall(record, secret) {
             Some((root, slot)) => Ok(Some(Entered { record: record.clone(), root, slot })),
@@ -270,7 +276,8 @@ impl Authenticator {
         found
     }
 
-    /// Checks a secret that does not prove itself cheaply. Without a record it does what a wrong password would cost.
+    /// Checks a secret that does not prove itself cheaply. Without a record it does what a wrong
+    /// password would cost.
     async fn attempt(
         &self,
         network: Option<Network>,
@@ -342,8 +349,8 @@ impl Authenticator {
         Ok(Some(Entered { record: record.clone(), root, slot: slot.id() }))
     }
 
-    /// The key that a secret found in a slot of `record`, unless that was forged. A slot from before slots had tags gets one: its secret
-    /// has just shown whose it is.
+    /// The key that a secret found in a slot of `record`, unless that was forged. A slot from
+    /// before slots had tags gets one: its secret has just shown whose it is.
     async fn authentic(
         &self,
         record: &AccountRecord,

@@ -1,12 +1,15 @@
-//! One line in the log for each failed login, for operators and for programs that read the log (`contrib/fail2ban`).
+//! One line in the log for each failed login, for operators and for programs that read the log
+//! (`contrib/fail2ban`).
 //!
-//! RFC 9051 §11.7: "A server SHOULD report any authentication failure". The line has the client's address, the protocol and
-//! the name that was tried. It never has a secret, and people type passwords into the field for the name: so a name is in
-//! the line only if it is one that could be an account's here ([`shown`]). What a client sends cannot make two lines of
-//! one, or a line that says something else: a name has letters, digits and the marks of addresses, and nothing but that.
+//! RFC 9051 §11.7: "A server SHOULD report any authentication failure". The line has the client's
+//! address, the protocol and the name that was tried. It never has a secret, and people type
+//! passwords into the field for the name: so a name is in the line only if it is one that could be
+//! an account's here ([`shown`]). What a client sends cannot make two lines of one, or a line that
+//! says something else: a name has letters, digits and the marks of addresses, and nothing but
+//! that.
 //!
-//! Whoever fails often costs few lines: so many from one network at once, then one now and then, and so many in all. How many were
-//! left out is in the next line, and counted.
+//! Whoever fails often costs few lines: so many from one network at once, then one now and then,
+//! and so many in all. How many were left out is in the next line, and counted.
 
 use std::net::IpAddr;
 use std::num::NonZeroUsize;
@@ -97,7 +100,8 @@ impl FailedLogins {
         FailedLogins { clock, buckets: Mutex::new(buckets), unlogged: Counter::default() }
     }
 
-    /// A login of that protocol as `name`, if it gave one, failed. `peer` is the client's address, `None` on a Unix socket.
+    /// A login of that protocol as `name`, if it gave one, failed. `peer` is the client's address,
+    /// `None` on a Unix socket.
     pub async fn report(
         &self,
         directory: &Directory,
@@ -160,8 +164,9 @@ impl Bucket {
     }
 }
 
-/// The name, if the log may have it: an address in a domain that is served here, whether or not there is such an account; or a
-/// name without a domain that is an account's. Anything else may be a password, or part of one.
+/// The name, if the log may have it: an address in a domain that is served here, whether or not
+/// there is such an account; or a name without a domain that is an account's. Anything else may be
+/// a password, or part of one.
 async fn shown(directory: &Directory, name: &str) -> Option<String> {
     let account = directory.account_name(name).ok()?;
     let known = match name.contains('@') {

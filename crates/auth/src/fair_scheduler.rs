@@ -1,9 +1,11 @@
 //! The fair scheduler: how much of the processors the sessions of one account may have at once.
 //!
-//! The runtime runs tasks in the order in which they became ready. A client that opens a thousand connections to one account and keeps
-//! all of them busy would have a thousand polls for one of every other account. So the tasks of an account's sessions share a few
-//! permits ([`CpuPermit`]): only some are ready at a time, the others wait in the account's queue. A permit lasts for one poll, so a
-//! task that waits for anything holds none, and an account that is alone loses nothing but the other processors.
+//! The runtime runs tasks in the order in which they became ready. A client that opens a thousand
+//! connections to one account and keeps all of them busy would have a thousand polls for one of
+//! every other account. So the tasks of an account's sessions share a few permits ([`CpuPermit`]):
+//! only some are ready at a time, the others wait in the account's queue. A permit lasts for one
+//! poll, so a task that waits for anything holds none, and an account that is alone loses nothing
+//! but the other processors.
 //!
 //! Connections that name recipients belong to no account, so all RCPT commands there are share one queue.
 
@@ -164,7 +166,8 @@ impl Drop for CpuPermit {
         let next = lock(&self.0.queue).pass_on();
         if let Some(waker) = next {
             waker.wake();
-            // Threads that wait for this processor would otherwise wait for a tick of the system's, up to 4 ms.
+            // Threads that wait for this processor would otherwise wait for a tick of the system's,
+            // up to 4 ms.
             std::thread::yield_now();
         }
     }

@@ -1,5 +1,5 @@
-//! SASL messages, whichever protocol brings them: base64, PLAIN (RFC 4616), and the bearer mechanisms (`bearer.rs`). The
-//! exchange itself (lines, prompts, replies) is the session's.
+//! SASL messages, whichever protocol brings them: base64, PLAIN (RFC 4616), and the bearer
+//! mechanisms (`bearer.rs`). The exchange itself (lines, prompts, replies) is the session's.
 
 use zeroize::Zeroizing;
 
@@ -38,7 +38,8 @@ pub fn plain(message: &[u8]) -> Result<Credentials, PlainError> {
     Ok(Credentials { name, secret: Zeroizing::new(password.to_vec()) })
 }
 
-/// The bytes of an initial response: "=" stands for none (RFC 4959 §3, RFC 4954 §4). `None` if it is not base64.
+/// The bytes of an initial response: "=" stands for none (RFC 4959 §3, RFC 4954 §4). `None` if it
+/// is not base64.
 pub fn initial_response(text: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
     base64(if text == b"=" { b"" } else { text })
 }

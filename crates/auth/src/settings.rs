@@ -7,15 +7,17 @@ use std::time::Duration;
 pub struct Login {
     /// Password checks (Argon2id, 19 MiB each) that run at once; 0: as many as there are cores.
     pub checks_at_once: usize,
-    /// Password checks that may wait for their turn; when there is one more, the one that would be served last is told to come back
-    /// later.
+    /// Password checks that may wait for their turn; when there is one more, the one that would be
+    /// served last is told to come back later.
     pub checks_waiting: usize,
-    /// How long a login that succeeded is remembered, so that a client that polls does not cost a password check
-    /// each time; zero turns it off. A changed password takes effect at once in any case.
+    /// How long a login that succeeded is remembered, so that a client that polls does not cost a
+    /// password check each time; zero turns it off. A changed password takes effect at once in any
+    /// case.
     pub cache_ttl: Duration,
     /// How many logins are remembered; the oldest makes room.
     pub cache_entries: usize,
-    /// Failures of an address or account that cost no delay, attempts under way included; networks around an address have more.
+    /// Failures of an address or account that cost no delay, attempts under way included; networks
+    /// around an address have more.
     pub free_failures: u32,
     /// The delay after the first failure that costs one; each further failure doubles it.
     pub first_delay: Duration,
@@ -25,8 +27,8 @@ pub struct Login {
     pub failure_decay: Duration,
     /// Addresses, and likewise accounts, whose failures are counted; the longest unseen makes room.
     pub failure_table_size: usize,
-    /// Logins that may be held back at the same time from addresses that have failed, and as many from others; one more is
-    /// refused at once.
+    /// Logins that may be held back at the same time from addresses that have failed, and as many
+    /// from others; one more is refused at once.
     pub max_delayed: usize,
     /// Logins from one address that has failed that may be held back at the same time.
     pub delayed_per_address: usize,

@@ -1,14 +1,17 @@
 //! Slows down those who guess: failures make the next attempt wait, per network and per account.
 //!
-//! An attempt under way counts as a failure until it succeeds, so a burst of guesses is no quicker than one after the other.
-//! The attempts of an address form a line; they begin one delay apart, or as soon as those before have succeeded. Networks
-//! around an address have counts of their own, with thresholds that grow with their size: whoever rents a whole network gains
-//! little by it. An account's attempts do not form a line, so that those who guess at it cannot keep its owner waiting longer
-//! than one delay, and an address from which the account has logged in before does not wait for them at all.
+//! An attempt under way counts as a failure until it succeeds, so a burst of guesses is no quicker
+//! than one after the other. The attempts of an address form a line; they begin one delay apart, or
+//! as soon as those before have succeeded. Networks around an address have counts of their own,
+//! with thresholds that grow with their size: whoever rents a whole network gains little by it. An
+//! account's attempts do not form a line, so that those who guess at it cannot keep its owner
+//! waiting longer than one delay, and an address from which the account has logged in before does
+//! not wait for them at all.
 //!
-//! Nobody is ever locked out. Attempts that prove themselves without a password check (a remembered login, a token) do not
-//! come here. Success forgives nothing: who guesses could buy forgiveness with an account of his own, and a client that polls
-//! would wipe out what is counted against its account. Time does, one failure after the other.
+//! Nobody is ever locked out. Attempts that prove themselves without a password check (a remembered
+//! login, a token) do not come here. Success forgives nothing: who guesses could buy forgiveness
+//! with an account of his own, and a client that polls would wipe out what is counted against its
+//! account. Time does, one failure after the other.
 //!
 //! The reasons are in `docs/decisions/0055-logins-under-attack.md`.
 
@@ -130,8 +133,9 @@ impl Throttle {
         Throttle(Arc::new(Shared { settings, clock, tables: Mutex::new(tables) }))
     }
 
-    /// An attempt from `network` (`None`: a Unix socket) at `name` comes; [`Attempt::begin`] waits until it may be made. Of
-    /// attempts with the same secret only one comes here. `is_known`: the account has logged in from there before.
+    /// An attempt from `network` (`None`: a Unix socket) at `name` comes; [`Attempt::begin`] waits
+    /// until it may be made. Of attempts with the same secret only one comes here. `is_known`: the
+    /// account has logged in from there before.
     ///
     /// # Errors
     /// [`Crowded`] if it would have to wait and too many wait already. It counts against its network.
@@ -198,7 +202,8 @@ impl Tables {
 }
 
 impl Attempt {
-    /// Waits until the attempt may be made; whether that took any time. Cancel-safe: dropped, it leaves the line.
+    /// Waits until the attempt may be made; whether that took any time. Cancel-safe: dropped, it
+    /// leaves the line.
     ///
     /// # Errors
     /// [`Crowded`] if the address has failed meanwhile, and too many of its attempts wait.
@@ -297,7 +302,8 @@ impl Attempt {
             let (ready, between) = (line.ready(Scale::ONE, settings), line.delay(Scale::ONE, settings));
             // Those in front may begin sooner than that, and may not: either is told.
             until = until.max(ready + between.saturating_mul(u32::try_from(place).unwrap_or(u32::MAX)));
-            // Before anything has failed all may be the users behind one address, who come back after a restart.
+            // Before anything has failed all may be the users behind one address, who come back
+            // after a restart.
             if until > now && line.is_failing(settings) && place >= settings.delayed_per_address {
                 return Err(Crowded);
             }

@@ -1,11 +1,13 @@
 //! The memory budget: one weighted, fair, asynchronous semaphore that every buffer over 16 KiB draws from.
 //!
-//! Work waits for budget, it never fails for lack of it; requests are served in the order they came, so that a
-//! large one is not starved by small ones. No request can hold more than [`Budget::fair_part`]: asking for more
-//! is trimmed to that, so that waiting always ends once others are done. What cannot do with less
-//! ([`Budget::acquire_whole`]) has room set aside, of which nobody's lasting share is a part.
+//! Work waits for budget, it never fails for lack of it; requests are served in the order they
+//! came, so that a large one is not starved by small ones. No request can hold more than
+//! [`Budget::fair_part`]: asking for more is trimmed to that, so that waiting always ends once
+//! others are done. What cannot do with less ([`Budget::acquire_whole`]) has room set aside, of
+//! which nobody's lasting share is a part.
 //!
-//! A [`Budget::share`] has a queue of its own: however many wait in it, whoever draws on another share does not wait for them.
+//! A [`Budget::share`] has a queue of its own: however many wait in it, whoever draws on another
+//! share does not wait for them.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -54,7 +56,8 @@ impl Budget {
         Self::with_largest(total, 0)
     }
 
-    /// A budget of `total` bytes in which one request may be for as many as `largest`, if that leaves something for others.
+    /// A budget of `total` bytes in which one request may be for as many as `largest`, if that
+    /// leaves something for others.
     pub fn with_largest(total: usize, largest: usize) -> Self {
         let largest = if largest < total { largest } else { 0 };
         Self::with(total, largest, None)
@@ -66,8 +69,8 @@ impl Budget {
         Budget(Arc::new(Shared { total, largest, whole, state: Mutex::new(state) }))
     }
 
-    /// A share of this budget: what is drawn from it is drawn from both, and all of it together is `bytes` at most. Who waits
-    /// for the share holds nothing of the whole.
+    /// A share of this budget: what is drawn from it is drawn from both, and all of it together is
+    /// `bytes` at most. Who waits for the share holds nothing of the whole.
     pub fn share(&self, bytes: usize) -> Self {
         Self::with(bytes.min(self.common()).max(1), 0, Some(self.clone()))
     }
@@ -77,13 +80,14 @@ impl Budget {
         self.0.total
     }
 
-    /// What shares that are held for long are parts of: all but the room for the largest request, which so is found
-    /// whatever they hold.
+    /// What shares that are held for long are parts of: all but the room for the largest request,
+    /// which so is found whatever they hold.
     pub fn common(&self) -> usize {
         self.0.total - self.0.largest
     }
 
-    /// The most one request may hold: an eighth of what is common; of a share, what it may of the whole, if the share is as large.
+    /// The most one request may hold: an eighth of what is common; of a share, what it may of the
+    /// whole, if the share is as large.
     pub fn fair_part(&self) -> usize {
         match &self.0.whole {
             Some(whole) => whole.fair_part().min(self.0.total),
@@ -107,14 +111,15 @@ impl Budget {
         self.request(bytes.min(self.fair_part()))
     }
 
-    /// As [`Budget::acquire`] for a buffer that is of that size whatever is drawn for it: trimmed only to the whole budget.
-    /// Whoever asks holds nothing of it.
+    /// As [`Budget::acquire`] for a buffer that is of that size whatever is drawn for it: trimmed
+    /// only to the whole budget. Whoever asks holds nothing of it.
     pub fn acquire_large(&self, bytes: usize) -> Acquire {
         self.request(bytes.min(self.0.total))
     }
 
-    /// As [`Budget::acquire`] for what cannot do with less than `bytes`: they are trimmed only to what there is. Whoever
-    /// asks holds nothing of the budget, and gives it back without waiting for anybody.
+    /// As [`Budget::acquire`] for what cannot do with less than `bytes`: they are trimmed only to
+    /// what there is. Whoever asks holds nothing of the budget, and gives it back without waiting
+    /// for anybody.
     pub fn acquire_whole(&self, bytes: usize) -> Acquire {
         self.request(bytes.min(self.0.largest.max(self.fair_part())))
     }

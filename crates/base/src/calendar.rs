@@ -1,5 +1,5 @@
-//! The Gregorian calendar, also for days before it was in use: pure arithmetic, by Howard Hinnant's "chrono-Compatible Low-Level
-//! Date Algorithms".
+//! The Gregorian calendar, also for days before it was in use: pure arithmetic, by Howard Hinnant's
+//! "chrono-Compatible Low-Level Date Algorithms".
 
 /// Days of a month; 0 if it is none.
 pub fn days_in(month: u32, year: i64) -> u32 {

@@ -1,13 +1,16 @@
 //! Lines that a browser sends and a mail client does not: an HTTP request line, and a header field.
 //!
-//! A page can make a browser send a request to any port, and a network attacker can lead an HTTPS request to a mail port
-//! whose certificate fits (cross-protocol attacks, "ALPACA"). A mail server that answers `500` and reads on takes the
-//! request's body, which the page chose, for commands of the browser's owner. So the first such line ends the session,
-//! before anything of what follows is read, and nothing of the line is sent back.
+//! A page can make a browser send a request to any port, and a network attacker can lead an HTTPS
+//! request to a mail port whose certificate fits (cross-protocol attacks, "ALPACA"). A mail server
+//! that answers `500` and reads on takes the request's body, which the page chose, for commands of
+//! the browser's owner. So the first such line ends the session, before anything of what follows is
+//! read, and nothing of the line is sent back.
 //!
-//! Only the first [`LOOKED_AT`] bytes of a line count, so the answer does not depend on how much of it has come.
+//! Only the first [`LOOKED_AT`] bytes of a line count, so the answer does not depend on how much of
+//! it has come.
 
-/// Methods of HTTP (RFC 9110 §9.3, RFC 5789), and what HTTP/2 begins with (RFC 9113 §3.4). None is a command of SMTP or LMTP.
+/// Methods of HTTP (RFC 9110 §9.3, RFC 5789), and what HTTP/2 begins with (RFC 9113 §3.4). None is
+/// a command of SMTP or LMTP.
 const METHODS: [&[u8]; 10] =
     [b"GET", b"POST", b"HEAD", b"PUT", b"DELETE", b"CONNECT", b"OPTIONS", b"TRACE", b"PATCH", b"PRI"];
 
@@ -19,8 +22,9 @@ pub fn begins_with_method(line: &[u8]) -> bool {
     METHODS.iter().any(|method| first_word(line).eq_ignore_ascii_case(method))
 }
 
-/// Whether the line begins with a method and a target that HTTP has: a path, an address, a host with its port, or `*`
-/// (RFC 9112 §3.2). For protocols whose lines may begin with any word: no command follows that looks like a target.
+/// Whether the line begins with a method and a target that HTTP has: a path, an address, a host
+/// with its port, or `*` (RFC 9112 §3.2). For protocols whose lines may begin with any word: no
+/// command follows that looks like a target.
 pub fn is_request_line(line: &[u8]) -> bool {
     let target = line.splitn(3, |byte| *byte == b' ').nth(1).unwrap_or_default();
     let target = &target[..target.len().min(LOOKED_AT)];

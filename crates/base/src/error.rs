@@ -23,7 +23,8 @@ pub enum Kind {
     Limit,
     /// Stored bytes are not what was written: a broken seal, a missing chunk.
     Corrupt,
-    /// It is not kept here, and the server that has it cannot be reached or no longer has it: an evicted body.
+    /// It is not kept here, and the server that has it cannot be reached or no longer has it: an
+    /// evicted body.
     Offloaded,
     /// A mistake in this program.
     Internal,

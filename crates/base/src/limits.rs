@@ -6,9 +6,11 @@ use std::time::Duration;
 
 /// Plaintext bytes in one sealed chunk of a message object.
 pub const CHUNK_BYTES: usize = 64 * 1024;
-/// Rows of the local store that are looked up in its indexes when a server starts, the newest: what it writes next comes after them.
+/// Rows of the local store that are looked up in its indexes when a server starts, the newest: what
+/// it writes next comes after them.
 pub const NEWEST_ROWS: usize = 10_000;
-/// How long a server looks at the indexes of the local store while it starts; what is left then is for `sealpost check`.
+/// How long a server looks at the indexes of the local store while it starts; what is left then is
+/// for `sealpost check`.
 pub const DATABASE_START_TIME: Duration = Duration::from_secs(10);
 /// How long `sealpost check` looks at the database of the local store; then it says so and goes on.
 pub const DATABASE_CHECK_TIME: Duration = Duration::from_secs(6 * 3600);
@@ -16,18 +18,22 @@ pub const DATABASE_CHECK_TIME: Duration = Duration::from_secs(6 * 3600);
 pub const DATABASE_FINDINGS: usize = 100;
 /// Lost objects that a repair of the local store names; all are counted.
 pub const REPAIR_NAMED: usize = 10_000;
-/// Bytes of a local store's disk that are kept for expunging and removing, the default of the setting `store.reserve`: twice what the
-/// write-ahead log grows to, so that it can be copied into the database first.
+/// Bytes of a local store's disk that are kept for expunging and removing, the default of the
+/// setting `store.reserve`: twice what the write-ahead log grows to, so that it can be copied into
+/// the database first.
 pub const STORE_RESERVE_BYTES: u64 = 32 * 1024 * 1024;
 /// Objects up to this many sealed bytes live in the local backend's database; larger ones are files.
 pub const INLINE_OBJECT_BYTES: usize = 64 * 1024;
-/// Bytes of blocks on their way into the cache of a remote store; who reads more waits for the disk a moment, or does not keep it.
+/// Bytes of blocks on their way into the cache of a remote store; who reads more waits for the disk
+/// a moment, or does not keep it.
 pub const STORE_CACHE_QUEUE_BYTES: usize = 3 * 1024 * 1024;
-/// Requests to a remote store that one process has under way, the default of the setting `store.requests`; one more waits.
+/// Requests to a remote store that one process has under way, the default of the setting
+/// `store.requests`; one more waits.
 pub const STORE_REQUESTS: usize = 32;
 /// Bytes that are read at once from a connection to a remote store, and kept by it between requests.
 pub const STORE_READ_BYTES: usize = 64 * 1024;
-/// Bytes of an answer of a remote store to a request that names no range: a log entry, or a page of a listing, with room to spare.
+/// Bytes of an answer of a remote store to a request that names no range: a log entry, or a page of
+/// a listing, with room to spare.
 pub const STORE_ANSWER_BYTES: usize = 32 * 1024 * 1024;
 /// Bytes of what it says to a request that it refuses.
 pub const STORE_REFUSAL_BYTES: usize = 64 * 1024;
@@ -59,8 +65,8 @@ pub const PREVIEW_CHARS: usize = 200;
 pub const MESSAGE_BYTES: u64 = 2 * 1024 * 1024 * 1024;
 /// Recipients of one SMTP or LMTP transaction (RFC 5321 §4.5.3.1.8 asks for at least 100).
 pub const SMTP_RECIPIENTS: usize = 1000;
-/// Memory that the recipients of one transaction take without drawing it, in bytes: some ten of them. It is a part of what a connection
-/// is charged ([`CONNECTION_BYTES`]).
+/// Memory that the recipients of one transaction take without drawing it, in bytes: some ten of
+/// them. It is a part of what a connection is charged ([`CONNECTION_BYTES`]).
 pub const SMTP_ENVELOPE_FREE_BYTES: usize = 4 * 1024;
 /// What they draw at once for more, in bytes.
 pub const SMTP_ENVELOPE_STEP_BYTES: usize = 16 * 1024;
@@ -68,13 +74,14 @@ pub const SMTP_ENVELOPE_STEP_BYTES: usize = 16 * 1024;
 pub const SMTP_ACCOUNTS: usize = 10_000;
 /// Bytes of a message that a session holds before it draws on the memory budget.
 pub const SMTP_HEAD_BYTES: usize = 8 * 1024;
-/// Bytes of a message to several recipients that are held in memory (drawn from the budget); a larger one is spooled.
+/// Bytes of a message to several recipients that are held in memory (drawn from the budget); a
+/// larger one is spooled.
 pub const SMTP_MEMORY_BYTES: usize = 256 * 1024;
 /// Bytes of one SMTP command line, CRLF included (RFC 5321 §4.5.3.1.4 asks for 512; extensions add to it).
 pub const SMTP_COMMAND_BYTES: usize = 4096;
-/// Octets of a line that answers a challenge of AUTH, CRLF included (RFC 4954 §4: 12,288).
+/// Bytes of a line that answers a challenge of AUTH, CRLF included (RFC 4954 §4: 12,288).
 pub const SMTP_AUTH_LINE_BYTES: usize = 12_288;
-/// Octets of the header of a submitted message: it is held as a whole, to be completed and signed.
+/// Bytes of the header of a submitted message: it is held as a whole, to be completed and signed.
 pub const SUBMISSION_HEADER_BYTES: usize = 256 * 1024;
 /// Addresses and domains that an account may send as besides its own.
 pub const ALLOWED_SENDERS: usize = 100;
@@ -92,7 +99,8 @@ pub const MAIL_KEYS: usize = 64;
 /// Bytes of something small that is sealed under the mail key by itself.
 pub const MAIL_NOTE_BYTES: usize = 1024 * 1024;
 
-/// Bytes of a message, its trace header included, that a queue's log holds itself; a larger one is an object of its own.
+/// Bytes of a message, its trace header included, that a queue's log holds itself; a larger one is
+/// an object of its own.
 pub const QUEUE_INLINE_BYTES: usize = 64 * 1024;
 /// Bytes of one entry of a queue's log; what waits beyond them goes into the next one.
 pub const QUEUE_ENTRY_BYTES: usize = 1024 * 1024;
@@ -123,28 +131,30 @@ pub const QUEUE_REQUESTS: usize = 1024;
 /// Bytes of one request to a queue.
 pub const QUEUE_REQUEST_BYTES: usize = 64 * 1024;
 
-/// What a header of the PROXY protocol may say besides whose connection it is, addresses included, in bytes (version 2; the
-/// longest addresses are 216).
+/// What a header of the PROXY protocol may say besides whose connection it is, addresses included,
+/// in bytes (version 2; the longest addresses are 216).
 pub const PROXY_HEADER_BYTES: usize = 2048;
 
-/// Bytes that a connection is charged for what it holds: its session, and what it has received and is to be sent as far as no
-/// memory was acquired for it.
+/// Bytes that a connection is charged for what it holds: its session, and what it has received and
+/// is to be sent as far as no memory was acquired for it.
 pub const CONNECTION_BYTES: usize = 16 * 1024;
 /// Bytes that it is charged in addition while it speaks TLS.
 pub const TLS_BYTES: usize = 24 * 1024;
-/// Bytes that a session of IMAP is charged while it waits for its client and holds nothing else, and nothing was received or
-/// waits to be sent.
+/// Bytes that a session of IMAP is charged while it waits for its client and holds nothing else,
+/// and nothing was received or waits to be sent.
 pub const RESTING_BYTES: usize = 10 * 1024;
 /// Bytes that it is charged in addition then if it speaks TLS: the keys, and what rustls reads into.
 pub const RESTING_TLS_BYTES: usize = 9 * 1024;
 /// Bytes that a TLS handshake may take while it is under way.
 pub const TLS_HANDSHAKE_BYTES: usize = 32 * 1024;
-/// Bytes that a client may send in a TLS handshake: no certificate is asked for, so it says hello and little more.
+/// Bytes that a client may send in a TLS handshake: no certificate is asked for, so it says hello
+/// and little more.
 pub const TLS_HANDSHAKE_INPUT_BYTES: usize = 16 * 1024;
 
 /// How long a login may wait for its password check; then it has to come again.
 pub const LOGIN_QUEUE_TIMEOUT: Duration = Duration::from_secs(30);
-/// Accounts whose addresses are remembered that they have logged in from: their next attempt from there is checked first.
+/// Accounts whose addresses are remembered that they have logged in from: their next attempt from
+/// there is checked first.
 pub const KNOWN_ACCOUNTS: usize = 4096;
 /// Such addresses of one account.
 pub const KNOWN_ADDRESSES: usize = 16;
@@ -162,7 +172,8 @@ pub const SERVER_KEYS: usize = 64;
 
 /// Different errors that one place in the program logs within an hour; more are counted.
 pub const LOGGED_ERRORS: usize = 1000;
-/// Warnings that one place in the program logs within an hour; more are counted. Failed logins have bounds of their own.
+/// Warnings that one place in the program logs within an hour; more are counted. Failed logins have
+/// bounds of their own.
 pub const LOGGED_WARNINGS: usize = 1000;
 /// Bytes of lines of the log that wait for standard error; a line beyond them is lost and counted.
 pub const LOG_QUEUE_BYTES: usize = 1024 * 1024;
@@ -187,7 +198,7 @@ pub const IMAP_COMMAND_BYTES: usize = 256 * 1024;
 pub const IMAP_COMMAND_FREE_BYTES: usize = 4 * 1024;
 /// Bytes of IMAP responses that wait to be sent before memory is drawn for them.
 pub const IMAP_OUTPUT_FREE_BYTES: usize = 4 * 1024;
-/// Octets of a literal that a client may send without waiting where LITERAL- is announced (RFC 7888 §5).
+/// Bytes of a literal that a client may send without waiting where LITERAL- is announced (RFC 7888 §5).
 pub const IMAP_LITERAL_MINUS_BYTES: u64 = 4096;
 /// Nesting of lists and search keys in an IMAP command.
 pub const IMAP_NESTING: usize = 64;
@@ -211,7 +222,7 @@ pub const IMAP_SORTED_CONTEXT: usize = 20_000;
 pub const FUZZY_STRINGS: usize = 16;
 /// Different words of one string of a FUZZY search key; what follows is not looked for.
 pub const FUZZY_WORDS: usize = 16;
-/// Octets of a string by which SORT compares it.
+/// Bytes of a string by which SORT compares it.
 pub const SORT_KEY_BYTES: usize = 1000;
 /// References of one message that THREAD looks at: the last ones.
 pub const THREAD_REFERENCES: usize = 1000;
@@ -221,17 +232,21 @@ pub const IMAP_SORT_CRITERIA: usize = 32;
 pub const IMAP_TAG_BYTES: usize = 128;
 /// Literals of one IMAP command, a message's not included.
 pub const IMAP_LITERALS: usize = 2000;
-/// Bytes of one line in answer to a continuation request (SASL; RFC 4959 and RFC 7628 tokens are the long ones).
+/// Bytes of one line in answer to a continuation request (SASL; RFC 4959 and RFC 7628 tokens are
+/// the long ones).
 pub const IMAP_LINE_BYTES: usize = 16 * 1024;
-/// Bytes of a refused command that are read and thrown away before login; after that the connection is closed.
+/// Bytes of a refused command that are read and thrown away before login; after that the connection
+/// is closed.
 pub const IMAP_SKIPPED_BYTES_ANONYMOUS: u64 = 64 * 1024;
-/// Octets of a refused command's messages that are read and thrown away after login.
+/// Bytes of a refused command's messages that are read and thrown away after login.
 pub const IMAP_SKIPPED_BYTES: u64 = 4 * 1024 * 1024 * 1024;
-/// Bytes of it that are no message's: four times what a command may be long. Compressed nothing becomes a thousand times as much.
+/// Bytes of it that are no message's: four times what a command may be long. Compressed nothing
+/// becomes a thousand times as much.
 pub const IMAP_SKIPPED_COMMAND_BYTES: u64 = 1024 * 1024;
 /// Connections may be compressed until what they hold is the memory budget divided by this.
 pub const IMAP_COMPRESSED_SHARE: usize = 4;
-/// Connections that send at the moment are compressed until their compressors are the memory budget divided by this.
+/// Connections that send at the moment are compressed until their compressors are the memory budget
+/// divided by this.
 pub const IMAP_COMPRESSORS_SHARE: usize = 8;
 /// Fields of an ID command (RFC 2971 §3.3).
 pub const IMAP_ID_FIELDS: usize = 30;
@@ -259,11 +274,12 @@ pub const FLAG_SETS_KEYWORDS: usize = 524_288;
 
 /// Records that one log entry may carry when several requests are appended together.
 pub const ENTRY_RECORDS: usize = 128;
-/// Positions behind the last entry of a log at which the next one may be, where something that is no entry has the ones before it.
-/// What is further is damage: it is not read one by one, and nothing is appended to it.
+/// Positions behind the last entry of a log at which the next one may be, where something that is
+/// no entry has the ones before it. What is further is damage: it is not read one by one, and
+/// nothing is appended to it.
 pub const LOG_GAP: u64 = 64;
-/// Objects at the paths of log entries that are none, and are remembered for one log, so that they are neither read again each time
-/// nor reported again.
+/// Objects at the paths of log entries that are none, and are remembered for one log, so that they
+/// are neither read again each time nor reported again.
 pub const LOG_NOISE: usize = 1024;
 /// Log entries whose hashes are kept with a loaded account, to find out whether another node counts others.
 pub const ENTRIES_COMPARED: usize = 4096;
@@ -271,23 +287,28 @@ pub const ENTRIES_COMPARED: usize = 4096;
 pub const ENTRY_BYTES: usize = 8 * 1024 * 1024;
 /// Bytes that an object may have beyond what it holds, sealed: what is larger is not read.
 pub const SEALING_BYTES: usize = 64 * 1024;
-/// Bytes of a checkpoint's manifest, or of an attestation, sealed. An account of ten million messages takes some two.
+/// Bytes of a checkpoint's manifest, or of an attestation, sealed. An account of ten million
+/// messages takes some two.
 pub const MANIFEST_BYTES: usize = 8 * 1024 * 1024;
 /// Bytes of a mark in the folder of manifests, sealed: its name says it all.
 pub const MARK_BYTES: usize = 4096;
 /// Keywords of one message.
 pub const FLAG_SET_KEYWORDS: usize = 256;
-/// Ids of objects that are remembered at a time while garbage is collected; if an account has more, it takes several passes.
+/// Ids of objects that are remembered at a time while garbage is collected; if an account has more,
+/// it takes several passes.
 pub const GARBAGE_IDS: usize = 262_144;
 /// Ranges of expunged UIDs that a mailbox remembers for clients that resynchronise.
 pub const VANISHED_RANGES: usize = 20_000;
-/// Messages that are gone, and as many mailboxes, which an account remembers for clients that ask what changed since a position.
+/// Messages that are gone, and as many mailboxes, which an account remembers for clients that ask
+/// what changed since a position.
 pub const TOMBSTONES: usize = 65_536;
-/// Identifiers of one message by which its thread is found: its own, its oldest reference, and its latest ones.
+/// Identifiers of one message by which its thread is found: its own, its oldest reference, and its
+/// latest ones.
 pub const THREAD_LINKS: usize = 8;
 /// Identifiers whose threads an account knows, the latest ones.
 pub const THREAD_LINKS_KNOWN: usize = 8192;
-/// Messages of one thread that count when those of a mailbox are counted, the oldest ones: each change of one looks at all of them.
+/// Messages of one thread that count when those of a mailbox are counted, the oldest ones: each
+/// change of one looks at all of them.
 pub const THREAD_COUNTED: usize = 2048;
 /// Placements of one message that count then.
 pub const PLACEMENTS_COUNTED: usize = 256;
@@ -320,7 +341,8 @@ pub const LOGIN_SLOTS: usize = 4;
 pub const TOKEN_LABEL_BYTES: usize = 200;
 /// Bytes of a password or token.
 pub const SECRET_BYTES: usize = 1024;
-/// Entries that this process appended and has not yet told other nodes of; of more, they find out by themselves.
+/// Entries that this process appended and has not yet told other nodes of; of more, they find out
+/// by themselves.
 pub const APPENDED_QUEUE: usize = 1024;
 /// Bytes of a line that the bus between nodes sends.
 pub const BUS_LINE_BYTES: usize = 64 * 1024;
@@ -330,11 +352,14 @@ pub const BUS_MESSAGE_BYTES: usize = 256;
 pub const BUS_NODES: usize = 1024;
 /// Ballots of one log or record whose names are left in the store, where writers have to agree by them.
 pub const BALLOTS: usize = 16;
-/// Bytes of one version of a record, sealed: a larger object is none, and is not read. An account with all app passwords takes 64 KiB.
+/// Bytes of one version of a record, sealed: a larger object is none, and is not read. An account
+/// with all app passwords takes 64 KiB.
 pub const RECORD_BYTES: usize = 1024 * 1024;
-/// Versions of one record; what is numbered beyond them is none, whoever wrote it, so that there is always a next one.
+/// Versions of one record; what is numbered beyond them is none, whoever wrote it, so that there is
+/// always a next one.
 pub const RECORD_VERSIONS: u64 = 1 << 62;
-/// Objects in the folder of a record that are no versions of it, beyond which it cannot be used. So many are read.
+/// Objects in the folder of a record that are no versions of it, beyond which it cannot be used. So
+/// many are read.
 pub const RECORD_NOISE: usize = 64;
 /// Such objects that are remembered for a minute, of all records together.
 pub const RECORD_NOISE_REMEMBERED: usize = 4096;
@@ -352,13 +377,14 @@ pub const ACL_ENTRIES: usize = 100;
 pub const LINKS: usize = 256;
 /// Of these, mailboxes of one other account: nobody can take all the room there is.
 pub const LINKS_OF_ONE: usize = 128;
-/// Links to mailboxes of one other account that an account has not subscribed to: an offer beyond them makes no link, so that no
-/// stranger fills the list of another.
+/// Links to mailboxes of one other account that an account has not subscribed to: an offer beyond
+/// them makes no link, so that no stranger fills the list of another.
 pub const UNACCEPTED_LINKS_OF_ONE: usize = 32;
-/// The same of all other accounts together. The rest of [`LINKS`] is for shares of its own and for what it subscribed to.
+/// The same of all other accounts together. The rest of [`LINKS`] is for shares of its own and for
+/// what it subscribed to.
 pub const UNACCEPTED_LINKS: usize = 128;
-/// Shared mailboxes that one account may have made: those that have a name, and those that were deleted or never completed and are
-/// still kept.
+/// Shared mailboxes that one account may have made: those that have a name, and those that were
+/// deleted or never completed and are still kept.
 pub const SHARES: usize = 256;
 /// Bytes of the patterns of one LIST command, the reference counted with each.
 pub const IMAP_LIST_PATTERN_BYTES: usize = 4096;
@@ -374,7 +400,8 @@ pub const METADATA_ENTRIES: usize = 1000;
 pub const METADATA_BYTES: usize = ACCOUNT_OBJECTS_BYTES / 2;
 /// Changes of metadata that an account remembers for sessions that are to be told of them.
 pub const METADATA_CHANGES: usize = 512;
-/// A sealed structure that goes with the event of a delivery to a remote store, in bytes; a larger one is read from the object.
+/// A sealed structure that goes with the event of a delivery to a remote store, in bytes; a larger
+/// one is read from the object.
 pub const DELIVERED_STRUCTURE_BYTES: usize = 2048;
 /// Messages of which one pack of a remote store has a piece.
 pub const PACK_MESSAGES: usize = 1024;
@@ -386,15 +413,18 @@ pub const PACKED_MESSAGE_BYTES: usize = 256 * 1024;
 pub const HEADER_PIECE_BYTES: usize = 16 * 1024;
 /// Bytes of a stored structure that a segment holds; a longer one is read from the message's object.
 pub const STRUCTURE_PIECE_BYTES: usize = 4 * 1024;
-/// Bytes of the compressed headers, or structures, of one segment together; a segment that would be larger ends earlier.
+/// Bytes of the compressed headers, or structures, of one segment together; a segment that would be
+/// larger ends earlier.
 pub const PIECE_SEGMENT_BYTES: usize = 768 * 1024;
 /// Messages of one index segment.
 pub const SUMMARY_SEGMENT_MESSAGES: usize = 1024;
-/// Bytes of a message's summary that a segment holds; a longer one is read from the message's structure and text.
+/// Bytes of a message's summary that a segment holds; a longer one is read from the message's
+/// structure and text.
 pub const SUMMARY_BYTES: usize = 8 * 1024;
 /// Bytes of the summaries of one segment together; a segment that would be larger ends earlier.
 pub const SUMMARY_SEGMENT_BYTES: usize = 1024 * 1024;
-/// Bytes of a message's searchable text that are searched as they are; of a longer one it is asked first what it cannot hold.
+/// Bytes of a message's searchable text that are searched as they are; of a longer one it is asked
+/// first what it cannot hold.
 pub const SHORT_TEXT_BYTES: usize = 2 * 1024;
 /// Bytes of a message's searchable text that a segment holds; a longer one is read from the message's object.
 pub const SEGMENT_TEXT_BYTES: usize = 16 * 1024;
@@ -418,25 +448,29 @@ pub const IMAP_URLS: usize = 100;
 pub const IMAP_URL_BYTES: usize = 8192;
 /// Messages of one COPY or MOVE into or out of a shared mailbox: they are one log entry.
 pub const COPY_BETWEEN: usize = 10_000;
-/// Bytes of the names of all different sets of flags in one folder of an archive; beyond it keywords are left out of what
-/// is compared and shown.
+/// Bytes of the names of all different sets of flags in one folder of an archive; beyond it
+/// keywords are left out of what is compared and shown.
 pub const ARCHIVE_FLAG_BYTES: usize = 2 * 1024 * 1024;
-/// Parts of an archived mbox that are left out when it is written anew, some 30 MiB; with more of them it stays as it is.
+/// Parts of an archived mbox that are left out when it is written anew, some 30 MiB; with more of
+/// them it stays as it is.
 pub const ARCHIVE_REWRITE_RANGES: usize = 1_000_000;
 /// Bytes of one record in the journal of an archived folder.
 pub const ARCHIVE_RECORD_BYTES: usize = 64 * 1024;
-/// Bytes of one response of a server that an archive is made of, messages not included: a SEARCH that names a million UIDs.
+/// Bytes of one response of a server that an archive is made of, messages not included: a SEARCH
+/// that names a million UIDs.
 pub const ARCHIVE_RESPONSE_BYTES: usize = 8 * 1024 * 1024;
-/// Octets of one message of an archive's server: as many as IMAP4rev1 has numbers for.
+/// Bytes of one message of an archive's server: as many as IMAP4rev1 has numbers for.
 pub const ARCHIVE_MESSAGE_BYTES: u64 = u32::MAX as u64;
-/// Bytes of an answer that have to come from an archive's server while it is waited for the rest (`MinThroughput`): 34 a second.
+/// Bytes of an answer that have to come from an archive's server while it is waited for the rest
+/// (`MinThroughput`): 34 a second.
 pub const ARCHIVE_PACE_BYTES: u64 = 4096;
-/// Octets of a message that is handed from a server to the copy in one piece; a larger one streams.
+/// Bytes of a message that is handed from a server to the copy in one piece; a larger one streams.
 pub const ARCHIVE_INLINE_BYTES: u64 = 64 * 1024;
-/// Octets of messages that one connection of an archive holds until their FETCH is completed; more is written, and taken back if the FETCH fails.
+/// Bytes of messages that one connection of an archive holds until their FETCH is completed; more
+/// is written, and taken back if the FETCH fails.
 pub const ARCHIVE_HELD_BYTES: usize = 4 * 1024 * 1024;
-/// Untagged OK, NO and BAD, and continuation requests, of a server that an archive is made of before it completes a command:
-/// one every ten seconds would take it a day.
+/// Untagged OK, NO and BAD, and continuation requests, of a server that an archive is made of
+/// before it completes a command: one every ten seconds would take it a day.
 pub const ARCHIVE_REMARKS: usize = 10_000;
 /// All other responses of it before it completes a command: flags of every message, and twice that.
 pub const ARCHIVE_RESPONSES: usize = 2 * ARCHIVE_FOLDER_MESSAGES as usize;
@@ -446,8 +480,9 @@ pub const ARCHIVE_FOLDER_MESSAGES: u32 = 10_000_000;
 pub const ARCHIVE_EMPTY_FETCHES: u32 = 10_000;
 /// Messages of a folder that were asked for and did not come, and are remembered and told one by one.
 pub const ARCHIVE_DOUBTFUL: usize = 100_000;
-/// Messages of an archived folder that its server has no more and that are recognized when they come back under other UIDs: the
-/// last ones, some 30 MiB. Of those before, only what the record of restores names is recognized.
+/// Messages of an archived folder that its server has no more and that are recognized when they
+/// come back under other UIDs: the last ones, some 30 MiB. Of those before, only what the record of
+/// restores names is recognized.
 pub const ARCHIVE_RETURNING: u64 = 500_000;
 /// Mailboxes that are read from a server's LIST.
 pub const ARCHIVE_FOLDERS: usize = 100_000;
@@ -457,19 +492,20 @@ pub const ARCHIVE_LEFT_OUT: usize = 100;
 pub const ARCHIVE_TOKEN_BYTES: usize = 64 * 1024;
 /// Bytes that come out of a compressed file of mail however small it is.
 pub const IMPORT_UNPACKED_BYTES: u64 = 256 * 1024 * 1024;
-/// Bytes of a compressed file of mail that come out of one byte of it, beyond [`IMPORT_UNPACKED_BYTES`]: mail has five, attachments one.
+/// Bytes of a compressed file of mail that come out of one byte of it, beyond
+/// [`IMPORT_UNPACKED_BYTES`]: mail has five, attachments one.
 pub const IMPORT_UNPACKED_RATIO: u64 = 200;
 /// Memory for unpacking a file, in bytes: what all levels of the usual programs need, and zstd's `--long`.
 pub const IMPORT_UNPACKING_BYTES: usize = 128 * 1024 * 1024;
 /// Labels of Gmail of one message that count when it is imported.
 pub const GMAIL_LABELS: usize = 100;
-/// Messages whose bodies are given up together, and octets of what stays of them.
+/// Messages whose bodies are given up together, and bytes of what stays of them.
 pub const BODIES_TOGETHER: usize = 64;
-/// As [`BODIES_TOGETHER`], in octets of what stays.
+/// As [`BODIES_TOGETHER`], in bytes of what stays.
 pub const BODIES_TOGETHER_BYTES: usize = 1024 * 1024;
 /// Bodies that were fetched again and are kept for a while, of all accounts of a process together.
 pub const BODIES_SPOOLED: usize = 32;
-/// Octets of them, but for the one that was fetched last.
+/// Bytes of them, but for the one that was fetched last.
 pub const BODIES_SPOOLED_BYTES: u64 = 128 * 1024 * 1024;
 /// DKIM signatures of a message that are verified, from the top.
 pub const DKIM_SIGNATURES: usize = 8;
@@ -479,7 +515,8 @@ pub const DKIM_SIGNED_FIELDS: usize = 256;
 pub const DKIM_KEY_RECORDS: usize = 4;
 /// Time for one DNS lookup, all its queries, retries and aliases together.
 pub const DNS_LOOKUP_TIME: Duration = Duration::from_secs(30);
-/// DNS lookups of a process that run at the same time; one more waits, and its wait counts as time of the lookup.
+/// DNS lookups of a process that run at the same time; one more waits, and its wait counts as time
+/// of the lookup.
 pub const DNS_LOOKUPS: usize = 256;
 /// Bytes of cached DNS answers.
 pub const DNS_CACHE_BYTES: usize = 4 * 1024 * 1024;

@@ -1,7 +1,9 @@
 //! How the bound on memory is divided: the one place that says which part of it is for what.
 //!
-//! What fills a part up waits or is refused there, whatever the others have left, so that the sum holds without anybody adding it
-//! up. One part lends to one other: what accounts lend to connections, accounts do not have until they get it back. `docs/decisions/0022-memory.md` has the reasons and the figures.
+//! What fills a part up waits or is refused there, whatever the others have left, so that the sum
+//! holds without anybody adding it up. One part lends to one other: what accounts lend to
+//! connections, accounts do not have until they get it back. `docs/decisions/0022-memory.md` has
+//! the reasons and the figures.
 
 use std::num::TryFromIntError;
 
@@ -17,7 +19,8 @@ pub const LARGEST_REQUEST: usize = 19 * MIB;
 pub struct MemoryDivision {
     /// All of it.
     pub bound: usize,
-    /// The process itself: its code, threads and runtime, the store's page caches, and what the allocator holds back.
+    /// The process itself: its code, threads and runtime, the store's page caches, and what the
+    /// allocator holds back.
     pub process: usize,
     /// Connections while they wait: sockets, buffers, TLS, sessions.
     pub connections: usize,
@@ -67,7 +70,8 @@ impl MemoryDivision {
         self.caches / 8
     }
 
-    /// For sealed structures that came with deliveries, of what there is for structures; nothing of it on a local store.
+    /// For sealed structures that came with deliveries, of what there is for structures; nothing of
+    /// it on a local store.
     pub fn delivered(&self) -> usize {
         self.caches / 8
     }

@@ -1,8 +1,10 @@
-//! Counters and histograms that any crate may keep; who asks for them, and in what format, is no business of theirs.
+//! Counters and histograms that any crate may keep; who asks for them, and in what format, is no
+//! business of theirs.
 //!
-//! Counting takes no lock and never waits: each value is an atomic of its own, read one after the other. So a reading is
-//! not of one moment, but no value in it ever goes back, and a histogram's count is always the sum of its buckets.
-//! There are no labels here: whoever wants to tell cases apart has one value for each, which bounds how many there are.
+//! Counting takes no lock and never waits: each value is an atomic of its own, read one after the
+//! other. So a reading is not of one moment, but no value in it ever goes back, and a histogram's
+//! count is always the sum of its buckets. There are no labels here: whoever wants to tell cases
+//! apart has one value for each, which bounds how many there are.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! A set of UIDs as sorted ranges, with the rank of each: what events carry and what a session's view is made of.
+//! A set of UIDs as sorted ranges, with the rank of each: what events carry and what a session's
+//! view is made of.
 //!
 //! Memory goes with the number of ranges, not of UIDs; `nth` and `rank` (message sequence numbers,
 //! RFC 3501 §2.3.1.2) are binary searches.

@@ -1,8 +1,9 @@
-//! The load generator: drives mail servers from outside, over their sockets, as their clients do, and reports.
+//! The load generator: drives mail servers from outside, over their sockets, as their clients do,
+//! and reports.
 //!
-//! Nothing here knows how a server works inside. It starts one as a process ([`server`]), or is told where one listens, and
-//! reads its CPU time and memory from `/proc` ([`process`]). Every run is seeded, so that generated mail ([`mail`]) and chosen
-//! operations can be made again.
+//! Nothing here knows how a server works inside. It starts one as a process ([`server`]), or is
+//! told where one listens, and reads its CPU time and memory from `/proc` ([`process`]). Every run
+//! is seeded, so that generated mail ([`mail`]) and chosen operations can be made again.
 //!
 //! - [`load`]: scenarios, clients, the engine that runs them.
 //! - [`result`]: what a run measured, as a document; [`process`]: what the server used meanwhile.

@@ -1,7 +1,8 @@
 //! The load generator: any IMAP, SMTP or LMTP server, ours or not, driven as a scenario says.
 //!
-//! A [`Scenario`] is read ([`scenario`]), mail is made for it ([`data`]), clients do what it says ([`client`]) on threads of
-//! their own, each with its part of the connections ([`engine`]), and what they saw is a [`crate::result::ServerRun`].
+//! A [`Scenario`] is read ([`scenario`]), mail is made for it ([`data`]), clients do what it says
+//! ([`client`]) on threads of their own, each with its part of the connections ([`engine`]), and
+//! what they saw is a [`crate::result::ServerRun`].
 //!
 //! - Every response is read to its end and judged; literals go by without being kept ([`scan`]).
 //! - A client that waits costs its socket and a few hundred bytes, so that ten thousand fit ([`wire`]).
@@ -11,7 +12,8 @@
 //!   ([`Scenario::writes_elsewhere`]).
 //! - It says so when the bench itself was the bottleneck.
 //!
-//! Nothing here prints: an [`Observer`] is told what happens. [`null`] is a server that does nothing, to measure the bench.
+//! Nothing here prints: an [`Observer`] is told what happens. [`null`] is a server that does
+//! nothing, to measure the bench.
 
 pub mod client;
 pub mod data;

@@ -1,4 +1,5 @@
-//! Generated mail that looks like real clients' mail: trace headers, `multipart/alternative`, base64 attachments.
+//! Generated mail that looks like real clients' mail: trace headers, `multipart/alternative`,
+//! base64 attachments.
 //!
 //! The same seed gives the same bytes. Sizes come out within a few per cent of what was asked for.
 

@@ -1,8 +1,10 @@
-//! What a server's processes use, read from `/proc`: CPU time and memory of a process and all its descendants.
+//! What a server's processes use, read from `/proc`: CPU time and memory of a process and all its
+//! descendants.
 //!
-//! CPU time counts children that have ended and were waited for, so that a server that forks per connection is
-//! measured whole. Memory is the proportional set size (shared pages counted once) summed over the processes, and the
-//! kernel's own high-water mark of the resident set for a single one.
+//! CPU time counts children that have ended and were waited for, so that a server that forks per
+//! connection is measured whole. Memory is the proportional set size (shared pages counted once)
+//! summed over the processes, and the kernel's own high-water mark of the resident set for a single
+//! one.
 
 mod sampler;
 mod snapshot;
@@ -122,16 +124,18 @@ pub fn own_cpu() -> Duration {
     Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
-/// How long this thread could have run and had to wait for a processor, in all; zero where the kernel does not count that.
+/// How long this thread could have run and had to wait for a processor, in all; zero where the
+/// kernel does not count that.
 pub fn own_waits() -> Duration {
     // proc(5): time on a processor, time waiting for one, both in nanoseconds, and how often it ran.
     let text = fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     Duration::from_nanos(text.split(' ').nth(1).and_then(|waited| waited.parse().ok()).unwrap_or(0))
 }
 
-/// The parent, and what is used. Fields after the command's closing parenthesis: state (3), ppid, …, utime (14), stime,
-/// cutime, cstime (17), …, num_threads (20), …, rss (24), as proc_pid_stat(5) counts them. A process that has ended and was
-/// not waited for has used CPU time and uses nothing else.
+/// The parent, and what is used. Fields after the command's closing parenthesis: state (3), ppid,
+/// …, utime (14), stime, cutime, cstime (17), …, num_threads (20), …, rss (24), as proc_pid_stat(5)
+/// counts them. A process that has ended and was not waited for has used CPU time and uses nothing
+/// else.
 fn stat(pid: u32) -> Option<Stat> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let fields: Vec<&str> = text[text.rfind(')')? + 2..].split(' ').collect();

@@ -1,8 +1,9 @@
 //! A run shown to people: one HTML page, SVG files, a summary for the terminal, a comparison of runs.
 //!
-//! Everything is computed from the document ([`crate::result`]), so that an old one can be shown again. Names and error
-//! texts in it come from servers and files: they are escaped where they are written ([`svg::escape`], [`printable`]),
-//! nowhere else. The page needs nothing from outside and no script.
+//! Everything is computed from the document ([`crate::result`]), so that an old one can be shown
+//! again. Names and error texts in it come from servers and files: they are escaped where they are
+//! written ([`svg::escape`], [`printable`]), nowhere else. The page needs nothing from outside and
+//! no script.
 
 pub mod compare;
 pub mod doubts;

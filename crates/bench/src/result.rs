@@ -1,9 +1,10 @@
-//! What a run measured, as it is kept: one JSON document with a format number, and the recorder that fills it.
+//! What a run measured, as it is kept: one JSON document with a format number, and the recorder
+//! that fills it.
 //!
-//! A document is read years after it was written. So fields are only ever added, with a default; a changed meaning takes
-//! a new [`FORMAT`], and a document of a newer format is refused. Units are in the names. Histograms are
-//! written as their buckets, `[value, count]`, so that a script needs no library to read them, and
-//! with the percentiles that most readers want.
+//! A document is read years after it was written. So fields are only ever added, with a default; a
+//! changed meaning takes a new [`FORMAT`], and a document of a newer format is refused. Units are
+//! in the names. Histograms are written as their buckets, `[value, count]`, so that a script needs
+//! no library to read them, and with the percentiles that most readers want.
 
 mod machine;
 mod recorder;
@@ -129,8 +130,8 @@ pub struct Phase {
     /// CPU seconds of the load generator in this phase.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub generator_cpu_seconds: Option<f64>,
-    /// The highest resident set in this phase, in bytes: the kernel's high-water mark for a server of one process,
-    /// the highest sampled sum of proportional set sizes for one of several.
+    /// The highest resident set in this phase, in bytes: the kernel's high-water mark for a server
+    /// of one process, the highest sampled sum of proportional set sizes for one of several.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peak_bytes: Option<u64>,
     /// Memory when the phase began, in bytes, measured like `peak_bytes`.
@@ -139,7 +140,8 @@ pub struct Phase {
     /// The peak may have been higher: memory was not looked at often enough, or not until the end.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub peak_at_least: bool,
-    /// When the server's processes were seen to have ended, if the phase had not: CPU and memory are those until then.
+    /// When the server's processes were seen to have ended, if the phase had not: CPU and memory
+    /// are those until then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server_ended: Option<f64>,
     /// What was sent, by command.
@@ -192,7 +194,8 @@ pub struct Latency {
     pub p999_us: u64,
     /// All.
     pub max_us: u64,
-    /// `[microseconds, count]`, ascending: a time was in the bucket of the highest value not below it, three digits precise.
+    /// `[microseconds, count]`, ascending: a time was in the bucket of the highest value not below
+    /// it, three digits precise.
     #[serde(default)]
     pub buckets: Vec<(u64, u64)>,
 }
@@ -311,8 +314,8 @@ impl Phase {
         self.commands.iter().find(|command| command.name == name)
     }
 
-    /// How much more memory was in use than when it began, in bytes. That nothing grew is not known of a phase that was
-    /// not looked at often enough.
+    /// How much more memory was in use than when it began, in bytes. That nothing grew is not known
+    /// of a phase that was not looked at often enough.
     pub fn growth_bytes(&self) -> Option<u64> {
         let growth = self.peak_bytes?.saturating_sub(self.begin_bytes?);
         (growth > 0 || !self.peak_at_least).then_some(growth)

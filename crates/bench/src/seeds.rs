@@ -1,10 +1,12 @@
 //! The work of Aerogramme's published measurements, and the figures of both servers side by side.
 //!
-//! Aerogramme is an IMAP server that encrypts its mailboxes. Its authors published what they measured on 15 February 2024:
-//! "Does Aerogramme use too much memory?", <https://aerogramme.deuxfleurs.fr/blog/2024-ram-usage-encryption-s3/>.
+//! Aerogramme is an IMAP server that encrypts its mailboxes. Its authors published what they
+//! measured on 15 February 2024: "Does Aerogramme use too much memory?",
+//! <https://aerogramme.deuxfleurs.fr/blog/2024-ram-usage-encryption-s3/>.
 //!
-//! The work is two scenarios: `seeds-in-turn.toml` once for each account, one after the other, and `seeds.toml` for
-//! all that follows. The mail is `mailbox-100`, which has the shape that the study's mailboxes had.
+//! The work is two scenarios: `seeds-in-turn.toml` once for each account, one after the other, and
+//! `seeds.toml` for all that follows. The mail is `mailbox-100`, which has the shape that the
+//! study's mailboxes had.
 
 use std::time::Duration;
 
@@ -72,7 +74,8 @@ const FIGURES: [Figure; 11] = [
             let idle = run.phase("idle")?;
             idle.peak_bytes?;
             let grown = idle.growth_bytes().filter(|grown| *grown > 0);
-            // Memory that was free before is used again: what sessions cost is then within the peak and not to be told.
+            // Memory that was free before is used again: what sessions cost is then within the peak
+            // and not to be told.
             let each = |grown| units::peak(Some(grown / USERS as u64), idle.peak_at_least);
             Some(grown.map_or(NOT_SEEN.into(), each))
         },
@@ -135,7 +138,8 @@ pub fn table(run: &ServerRun) -> Vec<Line> {
     FIGURES.iter().map(line).collect()
 }
 
-/// The work: what each account does in its turn, and the rest. Neither changes more than the bench's own mailboxes.
+/// The work: what each account does in its turn, and the rest. Neither changes more than the
+/// bench's own mailboxes.
 pub fn scenarios() -> Result<[Scenario; 2], String> {
     let set = |users| Overrides { users, ..Overrides::default() };
     Ok([

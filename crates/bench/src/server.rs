@@ -88,7 +88,8 @@ pub trait Start {
     fn command(&self, dir: &Path, accounts: &[String]) -> Result<Command>;
     /// Where it listens; reads what it prints, or waits until it accepts connections.
     fn ready(&self, child: &mut Child, dir: &Path) -> impl Future<Output = Result<Ready>>;
-    /// Makes the new mailbox `mailbox` of `account` from a Maildir, without the network, while the server runs in `dir`.
+    /// Makes the new mailbox `mailbox` of `account` from a Maildir, without the network, while the
+    /// server runs in `dir`.
     fn import(&self, dir: &Path, account: &str, mailbox: &str, maildir: &Path) -> Result<()>;
 }
 
@@ -97,7 +98,8 @@ pub async fn start(what: &impl Start, dir: &Path, accounts: &[String]) -> Result
     spawn(what, what.command(dir, accounts)?, dir, accounts).await
 }
 
-/// The same in a process group of its own: a terminal's Ctrl-C does not reach it, and whoever starts it ends it then.
+/// The same in a process group of its own: a terminal's Ctrl-C does not reach it, and whoever
+/// starts it ends it then.
 pub async fn start_apart(what: &impl Start, dir: &Path, accounts: &[String]) -> Result<Server> {
     let mut command = what.command(dir, accounts)?;
     command.process_group(0);

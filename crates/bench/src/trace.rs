@@ -1,8 +1,9 @@
-//! What real IMAP clients were seen to send, repeated: every shape of FETCH and SEARCH of a published trace, over whole mailboxes.
+//! What real IMAP clients were seen to send, repeated: every shape of FETCH and SEARCH of a
+//! published trace, over whole mailboxes.
 //!
-//! The shapes are `data/trace-shapes.tsv`, which `sealpost-rig shapes` makes from the trace. The work is a scenario made from them: for
-//! each mailbox it is filled, then every command is sent once, then in rounds, then in rounds while another client writes into the
-//! same mailbox.
+//! The shapes are `data/trace-shapes.tsv`, which `sealpost-rig shapes` makes from the trace. The
+//! work is a scenario made from them: for each mailbox it is filled, then every command is sent
+//! once, then in rounds, then in rounds while another client writes into the same mailbox.
 
 use serde::Serialize;
 
@@ -30,8 +31,8 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// How many FETCH responses it brings from a mailbox of `messages`, if the command decides that. Servers may report
-    /// flags that BODY[] sets in responses of their own (RFC 9051 §7.5.2).
+    /// How many FETCH responses it brings from a mailbox of `messages`, if the command decides
+    /// that. Servers may report flags that BODY[] sets in responses of their own (RFC 9051 §7.5.2).
     pub fn fetches(&self, messages: u64) -> Option<u64> {
         let decides = !self.command.contains("CHANGEDSINCE") && !self.sets_seen();
         (self.verb == "FETCH" && decides).then_some(messages)
@@ -153,7 +154,8 @@ fn reads(name: &str, messages: u64, mailbox: &str, rounds: u64, is_still: bool) 
     for shape in reading() {
         let expect = shape.fetches(messages).filter(|_| is_still);
         let expect = expect.map(|count| Expect { count, word: "FETCH".into() });
-        // Numbers may mean messages that the writer moved a moment ago (RFC 2180 §4.1, RFC 5530 §3: EXPUNGEISSUED).
+        // Numbers may mean messages that the writer moved a moment ago (RFC 2180 §4.1, RFC 5530 §3:
+        // EXPUNGEISSUED).
         let accept_no = !is_still && !shape.command.starts_with("UID ");
         phase.steps.push(Step { expect, accept_no, ..command(shape.command)? });
     }

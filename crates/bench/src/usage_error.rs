@@ -1,5 +1,5 @@
-//! The one kind of failure that is kept apart from others: the command line asks for what cannot be, so nothing was done, and
-//! trying again does not help.
+//! The one kind of failure that is kept apart from others: the command line asks for what cannot
+//! be, so nothing was done, and trying again does not help.
 
 use std::fmt;
 

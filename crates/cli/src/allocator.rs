@@ -1,7 +1,9 @@
-//! The C library's allocator, told to give memory back ([decision 25](../../../docs/decisions/0025-allocator.md)).
+//! The C library's allocator, told to give memory back ([decision
+//! 25](../../../docs/decisions/0025-allocator.md)).
 //!
-//! glibc is told by variables that it reads when a process starts, before any code of ours; calling it later would be
-//! `unsafe`. So a server that was started without them starts itself again, once and at once, as the same process.
+//! glibc is told by variables that it reads when a process starts, before any code of ours; calling
+//! it later would be `unsafe`. So a server that was started without them starts itself again, once
+//! and at once, as the same process.
 
 use std::env;
 use std::ffi::OsStr;
@@ -9,13 +11,15 @@ use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-/// Two heaps instead of eight for each core; free memory at the end of a heap goes back from 2 MiB on, which is more than what is
-/// read at once and soon read again, and blocks from a size on always. The sizes must be said: otherwise they grow, up to 64 and 32 MiB, with every large block that is freed.
+/// Two heaps instead of eight for each core; free memory at the end of a heap goes back from 2 MiB
+/// on, which is more than what is read at once and soon read again, and blocks from a size on
+/// always. The sizes must be said: otherwise they grow, up to 64 and 32 MiB, with every large block
+/// that is freed.
 const TUNING: [(&str, &str); 2] = [("MALLOC_ARENA_MAX", "2"), ("MALLOC_TRIM_THRESHOLD_", "2097152")];
 /// From which size on blocks go back always.
 const MAPPED: &str = "MALLOC_MMAP_THRESHOLD_";
-/// Set in a process that was started again. A program with file capabilities is not shown the variables above, and
-/// must not try for ever.
+/// Set in a process that was started again. A program with file capabilities is not shown the
+/// variables above, and must not try for ever.
 const STARTED_AGAIN: &str = "SEALPOST_STARTED_AGAIN";
 /// The other way to tell glibc: whoever uses it, decides.
 const TUNABLES: &str = "GLIBC_TUNABLES";
@@ -25,7 +29,8 @@ const TUNABLES: &str = "GLIBC_TUNABLES";
 pub enum Reading {
     /// Files: the same memory is used for one window after the other.
     Files,
-    /// A bucket: what comes from each connection is put together elsewhere, and the time of a request is long.
+    /// A bucket: what comes from each connection is put together elsewhere, and the time of a
+    /// request is long.
     Bucket,
 }
 

@@ -42,7 +42,8 @@ pub enum Command {
     Export(export::Args),
     /// Back up a mailbox of another server
     Archive(archive::Args),
-    /// Copy a store, or accounts of it, into another one while the server runs: to back up, to restore, to move
+    /// Copy a store, or accounts of it, into another one while the server runs: to back up, to
+    /// restore, to move
     Backup(backup::Args),
     /// Verify the store and report damage
     Check(check::Args),

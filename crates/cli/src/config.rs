@@ -1,7 +1,8 @@
 //! What is in force: defaults, the configuration file, options; in this order, the last one wins.
 //!
-//! One table, [`keys::KEYS`], says everything about every key: its name, its form, its default (which is the server's), what it
-//! means. The parser, `sealpost config show` and `default`, and the guide's page are all made from it.
+//! One table, [`keys::KEYS`], says everything about every key: its name, its form, its default
+//! (which is the server's), what it means. The parser, `sealpost config show` and `default`, and
+//! the guide's page are all made from it.
 
 pub mod file;
 pub mod form;
@@ -98,7 +99,8 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Reads the file that the options, the environment or custom name ([`ConfigFile::of`]), and puts the options over it.
+    /// Reads the file that the options, the environment or custom name ([`ConfigFile::of`]), and
+    /// puts the options over it.
     ///
     /// # Errors
     /// `Usage` with everything that is wrong in it, each with its line.

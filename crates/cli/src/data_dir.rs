@@ -61,7 +61,8 @@ impl DataDir {
         Self::existing(global, Purpose::Change).await
     }
 
-    /// The same, for a command that only reads: where nothing can be written (a read-only mount) the store is read as it is.
+    /// The same, for a command that only reads: where nothing can be written (a read-only mount)
+    /// the store is read as it is.
     ///
     /// # Errors
     /// As [`DataDir::open`].
@@ -189,8 +190,8 @@ impl DataDir {
         self.directory.alias_name(name).map_err(|e| Usage(e.to_string()).into())
     }
 
-    /// Servers are told, over the bus if there is one, that the record of this account was changed. They find it out by
-    /// themselves, later.
+    /// Servers are told, over the bus if there is one, that the record of this account was changed.
+    /// They find it out by themselves, later.
     pub async fn tell_of_record(&self, account: AccountId) {
         if self.settings.bus.url.is_empty() {
             return;
@@ -203,15 +204,15 @@ impl DataDir {
         }
     }
 
-    /// Servers are told, over the bus if there is one, of what is appended through `accounts` from now on; until [`BusNotices::end`], or
-    /// as long as this process runs.
+    /// Servers are told, over the bus if there is one, of what is appended through `accounts` from
+    /// now on; until [`BusNotices::end`], or as long as this process runs.
     pub fn notify_of(&self, accounts: &Accounts) -> BusNotices {
         let bus = &self.settings.bus;
         BusNotices((!bus.url.is_empty()).then(|| BusNotifier::begin(bus, accounts)))
     }
 
-    /// The accounts' mail. Every call makes a registry of its own, which sees what the others commit only when it
-    /// reads on: a process has one.
+    /// The accounts' mail. Every call makes a registry of its own, which sees what the others
+    /// commit only when it reads on: a process has one.
     pub fn accounts(&self) -> Accounts {
         let (clock, random) = (self.clock.clone(), self.random.clone());
         let (memory, grace) = (self.settings.memory, self.settings.retention);

@@ -48,8 +48,8 @@ impl fmt::Display for Usage {
 
 impl std::error::Error for Usage {}
 
-/// A failure to use what the command line or the configuration names (a file, a directory, an address to listen on): that is
-/// wrong then, unless it may work later.
+/// A failure to use what the command line or the configuration names (a file, a directory, an
+/// address to listen on): that is wrong then, unless it may work later.
 pub fn named(e: impl Into<anyhow::Error>) -> anyhow::Error {
     let e = e.into();
     match status(&e) {
@@ -71,8 +71,9 @@ pub fn code(error: &anyhow::Error) -> ExitCode {
     ExitCode::from(status(error))
 }
 
-/// What a failure means decides, wherever it arose. Who finds out that something is not what it should be says so by the kind of
-/// the error, or by [`Usage`]; of errors of the system only those are looked at that mean the same everywhere.
+/// What a failure means decides, wherever it arose. Who finds out that something is not what it
+/// should be says so by the kind of the error, or by [`Usage`]; of errors of the system only those
+/// are looked at that mean the same everywhere.
 fn status(error: &anyhow::Error) -> u8 {
     let causes = || error.chain();
     if causes().any(|cause| cause.is::<Usage>() || cause.is::<UsageError>()) {

@@ -11,7 +11,8 @@ use crate::shell;
 /// Options that every command has, before or after its name.
 #[derive(Args, Debug, Clone, Default)]
 pub struct Global {
-    /// Read the configuration from FILE [default: $SEALPOST_CONFIG, else /etc/sealpost.toml if it exists and --dir is not given]
+    /// Read the configuration from FILE [default: $SEALPOST_CONFIG, else /etc/sealpost.toml if it
+    /// exists and --dir is not given]
     #[arg(long, global = true, value_name = "FILE", hide = true)]
     pub config: Option<PathBuf>,
     /// Keep the data in DIR [default: the configuration's `directory`, else ./sealpost-data]

@@ -1,4 +1,5 @@
-//! Keeping keys and mail, which are in memory while they are used, out of core dumps and from other processes.
+//! Keeping keys and mail, which are in memory while they are used, out of core dumps and from other
+//! processes.
 
 use std::io;
 
@@ -7,7 +8,8 @@ use rustix::process::{Resource, Rlimit, setrlimit};
 /// Whether this process may be looked into.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Inspection {
-    /// It leaves no core dumps, and other processes of its user can neither read its memory nor what `/proc` says of its files.
+    /// It leaves no core dumps, and other processes of its user can neither read its memory nor
+    /// what `/proc` says of its files.
     #[default]
     Off,
     /// As the system has it.

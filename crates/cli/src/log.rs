@@ -1,8 +1,8 @@
 //! The log: on standard error, quiet unless asked.
 //!
-//! What logs never waits for standard error and never fails because of it ([`queue`]). A panic is a line of the log too:
-//! the standard library's own hook would wait for standard error. Errors that come again and again are written once an hour
-//! ([`repeats`]).
+//! What logs never waits for standard error and never fails because of it ([`queue`]). A panic is a
+//! line of the log too: the standard library's own hook would wait for standard error. Errors that
+//! come again and again are written once an hour ([`repeats`]).
 
 mod queue;
 mod repeats;

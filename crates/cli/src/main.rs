@@ -1,7 +1,8 @@
 //! The binary `sealpost`: commands, configuration, output.
 //!
-//! Only this crate prints, prompts or reads configuration; everything else is done by the crates below it. One file
-//! per command in `cmd/`; what they share is a noun each: [`global`] options, the [`data_dir`] where the data is,
+//! Only this crate prints, prompts or reads configuration; everything else is done by the crates
+//! below it. One file per command in `cmd/`; what they share is a noun each: [`global`] options,
+//! the [`data_dir`] where the data is,
 //! [`secret`]s, the [`store`], [`output`], [`exit`] codes, [`config`], [`log`].
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
@@ -42,7 +43,8 @@ const BLOCKING_THREADS: usize = 64;
 /// How long such a thread waits for more before it ends, so that a burst does not cost memory for long.
 const BLOCKING_KEEP_ALIVE: Duration = Duration::from_secs(2);
 
-/// Wipes what is freed: keys, mail, and every buffer that either was in ([decision 54](../../../docs/decisions/0054-memory.md)).
+/// Wipes what is freed: keys, mail, and every buffer that either was in ([decision
+/// 54](../../../docs/decisions/0054-memory.md)).
 #[global_allocator]
 static ALLOCATOR: ZeroAlloc<System> = ZeroAlloc(System);
 
@@ -91,7 +93,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Where a command reads mail from that runs for long or reads much. What is wrong with a configuration is told later.
+/// Where a command reads mail from that runs for long or reads much. What is wrong with a
+/// configuration is told later.
 fn reading(cli: &Cli) -> Option<Reading> {
     match cli.command {
         cmd::Command::Serve(_) if Config::load(&cli.global).is_ok_and(|config| config.store.is_bucket()) => {
@@ -102,8 +105,9 @@ fn reading(cli: &Cli) -> Option<Reading> {
     }
 }
 
-/// A file that may grow no further (`ulimit -f`) is an error of the write, and told like a full disk. The signal that comes with it would
-/// end the process without a word. Once it is listened to, it does not, whether anybody listens any more or not.
+/// A file that may grow no further (`ulimit -f`) is an error of the write, and told like a full
+/// disk. The signal that comes with it would end the process without a word. Once it is listened
+/// to, it does not, whether anybody listens any more or not.
 fn survive_file_limits(runtime: &tokio::runtime::Runtime) -> anyhow::Result<()> {
     let _within = runtime.enter();
     signal(SignalKind::from_raw(Signal::XFSZ.as_raw())).map(drop).context("cannot listen to signals")

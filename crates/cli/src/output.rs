@@ -1,8 +1,8 @@
-//! The only place that prints: results on standard output, as text or (`--json`) one JSON value per line; what is
-//! said beside them on standard error.
+//! The only place that prints: results on standard output, as text or (`--json`) one JSON value per
+//! line; what is said beside them on standard error.
 //!
-//! A reader that goes away (`sealpost … | head`) is an error like any other and ends the command quietly; nothing
-//! here panics.
+//! A reader that goes away (`sealpost … | head`) is an error like any other and ends the command
+//! quietly; nothing here panics.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "this is the module that prints")]
 
@@ -99,7 +99,8 @@ impl Output {
         }
     }
 
-    /// What a person wants to know and a program does not: on standard error, and not at all with `--json` or `--quiet`.
+    /// What a person wants to know and a program does not: on standard error, and not at all with
+    /// `--json` or `--quiet`.
     pub fn note(self, text: impl Display) {
         if !self.json && !self.quiet {
             warn(text);
@@ -201,7 +202,8 @@ fn without_numbers(text: &str) -> String {
     out
 }
 
-/// Nobody reads standard output any more. A socket whose other end is gone is a broken pipe too, and must be told of.
+/// Nobody reads standard output any more. A socket whose other end is gone is a broken pipe too,
+/// and must be told of.
 #[derive(Debug)]
 struct Unread;
 

@@ -1,11 +1,12 @@
 //! A server that runs until it is told to stop, or until it has lost what it is for.
 //!
-//! SIGTERM or SIGINT: every session says goodbye (BYE, 421) and the process ends within the `timeouts.shutdown_grace` of the
-//! configuration. A second one: it ends at once; what was acknowledged is safe in either case. SIGHUP: a changed
-//! certificate is loaded. A listening socket that is lost ends the process too, as a failure, so that the service manager
-//! starts another.
+//! SIGTERM or SIGINT: every session says goodbye (BYE, 421) and the process ends within the
+//! `timeouts.shutdown_grace` of the configuration. A second one: it ends at once; what was
+//! acknowledged is safe in either case. SIGHUP: a changed certificate is loaded. A listening socket
+//! that is lost ends the process too, as a failure, so that the service manager starts another.
 //!
-//! Signals have a thread of their own ([`signals`]): a runtime that runs nothing any more must not keep the process.
+//! Signals have a thread of their own ([`signals`]): a runtime that runs nothing any more must not
+//! keep the process.
 
 mod service_manager;
 mod signals;

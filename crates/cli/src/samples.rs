@@ -1,7 +1,7 @@
 //! Sample mail: a few dozen messages of many shapes, so that a trial has something to look at.
 //!
-//! The messages are the same every time. They arrive in one log entry together with a mark that they have, so an
-//! account gets them once, however often and wherever a run is interrupted.
+//! The messages are the same every time. They arrive in one log entry together with a mark that
+//! they have, so an account gets them once, however often and wherever a run is interrupted.
 
 mod attachments;
 mod letter;
@@ -59,7 +59,8 @@ impl Sample {
     }
 }
 
-/// All samples for the account called `me`, a few at a time: together they are larger than they need be in memory.
+/// All samples for the account called `me`, a few at a time: together they are larger than they
+/// need be in memory.
 fn groups(me: &str) -> impl Iterator<Item = Vec<Sample>> + '_ {
     let groups: [fn(&str) -> Vec<Sample>; 6] = [
         shapes::samples,

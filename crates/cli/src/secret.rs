@@ -1,5 +1,5 @@
-//! Passwords and other secrets from a prompt, standard input or a file: never from an argument, which every process
-//! of the machine could read.
+//! Passwords and other secrets from a prompt, standard input or a file: never from an argument,
+//! which every process of the machine could read.
 //!
 //! What is read is wiped from memory when dropped.
 
@@ -88,7 +88,8 @@ pub fn from_file(path: &Path) -> Result<Secret> {
     read().with_context(|| format!("the password in {}", path.display())).map_err(named)
 }
 
-/// The secret in the next line of standard input, and not a byte more: a command that needs two reads two lines.
+/// The secret in the next line of standard input, and not a byte more: a command that needs two
+/// reads two lines.
 ///
 /// # Errors
 /// If it cannot be read, or cannot be a password.

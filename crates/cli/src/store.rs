@@ -249,8 +249,8 @@ impl StoreConfig {
         Ok(store)
     }
 
-    /// Makes the mark of the bucket authentic that this node goes by, and remembers it: once it is certain that the bucket is this
-    /// installation's. Nothing in a local store.
+    /// Makes the mark of the bucket authentic that this node goes by, and remembers it: once it is
+    /// certain that the bucket is this installation's. Nothing in a local store.
     ///
     /// # Errors
     /// What the store says.
@@ -268,12 +268,14 @@ impl StoreConfig {
         Ok(())
     }
 
-    /// What a node calls its bucket in what it remembers: after a move to another one, what it saw of the first says nothing.
+    /// What a node calls its bucket in what it remembers: after a move to another one, what it saw
+    /// of the first says nothing.
     pub fn mark_name(&self) -> String {
         format!("{} {}", self.endpoint.as_deref().unwrap_or_default(), self.url).trim().to_owned()
     }
 
-    /// Opens the store at `url` with what is said here of servers, as all others use it. A local one is made if there is none.
+    /// Opens the store at `url` with what is said here of servers, as all others use it. A local
+    /// one is made if there is none.
     ///
     /// # Errors
     /// As [`StoreConfig::open`].
@@ -342,8 +344,9 @@ impl StoreConfig {
         })
     }
 
-    /// What `found` makes of values by their names: of the file with the credentials, or, if there is none, of the environment,
-    /// where they have the same names in capitals. `first` and `second` are what it needs.
+    /// What `found` makes of values by their names: of the file with the credentials, or, if there
+    /// is none, of the environment, where they have the same names in capitals. `first` and
+    /// `second` are what it needs.
     fn named_values<T>(
         &self,
         first: &str,
@@ -363,7 +366,8 @@ impl StoreConfig {
         value.ok_or_else(|| Usage(format!("there is no access key for the store in {place}")).into())
     }
 
-    /// The key of a service account of Google: the file with the credentials, or the one that the environment names.
+    /// The key of a service account of Google: the file with the credentials, or the one that the
+    /// environment names.
     fn service_account(&self) -> Result<Zeroizing<String>> {
         const NAME: &str = "GOOGLE_APPLICATION_CREDENTIALS";
         if !self.credentials.as_os_str().is_empty() {
@@ -423,8 +427,8 @@ fn read_key_file(path: &Path) -> Result<Zeroizing<String>> {
     read().map(Zeroizing::new).map_err(|e| owner::explained(path, e)).with_context(name).map_err(named)
 }
 
-/// The value of `name` in a file as Amazon's programs write it: `name = value`, one a line. Of several sections the first one
-/// that has it counts.
+/// The value of `name` in a file as Amazon's programs write it: `name = value`, one a line. Of
+/// several sections the first one that has it counts.
 fn value_in(text: &str, name: &str) -> Option<Zeroizing<String>> {
     let pairs = text.lines().filter_map(|line| line.split_once('='));
     let found = pairs.map(|(n, value)| (n.trim(), value.trim())).find(|(n, _)| *n == name);

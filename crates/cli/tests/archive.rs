@@ -110,7 +110,8 @@ fn an_export_into_the_copy_itself_is_refused_as_that() {
     }
 }
 
-/// What a server takes for a user's name need be no address; the account of a sealed backup has one all the same.
+/// What a server takes for a user's name need be no address; the account of a sealed backup has one
+/// all the same.
 #[test]
 fn a_sealed_copy_can_be_made_for_every_users_name() {
     let home = Home::new();

@@ -210,7 +210,8 @@ fn a_server_that_ends_is_told_of_and_meets_no_bar_on_memory() {
     let mut bench = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut notes = BufReader::new(bench.stderr.take().unwrap()).lines();
     assert!(notes.by_ref().any(|line| line.unwrap().starts_with("1/3 a")));
-    // That phase is over, the next has begun. Nobody waits for the server: what is left of it has no memory, and is no server.
+    // That phase is over, the next has begun. Nobody waits for the server: what is left of it has
+    // no memory, and is no server.
     server.kill().unwrap();
     let said: Vec<_> = notes.map(Result::unwrap).collect();
     let output = bench.wait_with_output().unwrap();

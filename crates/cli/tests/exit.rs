@@ -1,4 +1,5 @@
-//! Exit statuses: what a failure means decides, for every command alike (the table in `--help` and in the guide).
+//! Exit statuses: what a failure means decides, for every command alike (the table in `--help` and
+//! in the guide).
 
 #[path = "support/run.rs"]
 mod run;

@@ -1,8 +1,9 @@
-//! A small store of each format from 5 on, in `tests/formats/{format}/` of the repository: opened, read, changed and checked by this
-//! version.
+//! A small store of each format from 5 on, in `tests/formats/{format}/` of the repository: opened,
+//! read, changed and checked by this version.
 //!
-//! A store is made once, when its format is fixed, and never again: `cargo test --workspace --test formats -- --ignored`. Time and
-//! randomness are fixed, but for the names of its files. Beside it, `expected.txt` says what is in it, and `secrets.txt` what opens it.
+//! A store is made once, when its format is fixed, and never again: `cargo test --workspace --test
+//! formats -- --ignored`. Time and randomness are fixed, but for the names of its files. Beside it,
+//! `expected.txt` says what is in it, and `secrets.txt` what opens it.
 
 #[path = "formats/contents.rs"]
 mod contents;

@@ -227,7 +227,8 @@ fn two_imports_at_once_do_not_double() {
     assert_eq!(home.export("mbox", "out").0["exported"], 300);
 }
 
-/// All of one size, as in an archive that a program wrote: what is there is found without comparing each with each.
+/// All of one size, as in an archive that a program wrote: what is there is found without comparing
+/// each with each.
 #[test]
 fn many_messages_of_one_size() {
     let home = Home::with_account();

@@ -1,4 +1,5 @@
-//! Mail files of other programs: what import takes for mail, which flags count, where labels lead, and the modes of an export.
+//! Mail files of other programs: what import takes for mail, which flags count, where labels lead,
+//! and the modes of an export.
 
 #[path = "support/run.rs"]
 mod run;

@@ -19,8 +19,8 @@ use server::{Server, sealpost};
 
 const ACCOUNT: &str = "jane@example.org";
 const PASSWORD: &str = "one and two";
-/// How long the server may take to forget: a second that it remembers logins, and five each until an account is unloaded and until
-/// somebody looks; a slow machine takes longer.
+/// How long the server may take to forget: a second that it remembers logins, and five each until
+/// an account is unloaded and until somebody looks; a slow machine takes longer.
 const LOOKS: usize = 240;
 const TEXT: &str = "a sentence that is nowhere else, zyzzyva-quokka";
 const SUBJECT: &str = "a subject that is nowhere else, axolotl-numbat";

@@ -1,5 +1,5 @@
-//! File owners and permissions: what root leaves behind in another user's data, what a missing permission looks like, and data that
-//! cannot be written.
+//! File owners and permissions: what root leaves behind in another user's data, what a missing
+//! permission looks like, and data that cannot be written.
 //!
 //! Root runs the binary as another user here; anybody else takes permissions away from files of their own.
 

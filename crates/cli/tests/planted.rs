@@ -1,4 +1,5 @@
-//! What somebody plants in a local store who can write to it: named by `check`, also without a password, and nothing waits for it.
+//! What somebody plants in a local store who can write to it: named by `check`, also without a
+//! password, and nothing waits for it.
 
 #[path = "support/run.rs"]
 mod run;
@@ -166,7 +167,8 @@ fn replacing_the_server_key_vouches_for_the_log() {
     assert!(report["problems"].to_string().contains("a server key that was retired"), "{report}");
 }
 
-/// More of everything than is read, and than earlier versions bore: mail goes on, and an operator gets rid of it.
+/// More of everything than is read, and than earlier versions bore: mail goes on, and an operator
+/// gets rid of it.
 #[test]
 fn any_number_of_planted_marks_stops_neither_mail_nor_rotation() {
     let home = home();

@@ -1,5 +1,5 @@
-//! A database that is damaged: `check` says so, a server reads from it and writes nothing, and `store repair` mends it. What an
-//! operator does about a full disk and a wrong clock.
+//! A database that is damaged: `check` says so, a server reads from it and writes nothing, and
+//! `store repair` mends it. What an operator does about a full disk and a wrong clock.
 
 #[path = "support/run.rs"]
 mod run;
@@ -35,7 +35,7 @@ fn hide(home: &Home, position: u64) {
             continue;
         }
         let start = at - "acct/".len() - 32;
-        // In the index the octet before the path is the type of a small number.
+        // In the index the byte before the path is the type of a small number.
         if octets[start..].starts_with(b"acct/") && (1..10).contains(&octets[start - 1]) {
             file.write_all_at(&[octets[start] ^ 8], start as u64).unwrap();
             hidden += 1;

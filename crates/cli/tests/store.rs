@@ -1,4 +1,5 @@
-//! `sealpost store probe` and `sealpost backup`, between local stores; and what `store probe` says of buckets that cannot be used.
+//! `sealpost store probe` and `sealpost backup`, between local stores; and what `store probe` says
+//! of buckets that cannot be used.
 
 #[path = "support/run.rs"]
 mod run;
@@ -432,7 +433,8 @@ fn what_is_another_stores_is_named_and_stays() {
     assert_eq!(other.check().1, 0);
 }
 
-/// A backup is restored and used, and then somebody copies over it what the first one has had since, and the other way round.
+/// A backup is restored and used, and then somebody copies over it what the first one has had
+/// since, and the other way round.
 #[test]
 fn a_log_that_went_on_differently_stays_as_it_is() {
     let home = Home::with_account();

@@ -1,4 +1,5 @@
-//! Watching a server from outside: `/metrics`, `/healthz`, the admin socket, `sealpost top`, the dashboard, the guide.
+//! Watching a server from outside: `/metrics`, `/healthz`, the admin socket, `sealpost top`, the
+//! dashboard, the guide.
 
 #[path = "support/openmetrics.rs"]
 mod openmetrics;
@@ -29,7 +30,8 @@ fn serve(dir: &Path) -> Server {
     Server::start(dir, &["serve", "--json", "--config", "sealpost.toml"])
 }
 
-/// Some of everything: a delivery, commands that succeed and that do not, a login that fails. The session goes on.
+/// Some of everything: a delivery, commands that succeed and that do not, a login that fails. The
+/// session goes on.
 fn use_it(server: &Server) -> Client {
     let mut imap = server.connect("imap");
     imap.send(&format!("x LOGIN {JANE} wrong"));

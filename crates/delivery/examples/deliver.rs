@@ -2,8 +2,9 @@
 //!
 //!     deliver HOST ADDRESS PORT RECIPIENT MESSAGE-FILE [--tlsa "3 1 1 HEX"] [--require-tls] [--mails N]
 //!
-//! HOST is taken for the only mail server of the recipient's domain. With --tlsa its zone counts as signed and has that
-//! record. One line for each mail: the outcome, the TLS mode, whether the server was verified.
+//! HOST is taken for the only mail server of the recipient's domain. With --tlsa its zone counts as
+//! signed and has that record. One line for each mail: the outcome, the TLS mode, whether the
+//! server was verified.
 
 use std::net::IpAddr;
 use std::process::ExitCode;

@@ -22,8 +22,8 @@ pub(crate) async fn log_in(wire: &mut Wire, credentials: &Credentials, host: &st
     let reply = result.map_err(|reason| Failure::new(reason, host))?;
     match reply.code {
         235 => Ok(()),
-        // Wrong credentials are the operator's to correct: mail waits for that (not `with_reply`, which would return
-        // it to its senders).
+        // Wrong credentials are the operator's to correct: mail waits for that (not `with_reply`,
+        // which would return it to its senders).
         _ => Err(Failure {
             reply: Some(PeerReply::new(&reply)),
             ..Failure::new(Reason::AuthenticationFailed, host).with_scope(Scope::Site)

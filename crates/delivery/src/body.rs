@@ -14,7 +14,8 @@ use crate::wire::Wire;
 
 /// Bytes that are sent at once. Small enough to need no share of the memory budget.
 const PIECE_BYTES: usize = 16 * 1024;
-/// Chunks whose replies are owed at the same time: at most a few hundred KiB on their way, whatever the round trip.
+/// Chunks whose replies are owed at the same time: at most a few hundred KiB on their way, whatever
+/// the round trip.
 const CHUNKS_OWED: usize = 16;
 /// How long a connection that is lost already is read for a reply.
 const LAST_WORDS: Duration = Duration::from_secs(5);
@@ -123,7 +124,8 @@ async fn flush_piece(wire: &mut Wire) -> Result<(), Broken> {
     }
 }
 
-/// A server that refuses a message in its midst replies and closes. The write fails first: look for the reply.
+/// A server that refuses a message in its midst replies and closes. The write fails first: look for
+/// the reply.
 async fn last_words(wire: &mut Wire, reason: Reason) -> Broken {
     if !matches!(reason, Reason::ConnectionLost(_)) {
         return reason.into();

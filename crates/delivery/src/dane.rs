@@ -1,7 +1,8 @@
 //! DANE for SMTP (RFC 7672): certificates judged by TLSA records that DNSSEC validated.
 //!
-//! Usages 2 (DANE-TA) and 3 (DANE-EE) only; others are unusable here (RFC 7672 §3.1.3). A record with usage 2 whose
-//! data is a whole key (selector 1, matching type 0) is not supported, because a chain cannot be built to a bare key.
+//! Usages 2 (DANE-TA) and 3 (DANE-EE) only; others are unusable here (RFC 7672 §3.1.3). A record
+//! with usage 2 whose data is a whole key (selector 1, matching type 0) is not supported, because a
+//! chain cannot be built to a bare key.
 
 use std::sync::Arc;
 
@@ -21,8 +22,8 @@ const DANE_TA: u8 = 2;
 /// Usage: the server's certificate itself.
 const DANE_EE: u8 = 3;
 
-/// The records that this client can use, at most [`DANE_RECORDS`]. Without any, TLS is still mandatory, but the
-/// server is not authenticated (RFC 7672 §2.2).
+/// The records that this client can use, at most [`DANE_RECORDS`]. Without any, TLS is still
+/// mandatory, but the server is not authenticated (RFC 7672 §2.2).
 pub(crate) fn usable(records: Vec<Tlsa>) -> Vec<Tlsa> {
     records.into_iter().filter(is_usable).take(DANE_RECORDS).collect()
 }

@@ -1,7 +1,8 @@
 //! What is to be sent: the envelope, facts about the message, and where its bytes come from.
 //!
-//! The bytes are read only when a server is ready to take them, at most once for each attempt, and are never held
-//! whole. A message that needs 8BITMIME has two forms, because its signatures cover what is sent: see [`BodyForm`].
+//! The bytes are read only when a server is ready to take them, at most once for each attempt, and
+//! are never held whole. A message that needs 8BITMIME has two forms, because its signatures cover
+//! what is sent: see [`BodyForm`].
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -13,8 +14,8 @@ use sealpost_smtp::types::{Mailbox, Notify, OriginalRecipient, Return, ReversePa
 pub struct Envelope {
     /// Where failures are reported.
     pub sender: ReversePath,
-    /// Recipients, all of which one server accepts mail for; at least one. [`crate::outcome::Attempt::recipients`]
-    /// has their order.
+    /// Recipients, all of which one server accepts mail for; at least one.
+    /// [`crate::outcome::Attempt::recipients`] has their order.
     pub recipients: Vec<Recipient>,
     /// RET (RFC 3461 §4.3), sent on to a server that offers DSN.
     pub ret: Option<Return>,
@@ -49,7 +50,8 @@ impl Recipient {
 pub struct MessageFacts {
     /// Whether its body has bytes above 127.
     pub eight_bit: bool,
-    /// Whether its header has bytes above 127, so that it needs SMTPUTF8 (RFC 6531 §3.4) whatever the addresses are.
+    /// Whether its header has bytes above 127, so that it needs SMTPUTF8 (RFC 6531 §3.4) whatever
+    /// the addresses are.
     pub utf8_header: bool,
 }
 
@@ -70,16 +72,16 @@ pub enum TlsDemand {
 pub enum BodyForm {
     /// As it was accepted.
     AsIs,
-    /// With 8-bit parts in quoted-printable (RFC 6152 §3), for servers without 8BITMIME. Signatures must be made for
-    /// this form, which `sealpost_mime::seven_bit` produces while it streams.
+    /// With 8-bit parts in quoted-printable (RFC 6152 §3), for servers without 8BITMIME. Signatures
+    /// must be made for this form, which `sealpost_mime::seven_bit` produces while it streams.
     SevenBit,
 }
 
 /// Where the bytes of a message come from.
 #[async_trait]
 pub trait MessageSource: Send + Sync {
-    /// Bytes of the message in `form`, trace and signature fields included, before any dot-stuffing. An estimate will
-    /// do (RFC 1870 §6.1), but not one that is too small.
+    /// Bytes of the message in `form`, trace and signature fields included, before any
+    /// dot-stuffing. An estimate will do (RFC 1870 §6.1), but not one that is too small.
     fn size(&self, form: BodyForm) -> u64;
 
     /// Opens the message in `form` at its beginning.
@@ -92,12 +94,12 @@ pub trait MessageSource: Send + Sync {
 /// The bytes of an opened message, in order.
 #[async_trait]
 pub trait MessageReader: Send {
-    /// The next piece, never empty and at most 64 KiB as a rule; `None` at the end. Lines end in CRLF; a bare CR or LF
-    /// would be sent as CRLF.
+    /// The next piece, never empty and at most 64 KiB as a rule; `None` at the end. Lines end in
+    /// CRLF; a bare CR or LF would be sent as CRLF.
     ///
     /// # Errors
-    /// If the rest cannot be read. The connection ends without the end of the message, so that no server takes a
-    /// part for the whole.
+    /// If the rest cannot be read. The connection ends without the end of the message, so that no
+    /// server takes a part for the whole.
     async fn next(&mut self) -> Result<Option<Bytes>>;
 }
 

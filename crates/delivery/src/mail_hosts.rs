@@ -19,7 +19,8 @@ pub(crate) struct MailHosts {
     pub site: SiteKey,
 }
 
-/// Looks up the mail servers of `domain`. `is_own` names this server: it and those not better than it are left out.
+/// Looks up the mail servers of `domain`. `is_own` names this server: it and those not better than
+/// it are left out.
 ///
 /// # Errors
 /// Why there are none.

@@ -20,8 +20,8 @@ use crate::timeouts::Timeouts;
 use crate::transport::Connection;
 use crate::wire::Wire;
 
-/// Commands that are sent before their replies are read. More could fill the buffers of both sides, with each waiting
-/// for the other to read.
+/// Commands that are sent before their replies are read. More could fill the buffers of both sides,
+/// with each waiting for the other to read.
 const WINDOW: usize = 64;
 
 /// A connection past EHLO, TLS and AUTH.
@@ -244,7 +244,8 @@ impl<'a> Transaction<'a> {
         Ok(())
     }
 
-    /// Writes a command unless replies so far make it pointless; `unanswered` if replies of this batch are owed.
+    /// Writes a command unless replies so far make it pointless; `unanswered` if replies of this
+    /// batch are owed.
     fn put(&self, wire: &mut Wire, next: Next, unanswered: bool) -> bool {
         let command = match next {
             Next::Reset => Command::Rset,
@@ -320,7 +321,8 @@ impl<'a> Transaction<'a> {
         }
     }
 
-    /// The connection broke: recipients without an outcome are to be tried again, unless the server said otherwise.
+    /// The connection broke: recipients without an outcome are to be tried again, unless the server
+    /// said otherwise.
     fn break_off(&mut self, broken: Broken) {
         let mut failure = Failure::new(broken.reason, self.host);
         if let Some(reply) = broken.reply {

@@ -72,7 +72,8 @@ impl Opener {
             Ok(connection) => return Ok(connection),
             Err(refusal) => refusal,
         };
-        // RFC 7435 §3: opportunistic security prefers no TLS to no mail. The server may be confused: connect anew.
+        // RFC 7435 §3: opportunistic security prefers no TLS to no mail. The server may be
+        // confused: connect anew.
         if !refusal.tls_failed || target.security.need != Need::Nothing || target.implicit_tls {
             return Err(refusal.failure);
         }
@@ -158,7 +159,8 @@ impl Opener {
         if !answer.reply.is_positive() {
             return Err(refused(target, &answer));
         }
-        // A server that gives itself our name is ourselves, behind an address that DNS or a firewall leads here.
+        // A server that gives itself our name is ourselves, behind an address that DNS or a
+        // firewall leads here.
         let name = answer.reply.lines.first().and_then(|line| line.split(' ').next()).and_then(DnsName::new);
         if target.domain.is_some() && name.is_some_and(|name| self.settings.is_own(&name)) {
             return Err(Failure::new(Reason::MailLoop, target.host.clone()));

@@ -1,7 +1,7 @@
 //! What came of an attempt: for each recipient the status and the reason, and facts about the connection.
 //!
-//! Everything that a server wrote is bounded and printable. Types that the queue stores have numbered CBOR fields;
-//! numbers are never reused.
+//! Everything that a server wrote is bounded and printable. Types that the queue stores have
+//! numbered CBOR fields; numbers are never reused.
 
 mod failure;
 mod reason;
@@ -94,7 +94,8 @@ pub enum SuccessReports {
     /// The next server: it offers DSN and got the parameters (RFC 3461 §5.2.1).
     #[n(0)]
     NextServer,
-    /// This one, with the action `relayed`, if NOTIFY has SUCCESS: the next server has no DSN (RFC 3461 §5.2.2).
+    /// This one, with the action `relayed`, if NOTIFY has SUCCESS: the next server has no DSN (RFC
+    /// 3461 §5.2.2).
     #[n(1)]
     Relayed,
 }

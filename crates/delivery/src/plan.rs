@@ -1,4 +1,5 @@
-//! What a mail becomes for one server: its extensions decide on forms and parameters, before anything is sent.
+//! What a mail becomes for one server: its extensions decide on forms and parameters, before
+//! anything is sent.
 
 use sealpost_dns::DnsName;
 use sealpost_smtp::client::Extensions;

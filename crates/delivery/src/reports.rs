@@ -1,4 +1,5 @@
-//! What TLS reports need (RFC 8460): each TLS connection, or each failure to make one, with the policy it was under.
+//! What TLS reports need (RFC 8460): each TLS connection, or each failure to make one, with the
+//! policy it was under.
 
 use std::net::IpAddr;
 

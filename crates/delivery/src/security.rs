@@ -1,4 +1,5 @@
-//! Which security a connection to a host needs: the sender's demand, DANE, MTA-STS, or whatever the host offers.
+//! Which security a connection to a host needs: the sender's demand, DANE, MTA-STS, or whatever the
+//! host offers.
 
 use rustls::pki_types::ServerName;
 use sealpost_dns::{DnsName, LookupError, Resolver, ResolverExt, Tlsa};

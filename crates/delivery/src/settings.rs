@@ -29,8 +29,8 @@ pub struct Settings {
     pub port: u16,
     /// The port of web sites with MTA-STS policies; 443 but in tests.
     pub https_port: u16,
-    /// Whether DNS may send mail to loopback and private addresses. Never on the internet: it would let a sender
-    /// reach what is behind this node.
+    /// Whether DNS may send mail to loopback and private addresses. Never on the internet: it would
+    /// let a sender reach what is behind this node.
     pub allow_private: bool,
     /// Whether TLSA records are used (RFC 7672). They need a resolver that validates.
     pub dane: bool,
@@ -129,7 +129,8 @@ fn is_public(address: IpAddr) -> bool {
 }
 
 fn is_public_v4(v4: Ipv4Addr) -> bool {
-    // 0.0.0.0/8, 100.64.0.0/10 (RFC 6598) and 240.0.0.0/4 have no predicates of their own in the standard library.
+    // 0.0.0.0/8, 100.64.0.0/10 (RFC 6598) and 240.0.0.0/4 have no predicates of their own in the
+    // standard library.
     let [a, b, ..] = v4.octets();
     let special = a == 0 || a >= 240 || (a == 100 && b & 0xc0 == 64);
     !(special || v4.is_loopback() || v4.is_private() || v4.is_link_local() || v4.is_multicast())

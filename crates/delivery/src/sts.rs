@@ -1,7 +1,8 @@
 //! MTA-STS (RFC 8461): which servers of a domain may get its mail, as the domain's web site says.
 //!
-//! A policy is fetched when the domain's TXT record shows a new id, and used from the store until it expires, even if
-//! DNS and the web site fail or are suppressed meanwhile: that is what protects against an active attacker.
+//! A policy is fetched when the domain's TXT record shows a new id, and used from the store until
+//! it expires, even if DNS and the web site fail or are suppressed meanwhile: that is what protects
+//! against an active attacker.
 
 mod fetch;
 pub mod policy;
@@ -38,7 +39,8 @@ pub struct StoredPolicy {
     pub fetched: Timestamp,
 }
 
-/// Keeps policies. Best durable: a policy that is forgotten protects against nothing until it is fetched again.
+/// Keeps policies. Best durable: a policy that is forgotten protects against nothing until it is
+/// fetched again.
 #[async_trait]
 pub trait PolicyStore: Send + Sync {
     /// The policy kept for `domain`.

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use crate::outcome::Step;
 
-/// Bounds on the time of each step and of the whole. The defaults of the steps are those of RFC 5321 §4.5.3.2.
+/// Bounds on the time of each step and of the whole. The defaults of the steps are those of RFC
+/// 5321 §4.5.3.2.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timeouts {
     /// Opening one TCP connection.

@@ -1,8 +1,9 @@
 //! TLS to mail servers: the handshake, and whether the certificate is what policy wants.
 //!
-//! The handshake accepts any certificate and proves that the peer has its key; [`TlsClient::verify`] judges the
-//! certificate afterwards, before anything is sent. So the same connection can be opportunistic and yet be known to be
-//! verified, and reports can say what failed.
+//! The handshake accepts any certificate and proves that the peer has its key;
+//! [`TlsClient::verify`] judges the certificate afterwards, before anything is sent. So the same
+//! connection can be opportunistic and yet be known to be verified, and reports can say what
+//! failed.
 
 use std::io;
 use std::sync::Arc;

@@ -43,7 +43,8 @@ impl fmt::Debug for SiteKey {
 /// Which of the configured ways to a destination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Choice {
-    /// The way that the routes name for sender and destination; without a route, the mail servers of the destination.
+    /// The way that the routes name for sender and destination; without a route, the mail servers
+    /// of the destination.
     #[default]
     First,
     /// The smarthost to try after direct delivery failed by [`Failure::concerns_route`].
@@ -53,8 +54,8 @@ pub enum Choice {
 /// Brings mail to other servers.
 #[async_trait]
 pub trait Transport: Send + Sync {
-    /// Finds the servers for mail of `sender` to `destination`. `None` if there is no such choice: there is always a
-    /// first one, and a second one only if a route configures it.
+    /// Finds the servers for mail of `sender` to `destination`. `None` if there is no such choice:
+    /// there is always a first one, and a second one only if a route configures it.
     ///
     /// # Errors
     /// If DNS does not say which servers there are, or that there are none.
@@ -75,7 +76,8 @@ pub trait Destination: Send + Sync {
     /// Connects to the best server that can be reached and secures the connection.
     ///
     /// # Errors
-    /// The failure of the last server tried, with [`crate::outcome::Scope::Site`] if it holds for all of them.
+    /// The failure of the last server tried, with [`crate::outcome::Scope::Site`] if it holds for
+    /// all of them.
     async fn connect(&self, demand: TlsDemand) -> Result<Box<dyn Connection>, Failure>;
 }
 

@@ -84,8 +84,8 @@ impl Wire {
         if end <= self.deadline { (end, Reason::TimedOut(step)) } else { (self.deadline, Reason::TooSlow) }
     }
 
-    /// The bare stream and the state of the protocol, for TLS. `None` if the server sent something too early, which
-    /// TLS would not protect (RFC 3207 §4.2).
+    /// The bare stream and the state of the protocol, for TLS. `None` if the server sent something
+    /// too early, which TLS would not protect (RFC 3207 §4.2).
     pub fn into_parts(mut self) -> Option<(Box<dyn Stream>, Client)> {
         (self.client.tls_started() == 0).then_some((self.stream, self.client))
     }

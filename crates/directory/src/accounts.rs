@@ -1,7 +1,7 @@
 //! Accounts: made, listed, changed, removed; and the slots that open them.
 //!
-//! Whoever changes a secret must have opened the account with another: there is no way around the owner's key,
-//! also not for the operator.
+//! Whoever changes a secret must have opened the account with another: there is no way around the
+//! owner's key, also not for the operator.
 
 use futures::StreamExt;
 use futures::stream::BoxStream;
@@ -31,7 +31,8 @@ impl NewAccount {
     }
 }
 
-/// What becomes of slots without a right tag when an account gets a new root key: that is never sealed to them.
+/// What becomes of slots without a right tag when an account gets a new root key: that is never
+/// sealed to them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UnverifiedSlots {
     /// They stay, and so does the key: the change is refused.
@@ -49,12 +50,12 @@ pub struct Rekeyed {
 }
 
 impl Directory {
-    /// Makes an account and returns its record with its root key, so that mail can be put into it at once. Takes
-    /// as long as a password check.
+    /// Makes an account and returns its record with its root key, so that mail can be put into it
+    /// at once. Takes as long as a password check.
     ///
     /// # Errors
-    /// `Conflict` if there is an account or alias of that name, or one was removed and can still be brought back; `Invalid` for a name
-    /// with a character that cannot be seen.
+    /// `Conflict` if there is an account or alias of that name, or one was removed and can still be
+    /// brought back; `Invalid` for a name with a character that cannot be seen.
     pub async fn create(&self, name: &AccountName, new: NewAccount) -> Result<(AccountRecord, RootKey)> {
         name.address().check_visible()?;
         let before = self.newest_account(name).await?;
@@ -115,8 +116,9 @@ impl Directory {
         Ok(self.newest_account(name).await?.filter(AccountRecord::is_active))
     }
 
-    /// All accounts, by name; removed ones that can be brought back included (see [`AccountRecord::removed`]).
-    /// A record that cannot be read is an error in its place and does not end the stream.
+    /// All accounts, by name; removed ones that can be brought back included (see
+    /// [`AccountRecord::removed`]). A record that cannot be read is an error in its place and does
+    /// not end the stream.
     pub fn list(&self) -> BoxStream<'static, Result<AccountRecord>> {
         let records = self.list_with_purged();
         records.filter(|record| std::future::ready(!matches!(record, Ok(r) if r.purged))).boxed()
@@ -131,8 +133,8 @@ impl Directory {
         records.boxed()
     }
 
-    /// Changes an account's record. `change` may run again, on a newer record, if somebody else changed it at the
-    /// same time; neither change is lost.
+    /// Changes an account's record. `change` may run again, on a newer record, if somebody else
+    /// changed it at the same time; neither change is lost.
     ///
     /// # Errors
     /// `NotFound` if there is no such account; whatever `change` says; `Retry` if others never let go.
@@ -171,7 +173,8 @@ impl Directory {
         Err(Error::retry(format!("too many concurrent changes of the record of {name}; retry")))
     }
 
-    /// Removes an account: nobody can log in, mail for it is refused, its mail stays for the retention period.
+    /// Removes an account: nobody can log in, mail for it is refused, its mail stays for the
+    /// retention period.
     ///
     /// # Errors
     /// `NotFound` if there is no such account.
@@ -184,8 +187,8 @@ impl Directory {
         .await
     }
 
-    /// Suspends an account: nobody can log in, and sessions end; its mail still arrives. Since when: one that is suspended already
-    /// stays so.
+    /// Suspends an account: nobody can log in, and sessions end; its mail still arrives. Since
+    /// when: one that is suspended already stays so.
     ///
     /// # Errors
     /// `NotFound` if there is no such account.
@@ -214,8 +217,9 @@ impl Directory {
         .await
     }
 
-    /// Gives up a removed account for good: wipes its slots, which makes its mail unreadable, and frees the name.
-    /// Returns the account whose objects may now be deleted. Only if it was removed before `removed_before`.
+    /// Gives up a removed account for good: wipes its slots, which makes its mail unreadable, and
+    /// frees the name. Returns the account whose objects may now be deleted. Only if it was removed
+    /// before `removed_before`.
     ///
     /// # Errors
     /// `NotFound` if there is nothing to give up, `Conflict` if it was not removed, or too recently.
@@ -232,8 +236,8 @@ impl Directory {
         .await
     }
 
-    /// Opens an account with its password, a token or the recovery code; for commands, as logins go through the
-    /// server's authenticator. Takes as long as a password check.
+    /// Opens an account with its password, a token or the recovery code; for commands, as logins go
+    /// through the server's authenticator. Takes as long as a password check.
     ///
     /// # Errors
     /// `NotFound` if there is no such account, `Denied` if nothing opens with the secret.
@@ -257,8 +261,9 @@ impl Directory {
         self.replace(name, root, id, slot).await
     }
 
-    /// Gives `slot`, which its secret has just opened and which publishes the key of that secret, a tag under `root`, the key that was
-    /// in it. That shows that it is the owner's; nothing else does, of a slot that came without a tag.
+    /// Gives `slot`, which its secret has just opened and which publishes the key of that secret, a
+    /// tag under `root`, the key that was in it. That shows that it is the owner's; nothing else
+    /// does, of a slot that came without a tag.
     ///
     /// # Errors
     /// `NotFound` if there is no such account, `Conflict` if it has no such slot any more.
@@ -272,14 +277,15 @@ impl Directory {
         .await
     }
 
-    /// Gives the account a new root key and a new key pair for deliveries, for what comes: with what was there before, and a password of
-    /// that time, nobody opens it. Passwords, tokens and the recovery code stay as they are; what was stored before stays readable by
-    /// its own keys. The new key is sealed to verified slots alone: anybody may have planted the others. Whoever uses the account with
-    /// the one before has to log in again.
+    /// Gives the account a new root key and a new key pair for deliveries, for what comes: with
+    /// what was there before, and a password of that time, nobody opens it. Passwords, tokens and
+    /// the recovery code stay as they are; what was stored before stays readable by its own keys.
+    /// The new key is sealed to verified slots alone: anybody may have planted the others. Whoever
+    /// uses the account with the one before has to log in again.
     ///
     /// # Errors
-    /// As [`Directory::set_password`]; `Limit` if that was done too often; `Conflict` if there are slots without a right tag and they
-    /// are not to be removed.
+    /// As [`Directory::set_password`]; `Limit` if that was done too often; `Conflict` if there are
+    /// slots without a right tag and they are not to be removed.
     pub async fn rekey(
         &self,
         name: &AccountName,
@@ -327,8 +333,8 @@ impl Directory {
     /// Makes an app password and returns it with its secret, which is shown this once.
     ///
     /// # Errors
-    /// As [`Directory::set_password`]; `Limit` beyond [`limits::ACCOUNT_APP_PASSWORDS`], `Invalid` for a label that is
-    /// empty, too long or has control characters.
+    /// As [`Directory::set_password`]; `Limit` beyond [`limits::ACCOUNT_APP_PASSWORDS`], `Invalid`
+    /// for a label that is empty, too long or has control characters.
     pub async fn add_app_password(
         &self,
         name: &AccountName,
@@ -405,8 +411,8 @@ impl Directory {
         self.versions.put_after(&directory(&record.name), record.version - 1, &encode(record)?).await
     }
 
-    /// Removes the versions before `record`, which was just written: a slot that was withdrawn opens the mail for as long as there
-    /// is a copy of it.
+    /// Removes the versions before `record`, which was just written: a slot that was withdrawn
+    /// opens the mail for as long as there is a copy of it.
     async fn forget_before(&self, record: &AccountRecord) -> Result<()> {
         let (directory, bytes) = (directory(&record.name), encode(record)?);
         self.versions.forget_before(&directory, record.version, &bytes).await.map_err(|e| {
@@ -417,8 +423,8 @@ impl Directory {
     }
 }
 
-/// A slot for another key than the account's would lock its owner out. A public key that others have put there is put right: a tag shows
-/// which key the account has.
+/// A slot for another key than the account's would lock its owner out. A public key that others
+/// have put there is put right: a tag shows which key the account has.
 fn owned(record: &mut AccountRecord, id: AccountId, root: &RootKey) -> Result<()> {
     let public = root.delivery_key(id);
     let is_verified = |slot: &Slot| slot.trust(root, id) == SlotTrust::Verified;

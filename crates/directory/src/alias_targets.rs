@@ -1,5 +1,5 @@
-//! Whether the targets of an alias lead to accounts here: looked at before the alias is made, so that none is accepted that can
-//! never work.
+//! Whether the targets of an alias lead to accounts here: looked at before the alias is made, so
+//! that none is accepted that can never work.
 
 use std::collections::{HashSet, VecDeque};
 
@@ -10,11 +10,12 @@ use super::resolve::AddressOwner;
 use super::{AccountName, Address, Alias, AliasName, Directory};
 
 impl Directory {
-    /// Whether there can be an alias `name` to `targets`: no account is called so, each target leads to an account here, and none
-    /// of them back to `name`.
+    /// Whether there can be an alias `name` to `targets`: no account is called so, each target
+    /// leads to an account here, and none of them back to `name`.
     ///
     /// # Errors
-    /// `Conflict` if there is such an account; `NotFound` if one leads nowhere, `Invalid` if one leads back, `Limit` if there are too many aliases on the way.
+    /// `Conflict` if there is such an account; `NotFound` if one leads nowhere, `Invalid` if one
+    /// leads back, `Limit` if there are too many aliases on the way.
     pub(super) async fn check_alias(&self, name: &AliasName, targets: &[Address]) -> Result<()> {
         if let AliasName::Address(address) = name {
             address.check_visible()?;

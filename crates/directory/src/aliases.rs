@@ -82,8 +82,9 @@ impl Directory {
     /// Adds targets to an alias; makes it if there is none.
     ///
     /// # Errors
-    /// `NotFound` if a target leads to no account here; `Conflict` if there is an account of that name; `Invalid` without targets or
-    /// if one of them leads back to the alias; `Limit` beyond [`limits::ALIAS_TARGETS`].
+    /// `NotFound` if a target leads to no account here; `Conflict` if there is an account of that
+    /// name; `Invalid` without targets or if one of them leads back to the alias; `Limit` beyond
+    /// [`limits::ALIAS_TARGETS`].
     pub async fn add_to_alias(&self, name: &AliasName, targets: &[Address]) -> Result<AliasChange> {
         self.check_alias(name, targets).await?;
         self.change_alias(name, |before| Ok([before, targets].concat())).await
@@ -101,7 +102,8 @@ impl Directory {
     /// Takes targets from an alias.
     ///
     /// # Errors
-    /// `NotFound` if there is no such alias, or it has not all of these targets; `Invalid` if none would be left.
+    /// `NotFound` if there is no such alias, or it has not all of these targets; `Invalid` if none
+    /// would be left.
     pub async fn take_from_alias(&self, name: &AliasName, targets: &[Address]) -> Result<AliasChange> {
         self.change_alias(name, |before| {
             if before.is_empty() {
@@ -121,8 +123,8 @@ impl Directory {
         .await
     }
 
-    /// Gives an alias the targets that `change` makes of those that it has; none has one that is not there. It may run again, on
-    /// other targets.
+    /// Gives an alias the targets that `change` makes of those that it has; none has one that is
+    /// not there. It may run again, on other targets.
     ///
     /// # Errors
     /// What `change` says; `Invalid` if nothing is left, `Limit` as [`Directory::set_alias`].

@@ -1,14 +1,16 @@
 //! Who has an account here, and which addresses lead to them.
 //!
 //! Every account and every alias is a sequence of records in the store, each a new object:
-//! `accounts/{name}/{version:016x}` and `aliases/{address}/{version:016x}`; of shared mailboxes too (`shares.rs`). The one with the highest version is
-//! in force. A change is `put_new` of the next version, so that two processes never overwrite each other: the
-//! loser reads what won and decides anew. Records are authenticated with the server key and bound to their path,
-//! so that whoever can write to the store cannot give an account another key or send its mail elsewhere.
+//! `accounts/{name}/{version:016x}` and `aliases/{address}/{version:016x}`; of shared mailboxes too
+//! (`shares.rs`). The one with the highest version is in force. A change is `put_new` of the next
+//! version, so that two processes never overwrite each other: the loser reads what won and decides
+//! anew. Records are authenticated with the server key and bound to their path, so that whoever can
+//! write to the store cannot give an account another key or send its mail elsewhere.
 //!
-//! Removal writes a tombstone and versions never restart, so nothing is remembered about a version that could
-//! later mean something else. Every answer is what the store says now, whichever process wrote it; but where the store is
-//! behind a network, deliveries are resolved by what it said a few seconds ago (`remembered.rs`). The bytes are described in `docs/format/accounts.md`.
+//! Removal writes a tombstone and versions never restart, so nothing is remembered about a version
+//! that could later mean something else. Every answer is what the store says now, whichever process
+//! wrote it; but where the store is behind a network, deliveries are resolved by what it said a few
+//! seconds ago (`remembered.rs`). The bytes are described in `docs/format/accounts.md`.
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
@@ -100,8 +102,9 @@ impl Directory {
         self
     }
 
-    /// The same directory on a host called `hostname`. Names without a domain are of `domain`; without that they are none. Mail for
-    /// the postmaster of either goes to `postmaster` if no account and no alias has that name.
+    /// The same directory on a host called `hostname`. Names without a domain are of `domain`;
+    /// without that they are none. Mail for the postmaster of either goes to `postmaster` if no
+    /// account and no alias has that name.
     ///
     /// # Errors
     /// `Invalid` if one of them cannot be in an address.
@@ -113,14 +116,15 @@ impl Directory {
         Ok(self)
     }
 
-    /// This moment: while it is equal to an earlier one, no record has changed since then, whichever process it was; what another
-    /// one writes is seen within a second. `None` where the store does not tell. Costs nothing.
+    /// This moment: while it is equal to an earlier one, no record has changed since then,
+    /// whichever process it was; what another one writes is seen within a second. `None` where the
+    /// store does not tell. Costs nothing.
     pub fn seen(&self) -> Option<StoreMoment> {
         self.versions.seen()
     }
 
-    /// The account name that a user means by `name` when logging in: in any case, and without a domain one of the host's
-    /// domain, if that has one.
+    /// The account name that a user means by `name` when logging in: in any case, and without a
+    /// domain one of the host's domain, if that has one.
     ///
     /// # Errors
     /// `Invalid` if it cannot be the name of an account.

@@ -1,5 +1,6 @@
-//! What servers do with all account records from time to time, in one walk: delete the accounts whose retention period is over,
-//! and remove copies of withdrawn secrets that killed processes left.
+//! What servers do with all account records from time to time, in one walk: delete the accounts
+//! whose retention period is over, and remove copies of withdrawn secrets that killed processes
+//! left.
 
 use futures::StreamExt;
 use sealpost_base::{Result, Timestamp};
@@ -17,9 +18,9 @@ pub struct RecordsMaintained {
 }
 
 impl Directory {
-    /// Deletes permanently the accounts removed before `removed_before`, none without it, and what earlier runs left of others;
-    /// and removes every copy of a withdrawn secret from the records of all accounts. An account that fails is logged and does
-    /// not stop the rest.
+    /// Deletes permanently the accounts removed before `removed_before`, none without it, and what
+    /// earlier runs left of others; and removes every copy of a withdrawn secret from the records
+    /// of all accounts. An account that fails is logged and does not stop the rest.
     ///
     /// # Errors
     /// What the store says when the accounts cannot be listed.

@@ -1,12 +1,13 @@
 //! Addresses in one canonical spelling, so that comparing them is comparing strings.
 //!
-//! An address is a Mailbox as RFC 5321 §4.1.2 has it, with UTF-8 as RFC 6531 §3.3 adds it. Canonical: the local part in Unicode
-//! NFC, lower case (RFC 5321 §2.4 leaves the case of local parts to the host that owns them; here it never matters), and in quotes
-//! only if it cannot be without; the domain in NFKC, lower case, A-labels (`xn--…`) decoded to U-labels (RFC 5890 §2.3.2.1), so
-//! that both spellings of an internationalized address are one (RFC 6531 §3.2).
+//! An address is a Mailbox as RFC 5321 §4.1.2 has it, with UTF-8 as RFC 6531 §3.3 adds it.
+//! Canonical: the local part in Unicode NFC, lower case (RFC 5321 §2.4 leaves the case of local
+//! parts to the host that owns them; here it never matters), and in quotes only if it cannot be
+//! without; the domain in NFKC, lower case, A-labels (`xn--…`) decoded to U-labels (RFC 5890
+//! §2.3.2.1), so that both spellings of an internationalized address are one (RFC 6531 §3.2).
 //!
-//! Accounts and aliases have names that need no quotes, in a domain: RFC 5321 §4.1.2 asks hosts not to define others. Mail for
-//! other addresses can still come, and go to a catch-all.
+//! Accounts and aliases have names that need no quotes, in a domain: RFC 5321 §4.1.2 asks hosts not
+//! to define others. Mail for other addresses can still come, and go to a catch-all.
 
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -21,7 +22,7 @@ use unicode_normalization::UnicodeNormalization;
 
 use super::punycode;
 
-/// Octets of a label (RFC 1035 §2.3.4).
+/// Bytes of a label (RFC 1035 §2.3.4).
 const LABEL_BYTES: usize = 63;
 
 /// An address, `local@domain`, in canonical form. It cannot be invalid; two addresses are the same exactly if
@@ -54,7 +55,8 @@ impl Address {
         Self::from_parts(&text[..at], &text[at + 1..]).map_err(|e| not_an_address(text, e))
     }
 
-    /// The same, and a name without a domain is one of `domain`; the name is looked at before that is put behind it.
+    /// The same, and a name without a domain is one of `domain`; the name is looked at before that
+    /// is put behind it.
     ///
     /// # Errors
     /// As [`Address::parse`]; `Invalid` for a name without a domain, if there is none to put behind it.
@@ -96,8 +98,8 @@ impl Address {
         &self.text
     }
 
-    /// `user+tag@domain` as `user@domain` and `tag`; `None` without a tag. The first `+` separates (RFC 5233 §4
-    /// leaves the choice to the host).
+    /// `user+tag@domain` as `user@domain` and `tag`; `None` without a tag. The first `+` separates
+    /// (RFC 5233 §4 leaves the choice to the host).
     pub fn split_tag(&self) -> Option<(Address, &str)> {
         let (user, tag) = self.local().split_once('+')?;
         // What is left of `a.+b` is no address, nor is a part of a quoted string.
@@ -107,8 +109,8 @@ impl Address {
         Some((Address { at: user.len(), text: format!("{user}@{}", self.domain()) }, tag))
     }
 
-    /// Refuses what looks like another address, or like none: characters that cannot be seen, and those that turn the direction of the text.
-    /// Names that exist keep them.
+    /// Refuses what looks like another address, or like none: characters that cannot be seen, and
+    /// those that turn the direction of the text. Names that exist keep them.
     ///
     /// # Errors
     /// `Invalid`.
@@ -146,7 +148,8 @@ impl AccountName {
     /// The account name that is this address.
     ///
     /// # Errors
-    /// `Invalid` if an account may not be called so: the local part needs quotes, or there is a number for a domain.
+    /// `Invalid` if an account may not be called so: the local part needs quotes, or there is a
+    /// number for a domain.
     pub fn new(address: Address) -> Result<Self> {
         address.check_name()?;
         Ok(AccountName(address))
@@ -218,7 +221,8 @@ fn wrong_in_dot_string(text: &str) -> Option<String> {
     empty.then(|| "the part before the @ cannot begin or end with a dot, or have two in a row".to_owned())
 }
 
-/// RFC 5322 §3.2.3, with `UTF8-non-ascii` (RFC 6531 §3.3) except for what cannot be seen as a character of its own.
+/// RFC 5322 §3.2.3, with `UTF8-non-ascii` (RFC 6531 §3.3) except for what cannot be seen as a
+/// character of its own.
 fn is_atext(c: char) -> bool {
     match c {
         'a'..='z' | 'A'..='Z' | '0'..='9' => true,
@@ -335,7 +339,8 @@ fn canonical_label(label: &str) -> Result<String> {
     }))
 }
 
-/// `sub-domain = Let-dig [Ldh-str]`, or `U-label` (RFC 6531 §3.3). Hosts of private networks have names with `_`.
+/// `sub-domain = Let-dig [Ldh-str]`, or `U-label` (RFC 6531 §3.3). Hosts of private networks have
+/// names with `_`.
 fn proper_label(label: &str) -> bool {
     let fine = |c: char| match c {
         'a'..='z' | '0'..='9' | '-' | '_' => true,

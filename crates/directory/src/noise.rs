@@ -1,6 +1,6 @@
-//! What is in the folders of records and is no version of them, remembered for a minute, so that it is not read at every read of
-//! the record. Nothing rests on it that the next look a minute later would not put right; an object that takes the place of another
-//! has another time or size.
+//! What is in the folders of records and is no version of them, remembered for a minute, so that it
+//! is not read at every read of the record. Nothing rests on it that the next look a minute later
+//! would not put right; an object that takes the place of another has another time or size.
 
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -1,9 +1,9 @@
 //! Names as parts of object paths.
 //!
-//! Letters, digits, `.`, `_`, `-` and `@` stand for themselves; every other byte of the UTF-8 is `=` and two
-//! upper-case hex digits (as in quoted-printable). `%` is not used as the escape, because stores and the tools
-//! around them like to encode or decode it once more. A name never yields `.`, `..` or anything with `/`: it
-//! contains an `@`.
+//! Letters, digits, `.`, `_`, `-` and `@` stand for themselves; every other byte of the UTF-8 is
+//! `=` and two upper-case hex digits (as in quoted-printable). `%` is not used as the escape,
+//! because stores and the tools around them like to encode or decode it once more. A name never
+//! yields `.`, `..` or anything with `/`: it contains an `@`.
 
 use std::fmt::Write;
 

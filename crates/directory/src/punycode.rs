@@ -9,10 +9,11 @@ const DAMP: u32 = 700;
 const INITIAL_BIAS: u32 = 72;
 const INITIAL_N: u32 = 128;
 
-/// A label has at most 63 octets (RFC 1035 §2.3.4).
+/// A label has at most 63 bytes (RFC 1035 §2.3.4).
 const LABEL_BYTES: usize = 63;
 
-/// The Unicode text that `encoded` (what follows `xn--`, lower case) stands for; `None` if it stands for nothing.
+/// The Unicode text that `encoded` (what follows `xn--`, lower case) stands for; `None` if it
+/// stands for nothing.
 pub(super) fn decode(encoded: &str) -> Option<String> {
     if encoded.len() > LABEL_BYTES || !encoded.is_ascii() {
         return None;
@@ -70,7 +71,8 @@ mod tests {
 
     #[test]
     fn known_answers() {
-        // The first three are from RFC 3492 §7.1: (B) Chinese simplified, (L) 3<nen>B<gumi>…, and (S) is ASCII only.
+        // The first three are from RFC 3492 §7.1: (B) Chinese simplified, (L) 3<nen>B<gumi>…, and
+        // (S) is ASCII only.
         for (encoded, text) in [
             ("ihqwcrb4cv8a8dqg056pqjye", "他们为什么不说中文"),
             ("3b-ww4c5e180e575a65lsy2b", "3年b組金八先生"),

@@ -65,7 +65,8 @@ pub struct AccountRecord {
     pub version: u64,
 }
 
-/// The account that an object of `accounts/…` is about, whoever wrote it: for telling stores apart, and for nothing else.
+/// The account that an object of `accounts/…` is about, whoever wrote it: for telling stores apart,
+/// and for nothing else.
 pub fn unverified_account(object: &[u8]) -> Option<AccountId> {
     let record: AccountRecord = minicbor::decode(unverified_record(object)?).ok()?;
     Some(record.id)
@@ -163,7 +164,8 @@ impl AccountRecord {
         self.public.epoch()
     }
 
-    /// Opens slots of this account, apart from the record: its root key with those of earlier epochs, if the secret opens the slot. As
+    /// Opens slots of this account, apart from the record: its root key with those of earlier
+    /// epochs, if the secret opens the slot. As
     /// [`Slot::open`] this may block for long.
     pub fn opener(&self) -> impl Fn(&Slot, &[u8]) -> Option<Opened> + Send + 'static {
         let open = self.opener_in();
@@ -185,8 +187,9 @@ impl AccountRecord {
         }
     }
 
-    /// What of this record, whose root key is `root`, a process without that key has changed: it has `server.key` and writes to the
-    /// store. The slot that was opened counts too if the key that it publishes is not that of its secret.
+    /// What of this record, whose root key is `root`, a process without that key has changed: it
+    /// has `server.key` and writes to the store. The slot that was opened counts too if the key
+    /// that it publishes is not that of its secret.
     pub fn forgeries(&self, root: &RootKey, opened: Option<(&Slot, bool)>) -> Vec<Forgery> {
         let mut found = Vec::new();
         if root.delivery_key(self.id) != self.public {
@@ -198,8 +201,9 @@ impl AccountRecord {
         found
     }
 
-    /// Refuses a login with the slot that was opened if this record was forged to the harm of that login: deliveries go to another
-    /// key, or the slot itself is not as it was made. What else was forged is logged.
+    /// Refuses a login with the slot that was opened if this record was forged to the harm of that
+    /// login: deliveries go to another key, or the slot itself is not as it was made. What else was
+    /// forged is logged.
     ///
     /// # Errors
     /// `Corrupt` with the remedy.

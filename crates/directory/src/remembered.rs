@@ -1,9 +1,9 @@
-//! Records of a store behind a network, remembered for a few seconds: for deliveries, each of which would else ask for the records
-//! of its recipients.
+//! Records of a store behind a network, remembered for a few seconds: for deliveries, each of which
+//! would else ask for the records of its recipients.
 //!
-//! What is remembered may be out of date by [`AGE`], whoever changed it; what this process changes it forgets. That there is
-//! *no* record is never remembered, so that nobody is refused by what was true a moment ago, and outsiders who guess
-//! addresses fill nothing. Decision 27.
+//! What is remembered may be out of date by [`AGE`], whoever changed it; what this process changes
+//! it forgets. That there is *no* record is never remembered, so that nobody is refused by what was
+//! true a moment ago, and outsiders who guess addresses fill nothing. Decision 27.
 
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -1,8 +1,9 @@
 //! From an address to the accounts that get its mail.
 //!
-//! In this order, and the first that answers decides: the account of that name; the alias of that name; with a
-//! tag (`user+tag`), the account or alias without it; the domain's catch-all, unless there ever was an account of that name. Aliases may
-//! lead to aliases; each address is looked at once, so loops end, and limits bound the rest.
+//! In this order, and the first that answers decides: the account of that name; the alias of that
+//! name; with a tag (`user+tag`), the account or alias without it; the domain's catch-all, unless
+//! there ever was an account of that name. Aliases may lead to aliases; each address is looked at
+//! once, so loops end, and limits bound the rest.
 
 use std::collections::{HashSet, VecDeque};
 
@@ -42,13 +43,14 @@ pub(super) enum AddressOwner {
 }
 
 impl Directory {
-    /// The accounts that get the mail for `address`, in any spelling; `postmaster` without a domain is the
-    /// host's (RFC 5321 §4.1.1.3, §4.5.1). On a store behind a network they, and what is recorded of them, may be those of
-    /// up to ten seconds ago.
+    /// The accounts that get the mail for `address`, in any spelling; `postmaster` without a domain
+    /// is the host's (RFC 5321 §4.1.1.3, §4.5.1). On a store behind a network they, and what is
+    /// recorded of them, may be those of up to ten seconds ago.
     ///
     /// # Errors
-    /// `NotFound` if the address leads to no account here, `Invalid` if it is no address, `Limit` if its aliases
-    /// fan out too far, and whatever the store says: a recipient that cannot be looked up is not refused for good.
+    /// `NotFound` if the address leads to no account here, `Invalid` if it is no address, `Limit`
+    /// if its aliases fan out too far, and whatever the store says: a recipient that cannot be
+    /// looked up is not refused for good.
     pub async fn resolve(&self, address: &str) -> Result<Resolved> {
         let address = if address.eq_ignore_ascii_case("postmaster") {
             Address::from_parts("postmaster", &self.host.hostname)?
@@ -106,8 +108,8 @@ impl Directory {
         Ok(recipients)
     }
 
-    /// What answers to `address`, and the tag that the mail has by then: the address's own, else the one it came
-    /// with.
+    /// What answers to `address`, and the tag that the mail has by then: the address's own, else
+    /// the one it came with.
     pub(super) async fn look_up(
         &self,
         address: &Address,
@@ -146,8 +148,8 @@ impl Directory {
         Ok(self.alias_of(address).await?.map(AddressOwner::Alias))
     }
 
-    /// Whether the address, or what it is without its tag, ever was an account's name. What was sent to somebody is not for whoever has the
-    /// catch-all; an alias of that name may have it.
+    /// Whether the address, or what it is without its tag, ever was an account's name. What was
+    /// sent to somebody is not for whoever has the catch-all; an alias of that name may have it.
     async fn had_account(&self, address: &Address) -> Result<bool> {
         let without_tag = address.split_tag().map(|(user, _)| user);
         for address in [Some(address.clone()), without_tag].into_iter().flatten() {

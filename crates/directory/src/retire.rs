@@ -1,15 +1,16 @@
 //! The end of removed accounts: when their time is over their keys are wiped, and then their objects.
 //!
-//! The order matters. Once the record says purged nothing brings the account back, so a crash in between leaves
-//! objects that the next run deletes, never an account with half of its mail.
+//! The order matters. Once the record says purged nothing brings the account back, so a crash in
+//! between leaves objects that the next run deletes, never an account with half of its mail.
 
 use sealpost_base::{AccountId, Error, Kind, Result, Timestamp};
 
 use super::{AccountRecord, Directory};
 
 impl Directory {
-    /// Deletes an account permanently if it was removed before `removed_before`, or what an earlier run left of it: how many objects
-    /// that were. `None` if it is not expired; if that fails, which is logged.
+    /// Deletes an account permanently if it was removed before `removed_before`, or what an earlier
+    /// run left of it: how many objects that were. `None` if it is not expired; if that fails,
+    /// which is logged.
     pub(super) async fn delete_if_expired(
         &self,
         record: &AccountRecord,
@@ -33,8 +34,8 @@ impl Directory {
     /// Deletes a removed account for good now, whenever it was removed, and says how many objects that were.
     ///
     /// # Errors
-    /// `NotFound` if there is no such account, `Conflict` if it was not removed; whatever the store says. What is left then is
-    /// deleted the next time, or by a server.
+    /// `NotFound` if there is no such account, `Conflict` if it was not removed; whatever the store
+    /// says. What is left then is deleted the next time, or by a server.
     pub async fn purge_now(&self, name: &super::AccountName) -> Result<usize> {
         let found = self.newest_account(name).await?;
         let purged = found.filter(|record| record.purged).map(|record| record.id);

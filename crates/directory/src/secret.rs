@@ -14,7 +14,8 @@ impl Secret {
     /// matter whose keyboard composed the accents; other bytes as they are.
     ///
     /// # Errors
-    /// `Invalid` if it is empty or has a NUL (RFC 4616 §2), `Limit` if it is longer than [`limits::SECRET_BYTES`].
+    /// `Invalid` if it is empty or has a NUL (RFC 4616 §2), `Limit` if it is longer than
+    /// [`limits::SECRET_BYTES`].
     pub fn new(secret: &[u8]) -> Result<Self> {
         if secret.len() > limits::SECRET_BYTES {
             return Err(Error::limit(format!("a password has at most {} bytes", limits::SECRET_BYTES)));

@@ -9,7 +9,8 @@ use super::{AccountRecord, Address, AliasName};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
 pub struct Sending {
-    /// Addresses and domains (`@domain`) that it may send as, besides its own: each in the canonical form of [`AliasName`].
+    /// Addresses and domains (`@domain`) that it may send as, besides its own: each in the
+    /// canonical form of [`AliasName`].
     #[n(0)]
     #[cbor(default)]
     from: Vec<String>,

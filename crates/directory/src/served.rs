@@ -1,9 +1,10 @@
-//! Which domains are served here: those of the host, and those that an account or an alias is in. Mail for others is not this
-//! server's to take, and who sends it is told so and not that a user is unknown.
+//! Which domains are served here: those of the host, and those that an account or an alias is in.
+//! Mail for others is not this server's to take, and who sends it is told so and not that a user is
+//! unknown.
 //!
-//! No record lists them, so they are found by looking at the paths of all records, and remembered. Outsiders choose which domains are
-//! asked for, but not how often the records are looked at: as often as they change, and for no more than a small part of the
-//! time.
+//! No record lists them, so they are found by looking at the paths of all records, and remembered.
+//! Outsiders choose which domains are asked for, but not how often the records are looked at: as
+//! often as they change, and for no more than a small part of the time.
 
 use std::collections::HashSet;
 use std::time::Duration;

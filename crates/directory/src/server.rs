@@ -1,7 +1,8 @@
 //! Whether the records in a store are this installation's, and records under another key.
 //!
-//! `server/key/{version}` is a record like others, made when a store is used first: it says nothing but by being authentic. A node whose
-//! key does not authenticate what is there must not begin: what it writes all others would reject.
+//! `server/key/{version}` is a record like others, made when a store is used first: it says nothing
+//! but by being authentic. A node whose key does not authenticate what is there must not begin:
+//! what it writes all others would reject.
 
 use futures::StreamExt;
 use minicbor::{Decode, Encode};
@@ -33,7 +34,8 @@ pub struct Authenticated {
 }
 
 impl Directory {
-    /// Makes sure that this server's keys authenticate what is in the store. An empty one is this server's from then on, if `write`.
+    /// Makes sure that this server's keys authenticate what is in the store. An empty one is this
+    /// server's from then on, if `write`.
     ///
     /// # Errors
     /// `Corrupt` if they do not, saying what to do; what the store says.
@@ -76,8 +78,8 @@ impl Directory {
         self.versions.put_after(RECORD, version, &bytes).await
     }
 
-    /// Whether one of the records that this node has seen is there and authentic: whoever plants others beside them does not keep
-    /// it from starting.
+    /// Whether one of the records that this node has seen is there and authentic: whoever plants
+    /// others beside them does not keep it from starting.
     async fn is_any_seen_ours(&self) -> Result<bool> {
         for (directory, _) in self.versions.watermarks.records().into_iter().take(SEEN_RECORDS) {
             if self.versions.is_any_authentic(&directory).await? == Some(true) {
@@ -106,8 +108,8 @@ impl Directory {
         Ok(ours)
     }
 
-    /// Writes all records again that an older server key authenticates. A record that none does is reported and left alone, and one
-    /// that cannot be written keeps no other from it.
+    /// Writes all records again that an older server key authenticates. A record that none does is
+    /// reported and left alone, and one that cannot be written keeps no other from it.
     ///
     /// # Errors
     /// What the store says, and why records were not written: run it again then.

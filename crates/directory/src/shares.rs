@@ -1,7 +1,8 @@
-//! Which shares belong to which account: so that they are deleted with it, and that one which was not completed is found.
+//! Which shares belong to which account: so that they are deleted with it, and that one which was
+//! not completed is found.
 //!
-//! A record `shares/{owner's id}/{share's id}/{version:016x}`, written before the share. It names no mailbox and no
-//! reader, and holds no key but the public one.
+//! A record `shares/{owner's id}/{share's id}/{version:016x}`, written before the share. It names
+//! no mailbox and no reader, and holds no key but the public one.
 
 use futures::{StreamExt, TryStreamExt};
 use minicbor::{Decode, Encode};
@@ -74,7 +75,8 @@ impl Directory {
         let mut shares = Vec::new();
         while let Some((at, newest)) = records.next().await {
             let newest = match newest {
-                // Planted, or damaged: `check` names it. The account and its other shares do not wait for that.
+                // Planted, or damaged: `check` names it. The account and its other shares do not
+                // wait for that.
                 Err(e) if e.kind() == Kind::Corrupt => {
                     tracing::warn!(record = at, error = %e, "the record of a shared mailbox is not authentic; it is passed over");
                     continue;

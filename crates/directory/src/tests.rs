@@ -229,7 +229,8 @@ async fn marks(directory: &Directory, me: &AccountName) -> Vec<[Vec<u8>; 2]> {
     slots.map(|slot| [slot[13..45].to_vec(), slot[slot.len() - 40..slot.len() - 16].to_vec()]).collect()
 }
 
-/// The attack: the disk, and a secret that was withdrawn. Nothing of its slot is in any file, free page or log.
+/// The attack: the disk, and a secret that was withdrawn. Nothing of its slot is in any file, free
+/// page or log.
 #[tokio::test]
 async fn no_file_holds_a_slot_that_was_withdrawn() {
     let dir = tempfile::tempdir().unwrap();
@@ -361,8 +362,8 @@ async fn a_change_that_lost_the_race_is_decided_anew() {
     assert_eq!(here.get(&me).await.unwrap().quota, Some(10));
 }
 
-/// A process stands still between reading a record and writing the next version, and others change it meanwhile, so often that
-/// the version it writes was removed again.
+/// A process stands still between reading a record and writing the next version, and others change
+/// it meanwhile, so often that the version it writes was removed again.
 #[tokio::test]
 async fn whoever_slept_through_changes_of_a_record_makes_none_that_nobody_reads() {
     let world = Fixture::new();
@@ -734,7 +735,8 @@ async fn a_record_keeps_its_bytes() {
     assert!(bytes.len() < 400, "{} bytes", bytes.len());
 }
 
-/// On a store behind a network: what it was a few seconds ago is good enough to take a message, and never to refuse one.
+/// On a store behind a network: what it was a few seconds ago is good enough to take a message, and
+/// never to refuse one.
 #[tokio::test]
 async fn deliveries_remember_records_for_seconds_and_refuse_nobody_by_them() {
     let calls = Faulty::new(Arc::new(InMemory::new()), Plan::default(), 1);
@@ -839,7 +841,8 @@ async fn a_name_that_was_an_account_does_not_fall_to_the_catch_all() {
     alias(&directory, "me@x", &["third@x"]).await;
     assert_eq!(names(&directory, "me@x").await, ["third@x"], "an alias of that name may have it");
 
-    // Whoever may write to the store removes the record, or its newest version: whoever has seen it refuses for now.
+    // Whoever may write to the store removes the record, or its newest version: whoever has seen it
+    // refuses for now.
     let path = |version: u64| format!("accounts/third@x/{version:016x}");
     world.store.put_again(&path(2), "accounts/aside/0000000000000002").await.unwrap();
     directory.suspend(&name("third@x")).await.unwrap();
@@ -1098,7 +1101,8 @@ async fn more_noise_than_is_read_stops_the_record_until_it_is_removed() {
     directory.unlock(&me, secret("two")).await.unwrap();
 }
 
-/// Each version is there twice, so the account survives the damage of one object; of both, what came before does not take their place.
+/// Each version is there twice, so the account survives the damage of one object; of both, what
+/// came before does not take their place.
 #[tokio::test]
 async fn one_of_the_objects_of_a_record_may_be_damaged_or_missing() {
     let world = Fixture::new();
@@ -1189,6 +1193,7 @@ async fn one_walk_maintains_all_records() {
     let done = directory.maintain_records(Some(world.clock.now())).await.unwrap();
     let requests = calls.calls() - before;
     assert_eq!((done.deleted, done.finished), (0, 0));
-    // One listing of all; of each account the newest version is found and read, and its two versions are listed and read.
+    // One listing of all; of each account the newest version is found and read, and its two
+    // versions are listed and read.
     assert!(requests <= 1 + 5 * ACCOUNTS, "{requests}");
 }

@@ -1,8 +1,9 @@
 //! What an account may hold, and how much it holds as far as that is known without its key (RFC 9208).
 //!
-//! The limits are in the account's record. How much an account holds its owner's sessions write down when they end, and deliveries add what
-//! came since: `usage/{account id}/{version:016x}`, a record like the others (`docs/format/accounts.md`). What is in none of
-//! them is counted (`sealpost_account::usage`). How exact that is: `docs/decisions/0015-mailboxes-and-quota.md`.
+//! The limits are in the account's record. How much an account holds its owner's sessions write
+//! down when they end, and deliveries add what came since: `usage/{account id}/{version:016x}`, a
+//! record like the others (`docs/format/accounts.md`). What is in none of them is counted
+//! (`sealpost_account::usage`). How exact that is: `docs/decisions/0015-mailboxes-and-quota.md`.
 
 use sealpost_base::{AccountId, Error, Result, Timestamp, limits};
 use sealpost_vault::{Store, record};
@@ -14,39 +15,39 @@ const ROOT: &str = "usage";
 /// A resource that can be limited (RFC 9208 §5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Resource {
-    /// Octets of messages.
+    /// Bytes of messages.
     Storage,
     /// Messages, each counted in every mailbox that it is in.
     Messages,
     /// Mailboxes.
     Mailboxes,
-    /// Octets of metadata.
+    /// Bytes of metadata.
     Annotations,
 }
 
 /// How much there may be of each; `None`: any number.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Quotas {
-    /// Octets of messages.
+    /// Bytes of messages.
     pub storage: Option<u64>,
     /// Messages.
     pub messages: Option<u64>,
     /// Mailboxes.
     pub mailboxes: Option<u64>,
-    /// Octets of metadata.
+    /// Bytes of metadata.
     pub annotations: Option<u64>,
 }
 
 /// How much there is of each.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// Octets of messages.
+    /// Bytes of messages.
     pub storage: u64,
     /// Messages.
     pub messages: u64,
     /// Mailboxes.
     pub mailboxes: u64,
-    /// Octets of metadata.
+    /// Bytes of metadata.
     pub annotations: u64,
 }
 
@@ -57,7 +58,7 @@ impl Resource {
 }
 
 impl Usage {
-    /// Messages of so many octets together.
+    /// Messages of so many bytes together.
     pub fn of_messages(messages: u64, storage: u64) -> Self {
         Usage { storage, messages, ..Usage::default() }
     }
@@ -132,8 +133,8 @@ impl Quotas {
         self.storage.is_some() || self.messages.is_some()
     }
 
-    /// The first resource of which there would be too much if `more` came to `used`. What does not become more is never
-    /// too much: an account over its limits can be tidied up.
+    /// The first resource of which there would be too much if `more` came to `used`. What does not
+    /// become more is never too much: an account over its limits can be tidied up.
     pub fn exceeded(&self, used: Usage, more: Usage) -> Option<Resource> {
         let after = used.with(more);
         Resource::ALL
@@ -167,7 +168,8 @@ impl AccountRecord {
 pub struct UsageRecord {
     /// How much that was.
     pub usage: Usage,
-    /// It includes all that had come by then, whoever delivered it; else what one process has delivered was added to the record before.
+    /// It includes all that had come by then, whoever delivered it; else what one process has
+    /// delivered was added to the record before.
     pub complete: bool,
     /// Of this record.
     pub version: u64,
@@ -207,7 +209,8 @@ impl Directory {
         Ok(Some(UsageRecord { usage, complete, version: newest.version }))
     }
 
-    /// When its versions were written, by the store's clock; the versions that are listed, which may be planted.
+    /// When its versions were written, by the store's clock; the versions that are listed, which
+    /// may be planted.
     ///
     /// # Errors
     /// What the store says.

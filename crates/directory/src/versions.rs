@@ -1,14 +1,17 @@
 //! Records as sequences of versions: read the newest, write the next, forget the old ones.
 //!
-//! Where the store creates conditionally, a version is created if it is absent. Elsewhere whoever changes a record agrees with
-//! the others on its next version as writers of a log do ([`DiskPaxos`]).
+//! Where the store creates conditionally, a version is created if it is absent. Elsewhere whoever
+//! changes a record agrees with the others on its next version as writers of a log do
+//! ([`DiskPaxos`]).
 //!
-//! Whoever can write to the store can plant objects in the folder of a record. Where the store creates conditionally they are passed
-//! over: the last authentic version counts, and the next one goes behind what is in its place. It is no more than removing later
-//! versions would do, which a node notices that has seen them ([`Watermarks`]).
+//! Whoever can write to the store can plant objects in the folder of a record. Where the store
+//! creates conditionally they are passed over: the last authentic version counts, and the next one
+//! goes behind what is in its place. It is no more than removing later versions would do, which a
+//! node notices that has seen them ([`Watermarks`]).
 //!
-//! The record of an account holds its keys, and is one object of a few hundred bytes. So there each version is written twice, as two
-//! versions that say the same, and the first one says that the next repeats it: one of them may be damaged.
+//! The record of an account holds its keys, and is one object of a few hundred bytes. So there each
+//! version is written twice, as two versions that say the same, and the first one says that the
+//! next repeats it: one of them may be damaged.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::num::NonZeroUsize;
@@ -70,14 +73,15 @@ pub(super) struct Newest {
 /// An object in the folder of a record, and the version that its name says.
 type Place = (u64, ListedObject);
 
-/// Versions of a record that are kept: the one in force, and the one before for a reader that is just about to
-/// read it.
+/// Versions of a record that are kept: the one in force, and the one before for a reader that is
+/// just about to read it.
 const KEPT_VERSIONS: u64 = 2;
 /// Objects read at once.
 const READ_AHEAD: usize = 16;
 /// How often an object is read again before it is taken for no version.
 const READ_ATTEMPTS: usize = 3;
-/// Random bytes behind a record; half of them are something else if the next version [repeats](is_repeated) this one.
+/// Random bytes behind a record; half of them are something else if the next version
+/// [repeats](is_repeated) this one.
 const NONCE_BYTES: usize = 16;
 /// Records whose versions are written twice.
 const TWICE: &str = "accounts/";
@@ -103,7 +107,8 @@ impl Versions {
         }
     }
 
-    /// The same, answered from memory where the store is behind a network; `None` where it is not, and asking is cheap.
+    /// The same, answered from memory where the store is behind a network; `None` where it is not,
+    /// and asking is cheap.
     pub(super) fn lately(&self) -> Option<Self> {
         self.store.wants_packs().then(|| Versions { lately: true, ..self.clone() })
     }
@@ -134,7 +139,8 @@ impl Versions {
     /// The newest version of the record `directory`; `None` if there never was one.
     ///
     /// # Errors
-    /// `Corrupt` if none is one that this server's key authenticated; `Retry` if this node has seen a later one.
+    /// `Corrupt` if none is one that this server's key authenticated; `Retry` if this node has seen
+    /// a later one.
     pub(super) async fn newest(&self, directory: &str) -> Result<Option<Newest>> {
         if self.lately
             && let Some(newest) = self.remembered.find(directory)
@@ -204,7 +210,8 @@ impl Versions {
         Ok(Some(newest))
     }
 
-    /// The version of a record that an object is. Whatever its name has beside it, a record is bound to its version.
+    /// The version of a record that an object is. Whatever its name has beside it, a record is
+    /// bound to its version.
     fn opened(&self, directory: &str, version: u64, object: &[u8]) -> Result<Newest> {
         if version > limits::RECORD_VERSIONS {
             let path = path(directory, version);
@@ -229,7 +236,8 @@ impl Versions {
         Ok(None)
     }
 
-    /// The last objects in the folder of a record: the version of each, and when it was written by the store's clock.
+    /// The last objects in the folder of a record: the version of each, and when it was written by
+    /// the store's clock.
     ///
     /// # Errors
     /// What the store says.
@@ -247,7 +255,8 @@ impl Versions {
         Ok(written.into())
     }
 
-    /// Whether any version of a record is authentic, among its first and its last ones; `None` if there is no object.
+    /// Whether any version of a record is authentic, among its first and its last ones; `None` if
+    /// there is no object.
     ///
     /// # Errors
     /// What the store says.
@@ -265,8 +274,8 @@ impl Versions {
         Ok((!all.is_empty()).then_some(false))
     }
 
-    /// The objects of a record with their versions: the first ones, and the last ones, which may be the same. What is too large to be
-    /// one is left out.
+    /// The objects of a record with their versions: the first ones, and the last ones, which may be
+    /// the same. What is too large to be one is left out.
     async fn first_and_last(&self, directory: &str) -> Result<(Vec<Place>, VecDeque<Place>)> {
         let (mut first, mut last) = (Vec::new(), VecDeque::new());
         let mut listed = self.store.list(directory, None);
@@ -355,8 +364,8 @@ impl Versions {
         Err(Error::retry(format!("the record {directory} changes too quickly to be read")))
     }
 
-    /// Writes `bytes` as the version after `version`; `false` if somebody else wrote that first. Old versions are
-    /// removed as far as possible; what is left goes with the next change.
+    /// Writes `bytes` as the version after `version`; `false` if somebody else wrote that first.
+    /// Old versions are removed as far as possible; what is left goes with the next change.
     ///
     /// # Errors
     /// What the store says; `Retry` when it is unknown whether the version counts.
@@ -376,8 +385,8 @@ impl Versions {
         self.written.fetch_add(1, Ordering::Release);
         let Some(next) = written? else { return Ok(false) };
         let path = path(directory, next);
-        // Whoever stood still before it wrote may have made again what others had made and removed meanwhile. Elsewhere no name
-        // is used twice.
+        // Whoever stood still before it wrote may have made again what others had made and removed
+        // meanwhile. Elsewhere no name is used twice.
         let conditional = self.store.append_mode() == AppendMode::Conditional;
         let _ = self.watermarks.record(directory, Some(next));
         self.watermarks.wrote();
@@ -392,9 +401,10 @@ impl Versions {
         }
     }
 
-    /// Makes the store forget every version before `version`, the newest: it writes `bytes`, which are those of that version, once
-    /// more, unless they are there twice. So whoever stands still meanwhile finds the two versions that [`Versions::put_after`] relies
-    /// on, and neither holds what the earlier ones do.
+    /// Makes the store forget every version before `version`, the newest: it writes `bytes`, which
+    /// are those of that version, once more, unless they are there twice. So whoever stands still
+    /// meanwhile finds the two versions that [`Versions::put_after`] relies on, and neither holds
+    /// what the earlier ones do.
     ///
     /// # Errors
     /// What the store says; then an older version may be there until the record changes again.
@@ -446,9 +456,10 @@ impl Versions {
         Ok(true)
     }
 
-    /// Objects of a record whose newest version is `newest` that are to go before their time: earlier versions of which nothing is
-    /// authentic any more, as a removal that was killed leaves them, and what `is_withdrawn` says of what an object holds. As many
-    /// are read as a reader of the record looks at.
+    /// Objects of a record whose newest version is `newest` that are to go before their time:
+    /// earlier versions of which nothing is authentic any more, as a removal that was killed leaves
+    /// them, and what `is_withdrawn` says of what an object holds. As many are read as a reader of
+    /// the record looks at.
     ///
     /// # Errors
     /// What the store says, if nothing was found among what can be read.
@@ -491,7 +502,8 @@ impl Versions {
         }
     }
 
-    /// Writes the version after `version`, behind what is in its place and is no version; `None` if somebody else was first.
+    /// Writes the version after `version`, behind what is in its place and is no version; `None` if
+    /// somebody else was first.
     async fn write(
         &self,
         directory: &str,
@@ -543,9 +555,9 @@ impl Versions {
         )))
     }
 
-    /// Creates `path`; `false` if somebody else's object is there. A write that failed may have happened, so the
-    /// same bytes are put again. What is there already may be these bytes even the first time, because what is between
-    /// here and the store repeats requests too.
+    /// Creates `path`; `false` if somebody else's object is there. A write that failed may have
+    /// happened, so the same bytes are put again. What is there already may be these bytes even the
+    /// first time, because what is between here and the store repeats requests too.
     async fn put(&self, path: &str, object: Sealed) -> Result<bool> {
         let put = match self.store.put_new(path, object.clone()).await {
             Err(e) if e.kind() == Kind::Retry => self.store.put_new(path, object.clone()).await?,
@@ -600,8 +612,8 @@ impl Versions {
         Ok(newest)
     }
 
-    /// Writes the newest version of a record again, as the next ones, until the current key authenticates all versions that are kept.
-    /// Whether it had to.
+    /// Writes the newest version of a record again, as the next ones, until the current key
+    /// authenticates all versions that are kept. Whether it had to.
     ///
     /// # Errors
     /// `Corrupt` if none of the keys authenticates it; what the store says.
@@ -640,8 +652,8 @@ impl Versions {
         Ok(true)
     }
 
-    /// The newest version of every record below `root`, by path, each with its directory. A record that cannot be
-    /// read is an error of its own and does not end the stream.
+    /// The newest version of every record below `root`, by path, each with its directory. A record
+    /// that cannot be read is an error of its own and does not end the stream.
     pub(super) fn all(&self, root: &str) -> BoxStream<'static, (String, Result<Newest>)> {
         struct Walk {
             versions: Versions,

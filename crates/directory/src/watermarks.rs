@@ -1,18 +1,21 @@
 //! [`Watermarks`]: what this node has seen of a store, so that it notices when the store goes back.
 //!
-//! Whoever may write to a bucket can remove the newest objects of a log, or the newest version of a record, and what is left is
-//! authentic: an earlier state of the account, with passwords that were withdrawn and UIDs that are given out a second time.
-//! Nothing in the bucket can tell that. So a node keeps, outside of it, the last position of each log and the last version of
-//! each account's and alias's record that it has seen, and refuses what would have to be wrong:
+//! Whoever may write to a bucket can remove the newest objects of a log, or the newest version of a
+//! record, and what is left is authentic: an earlier state of the account, with passwords that were
+//! withdrawn and UIDs that are given out a second time. Nothing in the bucket can tell that. So a
+//! node keeps, outside of it, the last position of each log and the last version of each account's
+//! and alias's record that it has seen, and refuses what would have to be wrong:
 //!
 //! - a record that is older than one that was seen, or that is not there any more ([`Watermarks::record`]);
-//! - an append to a log that ends before a position that was seen ([`Watermarks::may_follow`]). What is left is served to be read.
+//! - an append to a log that ends before a position that was seen ([`Watermarks::may_follow`]).
+//!   What is left is served to be read.
 //!
-//! It also keeps the authentic mark of a bucket that this node has seen last ([`Watermarks::store_mark`]), because whoever can write
-//! to the bucket can remove that, too.
+//! It also keeps the authentic mark of a bucket that this node has seen last
+//! ([`Watermarks::store_mark`]), because whoever can write to the bucket can remove that, too.
 //!
-//! It is written now and then, not with each change, and bounded: of very many accounts the node knows those that it has
-//! seen last. Restoring a backup looks like going back; the operator confirms it ([`Watermarks::confirm`]).
+//! It is written now and then, not with each change, and bounded: of very many accounts the node
+//! knows those that it has seen last. Restoring a backup looks like going back; the operator
+//! confirms it ([`Watermarks::confirm`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -85,7 +88,8 @@ impl Default for WatermarkTable {
 }
 
 impl Watermarks {
-    /// What the file at `path` says, and what is seen from now on. A file that cannot be believed is reported, and begins anew.
+    /// What the file at `path` says, and what is seen from now on. A file that cannot be believed
+    /// is reported, and begins anew.
     ///
     /// # Errors
     /// `Retry` if it cannot be read.
@@ -107,8 +111,8 @@ impl Watermarks {
         })))
     }
 
-    /// Forgets what was seen of a store that went back, since an operator says that it was to: in the file, which processes that run
-    /// look at when they write to it.
+    /// Forgets what was seen of a store that went back, since an operator says that it was to: in
+    /// the file, which processes that run look at when they write to it.
     ///
     /// # Errors
     /// `Retry` if the file cannot be read or written.
@@ -217,7 +221,8 @@ impl Watermarks {
         self.seen().records.iter().map(|(directory, version)| (directory.to_string(), *version)).collect()
     }
 
-    /// The same, for a command: what it writes is noted at once ([`Watermarks::wrote`]), because nothing is when it has ended.
+    /// The same, for a command: what it writes is noted at once ([`Watermarks::wrote`]), because
+    /// nothing is when it has ended.
     #[must_use]
     pub fn at_once(self) -> Self {
         self.0.at_once.store(true, Ordering::Relaxed);

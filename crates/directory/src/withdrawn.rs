@@ -1,12 +1,14 @@
 //! Changes that withdrew a secret and were killed before every copy of it was gone.
 //!
-//! Such a change writes its record twice, so that neither of the two versions that stay holds the withdrawn slot. A process that is
-//! killed in between leaves a version that does. Nothing but its slots tells: an earlier version holds one that the newest has
-//! not. Servers look for that from time to time ([`Directory::maintain_records`]), and `sealpost check` names it.
+//! Such a change writes its record twice, so that neither of the two versions that stay holds the
+//! withdrawn slot. A process that is killed in between leaves a version that does. Nothing but its
+//! slots tells: an earlier version holds one that the newest has not. Servers look for that from
+//! time to time ([`Directory::maintain_records`]), and `sealpost check` names it.
 //!
-//! A thief of `server.key` can replace a record, which makes the owner's slots look withdrawn: they may be the only way to the mail.
-//! So what an earlier version holds stays where the newest has none of its slots and another delivery key. A change of the root key
-//! that was killed looks alike; repeating it finishes it.
+//! A thief of `server.key` can replace a record, which makes the owner's slots look withdrawn: they
+//! may be the only way to the mail. So what an earlier version holds stays where the newest has
+//! none of its slots and another delivery key. A change of the root key that was killed looks
+//! alike; repeating it finishes it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -20,7 +22,8 @@ use super::{AccountRecord, Directory};
 const ATTEMPTS: usize = 4;
 
 impl Directory {
-    /// Objects of the store that hold a secret which the record of that account withdrew, or what is left of one.
+    /// Objects of the store that hold a secret which the record of that account withdrew, or what
+    /// is left of one.
     ///
     /// # Errors
     /// What the store says.

@@ -133,7 +133,8 @@ pub enum LookupError {
         /// Whether DNSSEC proved it.
         secure: bool,
     },
-    /// The answer fails DNSSEC validation (RFC 4035 §4.3): treat it as a temporary failure, never as an answer.
+    /// The answer fails DNSSEC validation (RFC 4035 §4.3): treat it as a temporary failure, never
+    /// as an answer.
     Bogus,
     /// No answer in time.
     TimedOut,

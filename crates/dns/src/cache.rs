@@ -1,8 +1,8 @@
 //! A resolver in front of another one: bounded time, bounded concurrency, and a cache bounded in bytes.
 //!
-//! Answers are cached for their TTL, at most a day. That a name or a type does not exist is cached for five minutes, and
-//! a failure for thirty seconds (RFC 2308 §5, §7), so that a thousand mails to a domain whose name servers are dead do
-//! not each wait for them.
+//! Answers are cached for their TTL, at most a day. That a name or a type does not exist is cached
+//! for five minutes, and a failure for thirty seconds (RFC 2308 §5, §7), so that a thousand mails
+//! to a domain whose name servers are dead do not each wait for them.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;

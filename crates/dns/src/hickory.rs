@@ -1,9 +1,10 @@
-//! The resolvers of the `hickory` crates behind our trait: own recursion from the root with DNSSEC validation, or
-//! the system's name servers, whose answers are validated here all the same. Nothing else in this project names hickory.
+//! The resolvers of the `hickory` crates behind our trait: own recursion from the root with DNSSEC
+//! validation, or the system's name servers, whose answers are validated here all the same. Nothing
+//! else in this project names hickory.
 //!
-//! What hickory reads from name servers over TCP passes a bound on messages first (`hickory/provider.rs`), because its
-//! caches count entries, not bytes. Whether signatures are still valid is judged by the machine's clock: hickory
-//! takes no other.
+//! What hickory reads from name servers over TCP passes a bound on messages first
+//! (`hickory/provider.rs`), because its caches count entries, not bytes. Whether signatures are
+//! still valid is judged by the machine's clock: hickory takes no other.
 
 mod convert;
 mod provider;

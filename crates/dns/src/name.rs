@@ -11,13 +11,14 @@ const LABEL_BYTES: usize = 63;
 
 /// A fully qualified name: ASCII, lower case, without the last dot. The root is the empty string.
 ///
-/// Labels may hold any printable ASCII but dots, spaces and backslashes, `_` among them (`_25._tcp.mx.example`). Others, which DNS
-/// allows and mail never uses, are no names here.
+/// Labels may hold any printable ASCII but dots, spaces and backslashes, `_` among them
+/// (`_25._tcp.mx.example`). Others, which DNS allows and mail never uses, are no names here.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DnsName(Box<str>);
 
 impl DnsName {
-    /// `text`, with or without its last dot; U-labels become A-labels (RFC 5891 §4.4). `None` if it is not a name.
+    /// `text`, with or without its last dot; U-labels become A-labels (RFC 5891 §4.4). `None` if it
+    /// is not a name.
     pub fn new(text: &str) -> Option<Self> {
         let text = text.strip_suffix('.').unwrap_or(text);
         if text.is_empty() {

@@ -62,7 +62,8 @@ pub fn make_directory(directory: &Path) -> Result<()> {
     sync_directory_of(directory)
 }
 
-/// Makes a file that is to take the place of `path`, with its mode; if there is none, only its owner can read the new one.
+/// Makes a file that is to take the place of `path`, with its mode; if there is none, only its
+/// owner can read the new one.
 ///
 /// # Errors
 /// What the file system says.
@@ -76,7 +77,8 @@ pub fn in_place_of(path: &Path, temporary: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Writes a file that takes the place of `path` when it is complete and on disk. `temporary` is in the same directory.
+/// Writes a file that takes the place of `path` when it is complete and on disk. `temporary` is in
+/// the same directory.
 ///
 /// # Errors
 /// What `write` says; `Retry` if it cannot be written. `path` is as it was then.

@@ -1,5 +1,6 @@
-//! Files and directories on this machine's disk, for every part that has some: whom a new one belongs to, what is durable,
-//! what is not followed, and errors that name the file, what keeps the process from it, and its owner.
+//! Files and directories on this machine's disk, for every part that has some: whom a new one
+//! belongs to, what is durable, what is not followed, and errors that name the file, what keeps the
+//! process from it, and its owner.
 //!
 //! Nothing here knows what is in a file.
 

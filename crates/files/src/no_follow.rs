@@ -1,5 +1,6 @@
-//! Files below a directory, without symbolic links: a user who may put something into a backup or a Maildir, as the mail
-//! program that it is for does, must not make us read, restore to a server, or write files elsewhere.
+//! Files below a directory, without symbolic links: a user who may put something into a backup or a
+//! Maildir, as the mail program that it is for does, must not make us read, restore to a server, or
+//! write files elsewhere.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -42,8 +43,8 @@ fn not_followed() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, "it is a symbolic link, which a copy does not follow")
 }
 
-/// Whether something of that name is there that is neither a file nor a directory, or whether `below` leads through such a thing to
-/// somewhere else than into `root`.
+/// Whether something of that name is there that is neither a file nor a directory, or whether
+/// `below` leads through such a thing to somewhere else than into `root`.
 pub fn leads_elsewhere(root: &Path, below: &str) -> bool {
     let mut path = root.to_owned();
     Path::new(below).components().any(|component| {

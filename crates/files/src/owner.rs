@@ -1,12 +1,13 @@
-//! File owners: what root creates in another user's directory belongs to that user, and an error about a permission names
-//! the file owner.
+//! File owners: what root creates in another user's directory belongs to that user, and an error
+//! about a permission names the file owner.
 //!
-//! Administrators run commands with `sudo` on the data of a service that runs as a user of its own. A file that stays
-//! root's there is sound, and the service cannot read it. So root gives every new file and directory to the owner and
-//! group of the directory that it is for. SQLite does the same with its `-wal` and `-shm` files.
+//! Administrators run commands with `sudo` on the data of a service that runs as a user of its own.
+//! A file that stays root's there is sound, and the service cannot read it. So root gives every new
+//! file and directory to the owner and group of the directory that it is for. SQLite does the same
+//! with its `-wal` and `-shm` files.
 //!
-//! Only what this process has just created is given away, and only through its open descriptor: behind a path, the owner
-//! of the directory may have put a link to any file of the machine.
+//! Only what this process has just created is given away, and only through its open descriptor:
+//! behind a path, the owner of the directory may have put a link to any file of the machine.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -82,7 +83,8 @@ impl Owner {
         self.adopt(&File::from(made)).inspect_err(|_| drop(std::fs::remove_dir(path)))
     }
 
-    /// Gives the socket at `path`, which this process has just bound, to this owner, as [`Owner::adopt`] does with files.
+    /// Gives the socket at `path`, which this process has just bound, to this owner, as
+    /// [`Owner::adopt`] does with files.
     ///
     /// # Errors
     /// As [`Owner::adopt`].
@@ -95,11 +97,12 @@ impl Owner {
         self.take(&socket, |uid, gid| rustix::fs::chownat(&socket, "", uid, gid, AtFlags::EMPTY_PATH))
     }
 
-    /// Gives `new`, which this process has just created, to this owner if the process is root's. Other users own what
-    /// they create.
+    /// Gives `new`, which this process has just created, to this owner if the process is root's.
+    /// Other users own what they create.
     ///
     /// # Errors
-    /// `PermissionDenied` if root may not, which a container can bring about: the owner could not read the file.
+    /// `PermissionDenied` if root may not, which a container can bring about: the owner could not
+    /// read the file.
     pub fn adopt(self, new: &File) -> io::Result<()> {
         self.take(new, |uid, gid| rustix::fs::fchown(new, uid, gid))
     }
@@ -163,8 +166,8 @@ pub fn create_anew(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Creates an empty file for the owner of its directory if nothing is there. What is there is not opened: SQLite's locks end when
-/// any descriptor of their file is closed.
+/// Creates an empty file for the owner of its directory if nothing is there. What is there is not
+/// opened: SQLite's locks end when any descriptor of their file is closed.
 ///
 /// # Errors
 /// What the file system says.
@@ -231,13 +234,14 @@ pub fn explained(path: &Path, e: io::Error) -> io::Error {
     }
 }
 
-/// What keeps this process from `path`, and whose it is: the file, or the directory above it that may not be entered.
+/// What keeps this process from `path`, and whose it is: the file, or the directory above it that
+/// may not be entered.
 pub fn obstacle(path: &Path) -> Option<(PathBuf, Owner)> {
     Denied::at(path).map(|denied| (denied.path, denied.owner))
 }
 
-/// The first of these files that is there and that this process may not read or, with `write`, write; as an error that
-/// says so.
+/// The first of these files that is there and that this process may not read or, with `write`,
+/// write; as an error that says so.
 pub fn denied_among<'a>(paths: impl IntoIterator<Item = &'a Path>, write: bool) -> Option<io::Error> {
     let wanted = if write { Access::READ_OK | Access::WRITE_OK } else { Access::READ_OK };
     let mut denied = paths

@@ -83,7 +83,7 @@ pub(super) enum Stage {
     },
     /// Logged in.
     Authenticated {
-        /// The largest message that APPEND takes, in octets.
+        /// The largest message that APPEND takes, in bytes.
         append_limit: u32,
     },
 }

@@ -1,8 +1,8 @@
 //! CONDSTORE (RFC 7162 §3.1): which commands switch it on, and STORE that happens only if nothing else did.
 //!
-//! A message has one mod-sequence for all its metadata, the log position of its last change. So MODIFIED may be said
-//! where another flag changed than the one that is stored (RFC 7162 §3.1.12 would have it otherwise, and needs every
-//! session to keep every flag it told).
+//! A message has one mod-sequence for all its metadata, the log position of its last change. So
+//! MODIFIED may be said where another flag changed than the one that is stored (RFC 7162 §3.1.12
+//! would have it otherwise, and needs every session to keep every flag it told).
 
 use sealpost_base::{ModSeq, Position, UidSet};
 use sealpost_imap::types::{

@@ -1,8 +1,8 @@
 //! The connection of a session: events in, bounded output out, and everything that ends it.
 //!
-//! Output collects in one buffer and is sent when the input is used up or more than [`FLUSH_BYTES`] wait, so that
-//! pipelined commands share their packets. A client that does not read costs this buffer and, after the write timeout,
-//! its connection.
+//! Output collects in one buffer and is sent when the input is used up or more than [`FLUSH_BYTES`]
+//! wait, so that pipelined commands share their packets. A client that does not read costs this
+//! buffer and, after the write timeout, its connection.
 
 mod end;
 mod receiving;
@@ -37,7 +37,8 @@ const ANONYMOUS_FACTOR: u32 = 10;
 const SLICES: u32 = 5;
 /// What a client has to take in that time while others wait for memory that is held for it, in bytes.
 const SLICE_BYTES: usize = 10 * 1024;
-/// How often a client is looked at in a command, which holds its accounts: others wait for their room, and not for long.
+/// How often a client is looked at in a command, which holds its accounts: others wait for their
+/// room, and not for long.
 const ROOM_SLICE: Duration = Duration::from_secs(2);
 /// What it has to take in that time while others do, in bytes.
 const ROOM_SLICE_BYTES: usize = 2 * 1024;
@@ -117,8 +118,9 @@ impl Connection {
         }
     }
 
-    /// Whether the session, when nothing was received, holds nothing but the bytes said: it is charged no more while it waits for
-    /// its client, until something comes or it has something to say ([`Connection::stir`]).
+    /// Whether the session, when nothing was received, holds nothing but the bytes said: it is
+    /// charged no more while it waits for its client, until something comes or it has something to
+    /// say ([`Connection::stir`]).
     pub(super) fn may_rest(&mut self, keeps: Option<usize>) {
         self.keeps = keeps;
     }
@@ -200,8 +202,9 @@ impl Connection {
         Ok(self.decoded())
     }
 
-    /// The next event while a message comes in, part of which is held in memory. A client that sends nothing of it is
-    /// sent away soon if others wait for memory, or for the room of accounts.
+    /// The next event while a message comes in, part of which is held in memory. A client that
+    /// sends nothing of it is sent away soon if others wait for memory, or for the room of
+    /// accounts.
     pub(super) async fn next_of_message(&mut self) -> Result<Event, End> {
         let deadline = self.idle_deadline();
         let (mut looked, mut slices) = (Instant::now(), 0);
@@ -264,7 +267,8 @@ impl Connection {
         }
     }
 
-    /// Speaks TLS from now on. What came in the clear and was not answered yet is forgotten (RFC 3501 §6.2.1).
+    /// Speaks TLS from now on. What came in the clear and was not answered yet is forgotten (RFC
+    /// 3501 §6.2.1).
     pub(super) async fn start_tls(&mut self, config: &Arc<ServerConfig>) -> Result<(), End> {
         self.flush().await?;
         self.decoder.clear();
@@ -273,8 +277,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Compresses from now on, in both directions (RFC 4978 §3), after sending what waits as it is. What came behind
-    /// the command is compressed already.
+    /// Compresses from now on, in both directions (RFC 4978 §3), after sending what waits as it is.
+    /// What came behind the command is compressed already.
     pub(super) async fn start_deflate(
         &mut self,
         compressions: &Compressions,
@@ -292,8 +296,8 @@ impl Connection {
         self.inflater.is_some()
     }
 
-    /// Back to what it was before anybody logged in, after sending what waits; compression ends in both directions
-    /// (RFC 8437 §4.1).
+    /// Back to what it was before anybody logged in, after sending what waits; compression ends in
+    /// both directions (RFC 8437 §4.1).
     pub(super) async fn unauthenticated(&mut self) -> Result<(), End> {
         self.flush().await?;
         if let Some(deflater) = self.deflater.take() {

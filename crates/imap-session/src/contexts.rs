@@ -1,10 +1,12 @@
-//! CONTEXT=SEARCH and CONTEXT=SORT (RFC 5267): a client that searched with UPDATE is told what comes to the result and what
-//! goes from it, until it says CANCELUPDATE or another mailbox is selected.
+//! CONTEXT=SEARCH and CONTEXT=SORT (RFC 5267): a client that searched with UPDATE is told what
+//! comes to the result and what goes from it, until it says CANCELUPDATE or another mailbox is
+//! selected.
 //!
-//! A context is the search, made ready, and its result as the client has it: a set of UIDs, or a list if it is sorted.
-//! Whenever the client is told of changes, what changed since the last time is searched again and compared with that, so
-//! that nothing is told twice or left out, whatever happened in between. Results that go because their messages are
-//! expunged are told before the expunge, and at once where expunges have to wait (RFC 5267 §4.3.4, A.3).
+//! A context is the search, made ready, and its result as the client has it: a set of UIDs, or a
+//! list if it is sorted. Whenever the client is told of changes, what changed since the last time
+//! is searched again and compared with that, so that nothing is told twice or left out, whatever
+//! happened in between. Results that go because their messages are expunged are told before the
+//! expunge, and at once where expunges have to wait (RFC 5267 §4.3.4, A.3).
 
 mod list;
 mod results;
@@ -102,7 +104,8 @@ pub(super) async fn report_gone(responses: &mut Responses, updates: Vec<Update>)
     Ok(())
 }
 
-/// Brings the results up to date with messages that are new in the view and with what changed up to `position`.
+/// Brings the results up to date with messages that are new in the view and with what changed up to
+/// `position`.
 pub(super) async fn update(
     ctx: &sealpost_session::Context,
     selected: &mut Selected,

@@ -1,5 +1,6 @@
-//! COPY and MOVE in IMAP's words (RFC 3501 §6.4.7, RFC 6851): within a log for [`sealpost_mailbox::copy`] to do, between
-//! logs, one of which a mailbox is shared by, for [`sealpost_mailbox::cross_account_copy`].
+//! COPY and MOVE in IMAP's words (RFC 3501 §6.4.7, RFC 6851): within a log for
+//! [`sealpost_mailbox::copy`] to do, between logs, one of which a mailbox is shared by, for
+//! [`sealpost_mailbox::cross_account_copy`].
 
 use std::sync::Arc;
 
@@ -62,8 +63,8 @@ pub(super) async fn move_messages(
     Ok(Reply::ok("MOVE completed"))
 }
 
-/// Places `targets` where they shall go; COPYUID, or `None` if there was nothing to place. By number, all or none: one that
-/// another session has expunged refuses all (RFC 2180 §4.4.1).
+/// Places `targets` where they shall go; COPYUID, or `None` if there was nothing to place. By
+/// number, all or none: one that another session has expunged refuses all (RFC 2180 §4.4.1).
 async fn put(
     user: &User,
     selected: &Selected,

@@ -1,11 +1,13 @@
 //! DEFLATE (RFC 1951) in the two directions of a connection, with memory that is bounded and given back.
 //!
-//! - [`Deflater`] compresses what is sent. It has a compressor only while there is something worth it to send and
+//! - [`Deflater`] compresses what is sent. It has a compressor only while there is something worth
+//!   it to send and
 //!   [`COMPRESSOR_BYTES`] are free; otherwise it writes stored blocks, which take no memory. After every flush the stream
-//!   is at the beginning of a byte and of a block, so a compressor can be dropped there and another one go on.
-//! - [`Inflater`] expands what is received, a bounded number of bytes at a time however small the input that they come
-//!   from. Between two blocks it needs nothing but what the client may refer back to: as much as the client sent, at
-//!   most 32 KiB (RFC 1951 §2).
+//!   is at the beginning of a byte and of a block, so a compressor can be dropped there and another
+//!   one go on.
+//! - [`Inflater`] expands what is received, a bounded number of bytes at a time however small the
+//!   input that they come from. Between two blocks it needs nothing but what the client may refer
+//!   back to: as much as the client sent, at most 32 KiB (RFC 1951 §2).
 //!
 //! The reasons are in `docs/decisions/0018-compression.md`. `miniz_oxide` is named here and nowhere else.
 
@@ -63,8 +65,8 @@ impl Deflater {
         Deflater { budget, share: compressions.compressors.clone(), compressor: None }
     }
 
-    /// Takes some of `input`, which is not empty, and writes some output to `packed`, which has more room than the
-    /// header of a block; how many bytes of each.
+    /// Takes some of `input`, which is not empty, and writes some output to `packed`, which has
+    /// more room than the header of a block; how many bytes of each.
     pub(super) fn push(&mut self, input: &[u8], packed: &mut [u8]) -> (usize, usize) {
         if self.compressor.is_none() && input.len() >= WORTHWHILE_BYTES {
             self.compressor = self.memory().map(Compressor::new);
@@ -88,19 +90,21 @@ impl Deflater {
         Some([self.share.try_acquire(COMPRESSOR_BYTES)?, self.budget.try_acquire(COMPRESSOR_BYTES)?])
     }
 
-    /// Writes what the client needs to see everything that was taken (RFC 4978 §4); how many bytes. Call it until there
-    /// are none.
+    /// Writes what the client needs to see everything that was taken (RFC 4978 §4); how many bytes.
+    /// Call it until there are none.
     pub(super) fn flush(&mut self, packed: &mut [u8]) -> usize {
         let Some(compressor) = self.compressor.as_mut().filter(|compressor| compressor.dirty) else {
             return 0;
         };
-        // An empty stored block, unless the stream is at the beginning of a byte already; nothing the second time.
+        // An empty stored block, unless the stream is at the beginning of a byte already; nothing
+        // the second time.
         let (_, _, written) = compress(&mut compressor.state, &[], packed, TDEFLFlush::SyncOpt);
         compressor.dirty = written > 0;
         written
     }
 
-    /// Writes the end of the stream; how many bytes. Call it once, after [`Deflater::flush`], with room for a header.
+    /// Writes the end of the stream; how many bytes. Call it once, after [`Deflater::flush`], with
+    /// room for a header.
     pub(super) fn finish(mut self, packed: &mut [u8]) -> usize {
         self.rest();
         packed[..LAST_BLOCK.len()].copy_from_slice(&LAST_BLOCK);
@@ -208,8 +212,8 @@ impl Inflater {
                 return if self.ending { Ok(Inflated::Ended) } else { Err(Corrupt) };
             }
             let Some(&first) = self.input.first() else { return Ok(Inflated::Nothing) };
-            // A client that ends its stream may say so with a last block or not; neither a fixed nor a stored one
-            // looks like a command.
+            // A client that ends its stream may say so with a last block or not; neither a fixed
+            // nor a stored one looks like a command.
             if self.ending && self.flushed && !matches!(first, 0x01 | 0x03) {
                 self.done = true;
                 continue;
@@ -295,10 +299,11 @@ impl Inflater {
     }
 }
 
-/// How many connections may be compressed at once: a part of the memory is set aside for their inflaters, so that those
-/// who hold it for as long as they are connected leave enough for those who hold it for a while.
-/// Compressors come and go, but the system's allocator does not give back what so many of them took at once: they have a
-/// share of their own, and what there is no room for goes uncompressed.
+/// How many connections may be compressed at once: a part of the memory is set aside for their
+/// inflaters, so that those who hold it for as long as they are connected leave enough for those
+/// who hold it for a while. Compressors come and go, but the system's allocator does not give back
+/// what so many of them took at once: they have a share of their own, and what there is no room for
+/// goes uncompressed.
 #[derive(Clone)]
 pub struct Compressions {
     places: Budget,

@@ -1,5 +1,5 @@
-//! Which dialect a session speaks: what ENABLE and the commands that count as such switched on (RFC 5161, RFC 7162 §3.1,
-//! RFC 9586 §3.1, RFC 9051 §6.3.1, RFC 6855 §3).
+//! Which dialect a session speaks: what ENABLE and the commands that count as such switched on (RFC
+//! 5161, RFC 7162 §3.1, RFC 9586 §3.1, RFC 9051 §6.3.1, RFC 6855 §3).
 //!
 //! Nothing is ever switched off again, but by UNAUTHENTICATE, which begins a session anew (RFC 8437 §2).
 
@@ -21,8 +21,8 @@ pub(super) struct Dialect {
 }
 
 impl Dialect {
-    /// Whether the client is told of mod-sequences: MODSEQ in every FETCH response that is not asked for, and in those
-    /// that have FLAGS (RFC 7162 §3.1).
+    /// Whether the client is told of mod-sequences: MODSEQ in every FETCH response that is not
+    /// asked for, and in those that have FLAGS (RFC 7162 §3.1).
     pub(super) fn modseq(self) -> bool {
         self.condstore || self.qresync
     }
@@ -47,8 +47,8 @@ impl Dialect {
         self.rev2
     }
 
-    /// Whether UTF8=ACCEPT is on: a charset is not to be named any more (RFC 6855 §3 and its erratum 4029, for SORT and
-    /// THREAD too).
+    /// Whether UTF8=ACCEPT is on: a charset is not to be named any more (RFC 6855 §3 and its
+    /// erratum 4029, for SORT and THREAD too).
     pub(super) fn utf8_accept(self) -> bool {
         self.utf8_accept
     }

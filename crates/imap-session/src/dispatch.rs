@@ -51,8 +51,8 @@ impl Session {
         let Session { shared, log, responses, user, selected, subscriptions, own, moved, .. } = self;
         let ctx = &*shared.ctx;
         let user = logged_in(user)?;
-        // All but IDLE, which sessions spend their lives in, have boxes of their own: what a session takes while it waits
-        // is not what its largest command takes.
+        // All but IDLE, which sessions spend their lives in, have boxes of their own: what a
+        // session takes while it waits is not what its largest command takes.
         match body {
             CommandBody::Enable(names) => {
                 enable::enable(user, selected.as_ref(), subscriptions, responses, &names)
@@ -156,8 +156,9 @@ impl Session {
         self.responses.connection.start_deflate(&self.shared.compressions, compression).await
     }
 
-    /// UNAUTHENTICATE (RFC 8437): back to the not authenticated state on the same connection, for another user. The
-    /// mailbox is not expunged, nothing is told (RFC 8437 §3), and what belongs to the login goes with it:
+    /// UNAUTHENTICATE (RFC 8437): back to the not authenticated state on the same connection, for
+    /// another user. The mailbox is not expunged, nothing is told (RFC 8437 §3), and what belongs
+    /// to the login goes with it:
     /// [`Session::anew`]. Never answered NO: a client may send its next login behind it without waiting.
     pub(super) async fn unauthenticate(&mut self, tag: &Tag) -> Result<(), End> {
         if let Err(reply) = logged_in(&mut self.user) {
@@ -198,8 +199,8 @@ impl Session {
         }
     }
 
-    /// NOTIFY. Whatever it says, what was known of the selected mailbox until now is told first: it is a NOOP too
-    /// (RFC 5465 §3.1).
+    /// NOTIFY. Whatever it says, what was known of the selected mailbox until now is told first: it
+    /// is a NOOP too (RFC 5465 §3.1).
     async fn notify(&mut self, notify: Notify) -> Outcome {
         let Some(asked) = notify::asked(notify)? else {
             self.subscriptions.notify = Some(Box::default());
@@ -335,8 +336,8 @@ fn logged_in(user: &mut Option<User>) -> Result<&mut User, Reply> {
     user.as_mut().ok_or_else(|| Reply::bad("log in first"))
 }
 
-/// Whether the command is about names without naming one that must be there: what is missing is no error that could be looked
-/// into ([`User::resolve`]).
+/// Whether the command is about names without naming one that must be there: what is missing is no
+/// error that could be looked into ([`User::resolve`]).
 fn lists_names(body: &CommandBody) -> bool {
     match body {
         CommandBody::MultiSearch(multi) => multi.sources.is_some(),

@@ -1,11 +1,13 @@
 //! FETCH (RFC 3501 §6.4.5, §7.4.2).
 //!
-//! Rows are snapshotted in batches, what is stored with the messages is read ahead by other tasks, and octets go from
-//! the store to the client in chunks, so that a FETCH of a whole mailbox holds no more than a FETCH of one message and
-//! a little. Structures and sizes were computed when the message arrived: only octets that are asked for are read.
+//! Rows are snapshotted in batches, what is stored with the messages is read ahead by other tasks,
+//! and bytes go from the store to the client in chunks, so that a FETCH of a whole mailbox holds no
+//! more than a FETCH of one message and a little. Structures and sizes were computed when the
+//! message arrived: only bytes that are asked for are read.
 //!
-//! `\Seen` is set for all messages by one log entry before the first response, so that the flags in the responses are
-//! right. A message whose object is damaged is reported by UID, and the others are served.
+//! `\Seen` is set for all messages by one log entry before the first response, so that the flags in
+//! the responses are right. A message whose object is damaged is reported by UID, and the others
+//! are served.
 
 mod binary;
 mod char8;
@@ -49,8 +51,9 @@ use pipeline::{Prepared, stopped};
 use sealpost_session::Context;
 use structure::Form;
 
-/// Rows taken from the state at once, and the octets of their flags: about what a connection may hold without asking. A row
-/// may have tens of kilobytes of keywords; one of those is taken at least.
+/// Rows taken from the state at once, and the bytes of their flags: about what a connection may
+/// hold without asking. A row may have tens of kilobytes of keywords; one of those is taken at
+/// least.
 const BATCH_ROWS: usize = 64;
 const BATCH_FLAG_BYTES: usize = 4 * 1024;
 
@@ -269,8 +272,8 @@ async fn mark_seen(selected: &Selected, targets: &UidSet) -> Result<AlreadySent,
     })
 }
 
-/// Those of the messages that still exist, and the messages that are left for the next time because their flags are long; all of
-/// them, if there are keywords to be told first.
+/// Those of the messages that still exist, and the messages that are left for the next time because
+/// their flags are long; all of them, if there are keywords to be told first.
 fn snapshot<'a>(
     selected: &mut Selected,
     responses: &Responses,
@@ -480,8 +483,8 @@ async fn write_message(
     Ok(())
 }
 
-/// The value of a body item. What it says is damage in the middle of a message that was announced already: those
-/// octets are question marks, and the rest is what it was.
+/// The value of a body item. What it says is damage in the middle of a message that was announced
+/// already: those bytes are question marks, and the rest is what it was.
 async fn send(responses: &mut Responses, opened: Opened) -> Result<Option<Error>, End> {
     match opened {
         Opened::Nil | Opened::UnknownEncoding => {
@@ -492,8 +495,8 @@ async fn send(responses: &mut Responses, opened: Opened) -> Result<Option<Error>
     }
 }
 
-/// Whether a message that was not found was expunged: a node that stood still for long knows nothing yet of what
-/// the others expunged and collected meanwhile.
+/// Whether a message that was not found was expunged: a node that stood still for long knows
+/// nothing yet of what the others expunged and collected meanwhile.
 async fn is_gone(selected: &Selected, uid: Uid, trouble: &mut Trouble) -> Result<bool, Error> {
     if !trouble.caught_up {
         selected.account().refresh().await?;
@@ -603,8 +606,8 @@ impl Response<'_> {
         }
     }
 
-    /// Flags that were not asked for and changed because the message is read. A client that knows mod-sequences is
-    /// told whose flags they are, and since when (RFC 7162 §3.2.4).
+    /// Flags that were not asked for and changed because the message is read. A client that knows
+    /// mod-sequences is told whose flags they are, and since when (RFC 7162 §3.2.4).
     fn implicit_flags(&mut self) {
         let (plan, row) = (self.plan, self.row);
         if !row.seen {

@@ -1,8 +1,9 @@
 //! FILTERS (RFC 5466): searches that are stored under a name, as metadata of the server.
 //!
-//! `FILTER name` stands for the keys in `/private/filters/values/name`, or in `/shared/filters/values/name` if there is no
-//! such private entry: what the operator wrote into the configuration. Stored searches may refer to others, so many times deep and with so many keys as a search may have;
-//! beyond that, and in circles, a filter is not defined.
+//! `FILTER name` stands for the keys in `/private/filters/values/name`, or in
+//! `/shared/filters/values/name` if there is no such private entry: what the operator wrote into
+//! the configuration. Stored searches may refer to others, so many times deep and with so many keys
+//! as a search may have; beyond that, and in circles, a filter is not defined.
 
 use sealpost_account::metadata::{self, Holder};
 use sealpost_base::limits;
@@ -17,7 +18,8 @@ use super::user::User;
 use sealpost_session::Settings;
 use sealpost_session::settings::StoredSearch;
 
-/// Where the values are (RFC 5466 §3.1): those of the user, which come first, and those that the operator made for all.
+/// Where the values are (RFC 5466 §3.1): those of the user, which come first, and those that the
+/// operator made for all.
 const PRIVATE: &str = "/private/filters/values/";
 pub(super) const SHARED: &str = "/shared/filters/values/";
 /// Filters in filters (RFC 5466 §3.1 asks for at least three).
@@ -50,8 +52,8 @@ pub(super) fn shared_entries(settings: &Settings) -> impl Iterator<Item = String
 /// The search with what is stored in the place of FILTER keys.
 ///
 /// # Errors
-/// `NO [UNDEFINED-FILTER]`; `BAD [BADCHARSET]` if the strings of the command are not UTF-8 as those of filters are
-/// (RFC 5466 §3.1).
+/// `NO [UNDEFINED-FILTER]`; `BAD [BADCHARSET]` if the strings of the command are not UTF-8 as those
+/// of filters are (RFC 5466 §3.1).
 pub(super) fn with_filters(user: &User, responses: &Responses, search: Search) -> Result<Search, Reply> {
     if !search.keys.iter().any(|key| key.any(&|key| matches!(key, SearchKey::Filter(_)))) {
         return Ok(search);

@@ -71,9 +71,10 @@ pub(super) fn write(out: &mut Writer, state: &AccountState, id: FlagSetId, recen
     out.close();
 }
 
-/// What FLAGS and PERMANENTFLAGS list (RFC 3501 §7.2.6, §7.1), as it is at one moment: the system flags, and the keywords that
-/// messages of the mailbox have had. All of them may be hundreds of kilobytes, so they are written in pieces: the names stay in
-/// the account's state, where a keyword keeps its number.
+/// What FLAGS and PERMANENTFLAGS list (RFC 3501 §7.2.6, §7.1), as it is at one moment: the system
+/// flags, and the keywords that messages of the mailbox have had. All of them may be hundreds of
+/// kilobytes, so they are written in pieces: the names stay in the account's state, where a keyword
+/// keeps its number.
 pub(super) struct FlagList {
     account: Arc<Account>,
     keywords: Vec<KeywordId>,
@@ -103,8 +104,8 @@ impl FlagList {
         Ok(())
     }
 
-    /// `* OK [PERMANENTFLAGS (…)] text`: those that these rights let somebody change (RFC 4314 §4, §5.1.1), and `\*` if keywords
-    /// can be created in that account.
+    /// `* OK [PERMANENTFLAGS (…)] text`: those that these rights let somebody change (RFC 4314 §4,
+    /// §5.1.1), and `\*` if keywords can be created in that account.
     pub(super) async fn tell_permanent(&self, connection: &mut Connection, text: &str) -> Result<(), End> {
         connection.out().raw(b"* OK [PERMANENTFLAGS ");
         self.tell_names(connection, self.rights, self.any).await?;

@@ -1,11 +1,11 @@
-//! Waiting for a client without holding its account: a session that waits keeps what opens the account again, and what
-//! its client knows of the selected mailbox; the account itself may be unloaded meanwhile. What is kept is a lease
-//! ([`sealpost_mailbox::lease`]).
+//! Waiting for a client without holding its account: a session that waits keeps what opens the
+//! account again, and what its client knows of the selected mailbox; the account itself may be
+//! unloaded meanwhile. What is kept is a lease ([`sealpost_mailbox::lease`]).
 //!
-//! A hibernated session has neither [`Session::user`] nor [`Session::selected`], so nothing can use them by mistake. It wakes when
-//! the client sends something, or when the log of an account that it listens to has grown; then it opens the accounts
-//! again, reads on in their logs, and tells the client what changed, as if it had never let go of them
-//! (`docs/decisions/0022-memory.md`).
+//! A hibernated session has neither [`Session::user`] nor [`Session::selected`], so nothing can use
+//! them by mistake. It wakes when the client sends something, or when the log of an account that it
+//! listens to has grown; then it opens the accounts again, reads on in their logs, and tells the
+//! client what changed, as if it had never let go of them (`docs/decisions/0022-memory.md`).
 
 use std::time::Duration;
 
@@ -68,8 +68,8 @@ enum Why {
 }
 
 impl Session {
-    /// What tells of changes in all logs that this session looks at. To be made before it looks, so that a change meanwhile
-    /// is told.
+    /// What tells of changes in all logs that this session looks at. To be made before it looks, so
+    /// that a change meanwhile is told.
     pub(super) fn watchers(&self) -> LogWatchers {
         let lease = self.lease();
         let shared = self.subscriptions.notify.iter().flat_map(|watch| watch.shared_watchers().cloned());
@@ -84,7 +84,8 @@ impl Session {
         let deadline = self.responses.connection.idle_deadline();
         loop {
             let watchers = self.watchers();
-            // RFC 5465 §6.1.2: a client that counts messages is told of expunges when a command allows for it.
+            // RFC 5465 §6.1.2: a client that counts messages is told of expunges when a command
+            // allows for it.
             let delayed = self.subscriptions.notify.as_ref().is_some_and(|watch| watch.selected().delayed);
             Box::pin(
                 self.report_updates(&UntaggedUpdates { expunges: !delayed, ..UntaggedUpdates::default() }),
@@ -121,8 +122,8 @@ impl Session {
         self.responses.connection.next().await
     }
 
-    /// The next input before `deadline`, or `None` if a bell has rung or `keep_alive` is due. With an input the session may
-    /// be hibernated; without, it is awake and has read on.
+    /// The next input before `deadline`, or `None` if a bell has rung or `keep_alive` is due. With
+    /// an input the session may be hibernated; without, it is awake and has read on.
     pub(super) async fn next_or_notified(
         &mut self,
         deadline: Instant,
@@ -168,7 +169,8 @@ impl Session {
             match why {
                 Why::LetGo => self.hibernate(),
                 Why::Silent => {
-                    // RFC 2177 §3: untagged responses may come at any time. Routers forget connections that say nothing.
+                    // RFC 2177 §3: untagged responses may come at any time. Routers forget
+                    // connections that say nothing.
                     self.responses.connection.out().status(None, Status::Ok, None, "Still here");
                     if let Some(keep_alive) = &mut keep_alive {
                         keep_alive.said();
@@ -250,7 +252,8 @@ impl Session {
         Some(Lease::new(own, self.selected.as_ref().map(|view| view.account().clone())))
     }
 
-    /// What came while the session was hibernated, which it still is: the account cannot be opened. `None`: it was answered.
+    /// What came while the session was hibernated, which it still is: the account cannot be opened.
+    /// `None`: it was answered.
     pub(super) fn answer_hibernated(&mut self, event: Event, error: Error) -> Result<Option<Event>, End> {
         let tag = match &event {
             Event::Command(Command { body: CommandBody::Logout, .. }) => return Ok(Some(event)),

@@ -1,18 +1,18 @@
 //! The IMAP server session (RFC 3501 and the extensions that [`capability`] names).
 //!
-//! One task per connection: bytes → [`sealpost_imap::server::Decoder`] → one command at a time → responses. A session
-//! owns its connection, a view of the selected mailbox ([`selected`]) and nothing else; the mailbox itself is the
-//! account's state, shared by all sessions.
+//! One task per connection: bytes → [`sealpost_imap::server::Decoder`] → one command at a time →
+//! responses. A session owns its connection, a view of the selected mailbox ([`selected`]) and
+//! nothing else; the mailbox itself is the account's state, shared by all sessions.
 //!
 //! Invariants:
-//! - Nothing is written to the client while the account's state is held: responses are made from snapshots of a
-//!   bounded number of rows, and sent whenever more than 32 KiB of them wait.
-//! - Message sequence numbers come from the session's view alone, and the view changes only where the client is told
-//!   (RFC 3501 §7.4.1).
+//! - Nothing is written to the client while the account's state is held: responses are made from
+//!   snapshots of a bounded number of rows, and sent whenever more than 32 KiB of them wait.
+//! - Message sequence numbers come from the session's view alone, and the view changes only where
+//!   the client is told (RFC 3501 §7.4.1).
 //! - A command that changes something is one log entry, durable before its OK.
 //!
-//! An extension touches: [`capability`] (its name), the command's file, and [`selected`] if it is about what sessions are
-//! told of each other's changes.
+//! An extension touches: [`capability`] (its name), the command's file, and [`selected`] if it is
+//! about what sessions are told of each other's changes.
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 

@@ -1,4 +1,5 @@
-//! LIST with its extensions, LSUB, NAMESPACE (RFC 3501 §6.3.8, §6.3.9; RFC 5258, RFC 5819, RFC 6154, RFC 9590, RFC 2342).
+//! LIST with its extensions, LSUB, NAMESPACE (RFC 3501 §6.3.8, §6.3.9; RFC 5258, RFC 5819, RFC
+//! 6154, RFC 9590, RFC 2342).
 
 pub(super) mod lister;
 

@@ -1,8 +1,10 @@
-//! Memory for commands that are longer than most: what a connection has received of a command, and what it is parsed into.
+//! Memory for commands that are longer than most: what a connection has received of a command, and
+//! what it is parsed into.
 //!
-//! A connection holds [`limits::IMAP_COMMAND_FREE_BYTES`] of one for nothing; for more it draws on shares of the memory
-//! budget that are set aside for this, so that thousands of endless literals wait for each other and nobody else waits for
-//! them. Whoever has not logged in does not wait: an honest client has nothing to say there that is so long.
+//! A connection holds [`limits::IMAP_COMMAND_FREE_BYTES`] of one for nothing; for more it draws on
+//! shares of the memory budget that are set aside for this, so that thousands of endless literals
+//! wait for each other and nobody else waits for them. Whoever has not logged in does not wait: an
+//! honest client has nothing to say there that is so long.
 
 use sealpost_base::{Budget, Permit, limits};
 

@@ -1,5 +1,5 @@
-//! CREATE, DELETE, RENAME, SUBSCRIBE, UNSUBSCRIBE in IMAP's words (RFC 3501 §6.3.3 to §6.3.7; RFC 6154 §3): what
-//! they do is for [`sealpost_mailbox::ops`] to say.
+//! CREATE, DELETE, RENAME, SUBSCRIBE, UNSUBSCRIBE in IMAP's words (RFC 3501 §6.3.3 to §6.3.7; RFC
+//! 6154 §3): what they do is for [`sealpost_mailbox::ops`] to say.
 
 use sealpost_account::{SpecialUse, SpecialUses};
 use sealpost_imap::types::{Code, Mailbox, MailboxAttribute, Status};

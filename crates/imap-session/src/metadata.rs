@@ -1,7 +1,8 @@
 //! GETMETADATA, SETMETADATA and METADATA (RFC 5464, RFC 6154 §4, RFC 9590).
 //!
-//! Private entries are in the log of whoever is logged in, shared ones in the log that the mailbox's messages are in. The server's
-//! shared entries are the operator's: they come from the settings, and nobody can set them.
+//! Private entries are in the log of whoever is logged in, shared ones in the log that the
+//! mailbox's messages are in. The server's shared entries are the operator's: they come from the
+//! settings, and nobody can set them.
 
 mod set;
 mod watch;
@@ -24,8 +25,8 @@ use super::user::User;
 pub(super) use set::set_metadata;
 pub(super) use watch::{MetadataSubscription, tell_metadata, watch_metadata};
 
-/// Bytes of names and values that are copied out of the state and written at once; one value may be added to it, for which memory
-/// is drawn if it is longer than that.
+/// Bytes of names and values that are copied out of the state and written at once; one value may be
+/// added to it, for which memory is drawn if it is longer than that.
 const BATCH_BYTES: usize = limits::IMAP_OUTPUT_FREE_BYTES;
 /// A name and a value as they are sent: copied, and written into a buffer that doubles as it grows.
 const LONG_VALUE_BYTES: usize = 3 * (limits::METADATA_VALUE_BYTES + limits::METADATA_ENTRY_BYTES);
@@ -64,7 +65,7 @@ enum Next {
 struct Outgoing<'a> {
     mailbox: Option<&'a Mailbox>,
     max_size: Option<u64>,
-    /// The longest value that was left out, in octets.
+    /// The longest value that was left out, in bytes.
     longest: Option<u64>,
     waiting: Vec<(Entry, Option<Vec<u8>>)>,
     bytes: usize,
@@ -188,8 +189,8 @@ async fn write_entries(
     Ok(())
 }
 
-/// Memory for one value that is longer than what a connection may hold without asking. It is held until the client took it;
-/// one that does not, while others wait for theirs, is cut off.
+/// Memory for one value that is longer than what a connection may hold without asking. It is held
+/// until the client took it; one that does not, while others wait for theirs, is cut off.
 async fn room_for_a_long_value(user: &User, responses: &mut Responses) -> Result<Permit, Failure> {
     let (room, accounts) = (user.shared.long_values.acquire(LONG_VALUE_BYTES), user.accounts());
     let room = responses.await_with_progress(unless_pressed(|| accounts.is_pressure_severe(), room)).await?;

@@ -131,7 +131,8 @@ async fn search_selection(
     Ok(())
 }
 
-/// Searches a mailbox, and answers with that correlator, if there is one and something was found (RFC 7377 §2.1).
+/// Searches a mailbox, and answers with that correlator, if there is one and something was found
+/// (RFC 7377 §2.1).
 async fn search_one(
     ctx: &Context,
     responses: &mut Responses,
@@ -244,8 +245,8 @@ fn of_mailbox(tag: &Tag, scope: &NumberedScope, mailbox: Option<Mailbox>) -> Cor
     Correlator { mailbox, uid_validity: Some(scope.mailbox().uid_validity.0.get()), ..correlator(tag) }
 }
 
-/// Whether mail may be delivered there (RFC 5465 §6.3): deliveries go to the inbox unless they name another mailbox, which
-/// only rules that the user makes do.
+/// Whether mail may be delivered there (RFC 5465 §6.3): deliveries go to the inbox unless they name
+/// another mailbox, which only rules that the user makes do.
 fn takes_deliveries(name: &str) -> bool {
     name == sealpost_account::state::INBOX
 }

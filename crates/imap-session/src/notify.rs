@@ -1,9 +1,9 @@
-//! NOTIFY (RFC 5465): the client is told of what happens in the mailboxes it chose, whether or not a command is in
-//! progress.
+//! NOTIFY (RFC 5465): the client is told of what happens in the mailboxes it chose, whether or not
+//! a command is in progress.
 //!
-//! What it knows of them is compared with the account's state whenever the account's bell rings; so nothing is queued
-//! for a client that does not read, and what happened many times is told once. The selected mailbox is told of by its
-//! view ([`super::updates`]), as far as the client wants it.
+//! What it knows of them is compared with the account's state whenever the account's bell rings; so
+//! nothing is queued for a client that does not read, and what happened many times is told once.
+//! The selected mailbox is told of by its view ([`super::updates`]), as far as the client wants it.
 
 mod groups;
 mod known;
@@ -235,7 +235,8 @@ fn selected_here(user: &User, viewed: Option<&Selected>) -> Option<MailboxId> {
     viewed.filter(|view| view.account().id() == user.account().id()).map(Selected::mailbox)
 }
 
-/// Whether LIST would show that name: that of another user's mailbox takes the right to know of it (RFC 5465 §5).
+/// Whether LIST would show that name: that of another user's mailbox takes the right to know of it
+/// (RFC 5465 §5).
 async fn may_list(user: &User, name: &str) -> bool {
     if !share::is_of_others(name) || user.account().state().mailbox_named(name).is_none() {
         return true;

@@ -1,5 +1,5 @@
-//! AUTHENTICATE with OAUTHBEARER (RFC 7628) and its forerunner XOAUTH2; the messages are in `sealpost_auth::sasl::bearer`.
-//! Only offered over TLS (RFC 7628 §3).
+//! AUTHENTICATE with OAUTHBEARER (RFC 7628) and its forerunner XOAUTH2; the messages are in
+//! `sealpost_auth::sasl::bearer`. Only offered over TLS (RFC 7628 §3).
 
 use sealpost_imap::types::Secret;
 

@@ -1,7 +1,8 @@
-//! What a mailbox is called, for an IMAP4rev2 client that wrote it otherwise: LIST with OLDNAME (RFC 9051 §6.3.9.7).
+//! What a mailbox is called, for an IMAP4rev2 client that wrote it otherwise: LIST with OLDNAME
+//! (RFC 9051 §6.3.9.7).
 //!
-//! Names are kept in Normalization Form C, and INBOX in capitals; a client may write them in any form (RFC 9051 §5.1). One
-//! that speaks IMAP4rev1 is told nothing: it does not know OLDNAME.
+//! Names are kept in Normalization Form C, and INBOX in capitals; a client may write them in any
+//! form (RFC 9051 §5.1). One that speaks IMAP4rev1 is told nothing: it does not know OLDNAME.
 
 use sealpost_account::name::normal;
 use sealpost_account::{AccountState, Mailbox as State, ops};
@@ -21,7 +22,8 @@ pub(super) fn tell_name(user: &User, responses: &mut Responses, written: &Mailbo
     }
 }
 
-/// The same, and nothing if it was written as it is, or the client does not know OLDNAME (RFC 9051 §6.3.4, §6.3.12).
+/// The same, and nothing if it was written as it is, or the client does not know OLDNAME (RFC 9051
+/// §6.3.4, §6.3.12).
 pub(super) fn tell_name_if_other(user: &User, responses: &mut Responses, written: &Mailbox) {
     if responses.dialect.rev2() && is_other(written) {
         tell_name(user, responses, written);

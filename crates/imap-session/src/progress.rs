@@ -1,7 +1,9 @@
-//! INPROGRESS (RFC 9585): a client that waits for a long command is told that it is still being worked on, and how far.
+//! INPROGRESS (RFC 9585): a client that waits for a long command is told that it is still being
+//! worked on, and how far.
 //!
-//! Nothing is said during the first ten seconds, and then once in ten seconds (RFC 9585 §4 asks for restraint). Whatever
-//! waits within a command waits in [`Responses::await_with_progress`]; loops call
+//! Nothing is said during the first ten seconds, and then once in ten seconds (RFC 9585 §4 asks for
+//! restraint). Whatever waits within a command waits in [`Responses::await_with_progress`]; loops
+//! call
 //! [`Responses::report_progress`]. Only between responses: never when one has begun.
 
 use std::pin::Pin;
@@ -92,8 +94,8 @@ impl Progress {
         connection.flush().await
     }
 
-    /// `"(" inprogress-tag SP inprogress-state ")"` (RFC 9585 §5). A goal is above what is done; one that is not known
-    /// is NIL.
+    /// `"(" inprogress-tag SP inprogress-state ")"` (RFC 9585 §5). A goal is above what is done;
+    /// one that is not known is NIL.
     fn details(&self, tag: &Tag) -> String {
         match (self.done, self.goal) {
             (0, 0) => format!("(\"{tag}\" NIL NIL)"),
@@ -103,8 +105,8 @@ impl Progress {
     }
 }
 
-/// Tells while `work` goes on: others wait for what it holds, and the client may not take what it is told. What came of it,
-/// if that was first.
+/// Tells while `work` goes on: others wait for what it holds, and the client may not take what it
+/// is told. What came of it, if that was first.
 ///
 /// # Errors
 /// If the client cannot be told, or does not take it for so long after the work was done.

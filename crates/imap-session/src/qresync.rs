@@ -1,8 +1,8 @@
 //! QRESYNC (RFC 7162 §3.2): what a client missed while it was away.
 //!
-//! A mailbox remembers which UIDs went, and when, up to `limits::VANISHED_RANGES`. A client that was away longer is told
-//! of every UID it asks about that is not there (RFC 7162 §3.2.6): as many ranges as it asked about and the mailbox has
-//! together, however large the numbers are.
+//! A mailbox remembers which UIDs went, and when, up to `limits::VANISHED_RANGES`. A client that
+//! was away longer is told of every UID it asks about that is not there (RFC 7162 §3.2.6): as many
+//! ranges as it asked about and the mailbox has together, however large the numbers are.
 
 use sealpost_account::state::Mailbox;
 use sealpost_base::{ModSeq, Position, Uid, UidSet};
@@ -69,7 +69,8 @@ pub(super) fn fetch_since(
     Ok((since, vanished))
 }
 
-/// What a client missed that knows the mailbox as it says (RFC 7162 §3.2.5); nothing if it means another UIDVALIDITY.
+/// What a client missed that knows the mailbox as it says (RFC 7162 §3.2.5); nothing if it means
+/// another UIDVALIDITY.
 pub(super) fn missed(view: &Selected, mailbox: &Mailbox, known: &QResync) -> ResyncDelta {
     if known.uid_validity != mailbox.uid_validity().0.get() {
         return ResyncDelta::default();
@@ -87,22 +88,22 @@ pub(super) fn missed(view: &Selected, mailbox: &Mailbox, known: &QResync) -> Res
     ResyncDelta { vanished, since, asked }
 }
 
-/// What of these UIDs went after `since`, for UID FETCH (VANISHED); not what the client still has in its view, which it
-/// is told as VANISHED without EARLIER (RFC 7162 §3.2.10).
+/// What of these UIDs went after `since`, for UID FETCH (VANISHED); not what the client still has
+/// in its view, which it is told as VANISHED without EARLIER (RFC 7162 §3.2.10).
 pub(super) fn vanished(view: &Selected, mailbox: &Mailbox, since: ModSeq, set: &SequenceSet) -> UidSet {
     vanished_since(mailbox, since, &below_next(mailbox, set)).difference(view.uids())
 }
 
-/// The UIDs of a set that the mailbox may ever have had. `*` is the largest of these: the messages that went may have
-/// been the last ones.
+/// The UIDs of a set that the mailbox may ever have had. `*` is the largest of these: the messages
+/// that went may have been the last ones.
 fn below_next(mailbox: &Mailbox, set: &SequenceSet) -> UidSet {
     let largest = mailbox.uid_next().get() - 1;
     let uid = |n: &u32| Uid::new(*n);
     UidSet::from_ranges(set.resolve(largest).iter().filter_map(|r| Some((uid(r.start())?, uid(r.end())?))))
 }
 
-/// The largest UID of which the client knows the right number. No number above the mailbox's size is right, so no more
-/// pairs than that are looked at.
+/// The largest UID of which the client knows the right number. No number above the mailbox's size
+/// is right, so no more pairs than that are looked at.
 fn last_match(view: &Selected, matches: &SequenceMatch) -> Option<Uid> {
     let numbers = matches.numbers.iter(view.len());
     let uids = matches.uids.iter(u32::MAX);

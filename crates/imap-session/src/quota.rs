@@ -1,7 +1,7 @@
 //! GETQUOTA, GETQUOTAROOT, SETQUOTA, and the limits they are about (RFC 9208).
 //!
-//! An account has one quota root, which has its name and governs all its mailboxes. An administrator may look at every
-//! account's and change it; everybody else looks at their own.
+//! An account has one quota root, which has its name and governs all its mailboxes. An
+//! administrator may look at every account's and change it; everybody else looks at their own.
 
 use std::time::Duration;
 
@@ -19,11 +19,12 @@ use super::responses::Responses;
 use super::user::User;
 use sealpost_session::Context;
 
-/// How long a session goes by limits that another process may have changed, where the store does not tell of changes.
+/// How long a session goes by limits that another process may have changed, where the store does
+/// not tell of changes.
 const TRUSTED: Duration = Duration::from_secs(10);
 /// Percent of a limit beyond which a client is warned.
 const SOFT_PERCENT: u64 = 90;
-/// What STORAGE and ANNOTATION-STORAGE are counted in, in octets (RFC 9208 §5.1, §5.4).
+/// What STORAGE and ANNOTATION-STORAGE are counted in, in bytes (RFC 9208 §5.1, §5.4).
 const UNIT: u64 = 1024;
 
 /// Every resource, with its name.
@@ -51,8 +52,9 @@ pub(super) struct Quota {
 }
 
 impl User {
-    /// Writes down how much the account holds, for deliveries while nobody has it loaded: also before the session ends. Nobody
-    /// waits for it; if it is lost, they go by what was written before.
+    /// Writes down how much the account holds, for deliveries while nobody has it loaded: also
+    /// before the session ends. Nobody waits for it; if it is lost, they go by what was written
+    /// before.
     pub(super) fn note_usage(&mut self) {
         let account = self.account().clone();
         let usage = usage::of(&account.state());
@@ -109,8 +111,8 @@ impl User {
         }
     }
 
-    /// `* NO [OVERQUOTA]`, once, when a limit comes near: in the selected state, or as part of a command that adds
-    /// something (RFC 9208 §4.3.1).
+    /// `* NO [OVERQUOTA]`, once, when a limit comes near: in the selected state, or as part of a
+    /// command that adds something (RFC 9208 §4.3.1).
     pub(super) fn warn_of_quota(&mut self, responses: &mut Responses) {
         if self.quota.limits == Quotas::default() {
             return;
@@ -155,8 +157,8 @@ pub(super) async fn get_quota(user: &User, responses: &mut Responses, root: &ASt
 
 /// GETQUOTAROOT. The mailbox need not exist (RFC 9208 §4.1.2).
 pub(super) async fn get_quota_root(user: &User, responses: &mut Responses, mailbox: &Mailbox) -> Outcome {
-    // What others share counts for them, and how much they have is not this user's business (RFC 9208 §8): such a
-    // mailbox has no root here.
+    // What others share counts for them, and how much they have is not this user's business (RFC
+    // 9208 §8): such a mailbox has no root here.
     if let Ok(resolved) = user.resolve(mailbox).await
         && matches!(resolved.access, Access::Share { owner: false, .. })
     {
@@ -256,7 +258,7 @@ fn name(resource: Resource) -> &'static str {
     RESOURCES.iter().find(|(known, _)| *known == resource).map_or("", |(_, name)| name)
 }
 
-/// Octets in one unit of a resource.
+/// Bytes in one unit of a resource.
 fn unit(resource: Resource) -> u64 {
     match resource {
         Resource::Storage | Resource::Annotations => UNIT,

@@ -54,8 +54,8 @@ impl Reply {
         Reply { status: Status::Bad, code: None, text: text.into() }
     }
 
-    /// The reply to a storage error. Names and limits that the client sent are repeated to it; how the store failed is
-    /// not its business and goes to the log.
+    /// The reply to a storage error. Names and limits that the client sent are repeated to it; how
+    /// the store failed is not its business and goes to the log.
     pub(super) fn from_error(error: &Error) -> Self {
         let said = || Cow::Owned(error.to_string());
         match error.kind() {
@@ -84,7 +84,8 @@ impl Reply {
         }
     }
 
-    /// The reply when a mailbox that a message is put into does not exist: creating it helps (RFC 3501 §6.3.11, §6.4.7).
+    /// The reply when a mailbox that a message is put into does not exist: creating it helps (RFC
+    /// 3501 §6.3.11, §6.4.7).
     pub(super) fn try_create() -> Self {
         Reply::no(Code::TryCreate, "no such mailbox")
     }
@@ -126,7 +127,7 @@ impl From<Refusal> for Failure {
             Refusal::TooBig(most) => {
                 Reply::no(Code::TooBig, format!("message exceeds the limit of {most} bytes"))
             }
-            // RFC 3502 §6.3.11: a message of no octets is an error, by which a client cancels the command.
+            // RFC 3502 §6.3.11: a message of no bytes is an error, by which a client cancels the command.
             Refusal::Empty => Reply::refused("empty message: nothing was appended"),
             Refusal::NoMemory => Reply::no(
                 Code::Unavailable,

@@ -1,5 +1,5 @@
-//! How a session speaks to its client: the connection, the dialect that the client chose, and how far the command at hand
-//! is, for a client that waits for it.
+//! How a session speaks to its client: the connection, the dialect that the client chose, and how
+//! far the command at hand is, for a client that waits for it.
 
 use sealpost_imap::write::Writer;
 

@@ -1,4 +1,5 @@
-//! SASL exchanges within AUTHENTICATE: the lines (RFC 3501 §6.2.2, RFC 4959), and the mechanisms PLAIN and LOGIN.
+//! SASL exchanges within AUTHENTICATE: the lines (RFC 3501 §6.2.2, RFC 4959), and the mechanisms
+//! PLAIN and LOGIN.
 
 use sealpost_imap::server::{Event, Line};
 use sealpost_imap::types::{Code, Secret};

@@ -101,8 +101,8 @@ pub(super) async fn select(
     })
 }
 
-/// Where that name leads, with all that any node has acknowledged before: whoever opens a mailbox may have changed it
-/// through another node (decision 29).
+/// Where that name leads, with all that any node has acknowledged before: whoever opens a mailbox
+/// may have changed it through another node (decision 29).
 async fn current_place(user: &User, name: &Mailbox) -> Result<ResolvedMailbox, Failure> {
     let own = user.account();
     own.refresh().await?;
@@ -141,8 +141,8 @@ pub(super) fn unselect(selected: &mut Option<Selected>) -> Outcome {
     Ok(Reply::ok("UNSELECT completed"))
 }
 
-/// Opens the mailbox for a client that knows it from earlier, if it says so. With `recent`, messages become `\Recent` for
-/// this session.
+/// Opens the mailbox for a client that knows it from earlier, if it says so. With `recent`,
+/// messages become `\Recent` for this session.
 fn open(
     resolved: &ResolvedMailbox,
     read_only: bool,

@@ -1,9 +1,11 @@
-//! What a session's client knows of the selected mailbox, and how it learns the rest (RFC 3501 §7.3, §7.4, §5.2).
+//! What a session's client knows of the selected mailbox, and how it learns the rest (RFC 3501
+//! §7.3, §7.4, §5.2).
 //!
-//! The client addresses messages by sequence number, so the numbers are those of this view and not of the mailbox. The
-//! view changes only in [`Selected::changes`], whose result is what the client must then be told. Expunges that may not
-//! be told now (RFC 3501 §7.4.1) stay in the view: how far they and how far flags were told are two positions. A client
-//! that remembers mod-sequences must not believe it knows more than it was told: [`Selected::due_modseq`].
+//! The client addresses messages by sequence number, so the numbers are those of this view and not
+//! of the mailbox. The view changes only in [`Selected::changes`], whose result is what the client
+//! must then be told. Expunges that may not be told now (RFC 3501 §7.4.1) stay in the view: how far
+//! they and how far flags were told are two positions. A client that remembers mod-sequences must
+//! not believe it knows more than it was told: [`Selected::due_modseq`].
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -45,8 +47,8 @@ pub(super) struct Selected<A = Arc<Account>> {
     written: ModSeq,
     /// The next completion has to have HIGHESTMODSEQ.
     owes: bool,
-    /// The client did not want to be told of flags that changed (RFC 5465 §5.3): there is no mod-sequence any more up to
-    /// which it knows everything but the one it had.
+    /// The client did not want to be told of flags that changed (RFC 5465 §5.3): there is no
+    /// mod-sequence any more up to which it knows everything but the one it had.
     frozen: bool,
     /// How many keywords FLAGS listed.
     keywords: usize,
@@ -54,7 +56,8 @@ pub(super) struct Selected<A = Arc<Account>> {
     saved: UidSet,
     /// Searches that are kept up to date.
     pub(super) contexts: Contexts,
-    /// How often the mailbox access key was reset, as far as the client knows; `None`: there is none (RFC 4467).
+    /// How often the mailbox access key was reset, as far as the client knows; `None`: there is
+    /// none (RFC 4467).
     pub(super) key_resets: Option<u32>,
     /// Room for all of this, if it is much.
     charge: Option<Reservation>,
@@ -195,7 +198,8 @@ impl Selected {
         FlagList::of(&self.account, state, mailbox, self.rights(state))
     }
 
-    /// What the client may do here, in that state of the mailbox's log. Less than the rights if it asked to look only.
+    /// What the client may do here, in that state of the mailbox's log. Less than the rights if it
+    /// asked to look only.
     pub(super) fn rights(&self, state: &AccountState) -> Rights {
         let rights = self.access.rights(state);
         if self.read_only { rights.without(CHANGES) } else { rights }
@@ -234,8 +238,8 @@ impl Selected {
         self.uid_validity
     }
 
-    /// What `$` stands for (RFC 5182 §2.1). UIDs that are no longer in the view may be among them: they match nothing, and
-    /// are never given again.
+    /// What `$` stands for (RFC 5182 §2.1). UIDs that are no longer in the view may be among them:
+    /// they match nothing, and are never given again.
     pub(super) fn saved(&self) -> &UidSet {
         &self.saved
     }
@@ -283,13 +287,15 @@ impl Selected {
         OpenedMailbox { account: self.account.clone(), mailbox, uid_validity, access }
     }
 
-    /// The mailbox in that state, if it is still the one that was selected and may still be read (RFC 4314 §5.1.1).
+    /// The mailbox in that state, if it is still the one that was selected and may still be read
+    /// (RFC 4314 §5.1.1).
     pub(super) fn mailbox_in<'a>(&self, state: &'a AccountState) -> Result<&'a Mailbox, MailboxGone> {
         opened::find(state, self.mailbox, self.uid_validity, self.access)
     }
 
-    /// Brings the view up to date; what has changed has to be told. With `expunges` false, messages that are gone stay
-    /// in the view. Flags that the client knows already are left out, and with `flags` false all of them.
+    /// Brings the view up to date; what has changed has to be told. With `expunges` false, messages
+    /// that are gone stay in the view. Flags that the client knows already are left out, and with
+    /// `flags` false all of them.
     pub(super) fn changes(
         &mut self,
         state: &AccountState,
@@ -338,8 +344,8 @@ impl Selected {
         Ok(changes)
     }
 
-    /// What goes from the results of searches that are kept up to date because its messages are gone, by the numbers that
-    /// the client still has.
+    /// What goes from the results of searches that are kept up to date because its messages are
+    /// gone, by the numbers that the client still has.
     pub(super) fn gone_from_contexts(&mut self, state: &AccountState) -> Vec<Update> {
         let mut contexts = std::mem::take(&mut self.contexts);
         let gone = match self.mailbox_in(state) {
@@ -378,7 +384,8 @@ impl Selected {
         numbers
     }
 
-    /// Messages from that UID on whose flags changed after `since`, but for those that are known: a part of them.
+    /// Messages from that UID on whose flags changed after `since`, but for those that are known: a
+    /// part of them.
     pub(super) fn flags_changed(
         &self,
         mailbox: &Mailbox,
@@ -396,8 +403,8 @@ impl Selected {
         is_new && self.uids.contains(row.uid)
     }
 
-    /// The HIGHESTMODSEQ up to which the client was told everything: flags, expunges and arrivals. At least 1, which
-    /// is the least that can be written (RFC 7162 §7, `mod-sequence-value`).
+    /// The HIGHESTMODSEQ up to which the client was told everything: flags, expunges and arrivals.
+    /// At least 1, which is the least that can be written (RFC 7162 §7, `mod-sequence-value`).
     pub(super) fn whole(&self) -> u64 {
         self.whole.0.max(1)
     }
@@ -414,9 +421,9 @@ impl Selected {
 
     /// The HIGHESTMODSEQ that must be said before a command is completed, if one must.
     ///
-    /// A client takes the highest MODSEQ it saw in a command's responses for one up to which it knows everything
-    /// (RFC 7162 §6). It would be wrong when expunges are delayed, or when a row changed after the rest was looked
-    /// through: then it is told how far it may believe.
+    /// A client takes the highest MODSEQ it saw in a command's responses for one up to which it
+    /// knows everything (RFC 7162 §6). It would be wrong when expunges are delayed, or when a row
+    /// changed after the rest was looked through: then it is told how far it may believe.
     pub(super) fn due_modseq(&mut self) -> Option<u64> {
         let owes = std::mem::take(&mut self.owes);
         let written = std::mem::replace(&mut self.written, Position::ZERO);

@@ -41,9 +41,11 @@ pub(super) struct Session {
     pub(super) hibernated: Option<Box<Hibernated>>,
     /// What the client is to be told of beside its own commands.
     pub(super) subscriptions: Subscriptions,
-    /// Log entries that the command at hand made, and nobody else had a part in: what of them need not be told.
+    /// Log entries that the command at hand made, and nobody else had a part in: what of them need
+    /// not be told.
     pub(super) own: OwnEntries,
-    /// The mailbox that was selected is another one now, by this session's own doing: what is still to be said is BYE.
+    /// The mailbox that was selected is another one now, by this session's own doing: what is still
+    /// to be said is BYE.
     pub(super) moved: bool,
     /// The login is over, but not the connection.
     pub(super) over: bool,
@@ -58,8 +60,8 @@ impl Session {
         Session::over(shared, connection, log, queue)
     }
 
-    /// The same for another user. Whatever else a session remembers is forgotten: it is in fields that are begun anew
-    /// (RFC 8437 §4.1), and only these five go on.
+    /// The same for another user. Whatever else a session remembers is forgotten: it is in fields
+    /// that are begun anew (RFC 8437 §4.1), and only these five go on.
     fn anew(self) -> Self {
         let Session { shared, responses, log, queue, errors, .. } = self;
         queue.leave();
@@ -265,8 +267,8 @@ impl Session {
         }
     }
 
-    /// Reads on in the account's own log, whatever this process knows of, where asking costs next to nothing: the name of a mailbox that
-    /// another process has just made is in LIST.
+    /// Reads on in the account's own log, whatever this process knows of, where asking costs next
+    /// to nothing: the name of a mailbox that another process has just made is in LIST.
     pub(super) async fn catch_up_with_names(&self) -> Result<(), Failure> {
         match &self.user {
             Some(user) if self.shared.ctx.store.tells() => Ok(user.account().refresh().await?),
@@ -276,13 +278,14 @@ impl Session {
 }
 
 impl UntaggedUpdates {
-    /// What a client may be told at the end of that command: expunges not during FETCH, STORE and SEARCH, whose
-    /// sequence numbers they would upset; their UID forms are other commands (RFC 3501 §7.4.1).
+    /// What a client may be told at the end of that command: expunges not during FETCH, STORE and
+    /// SEARCH, whose sequence numbers they would upset; their UID forms are other commands (RFC
+    /// 3501 §7.4.1).
     fn after(body: &CommandBody) -> Self {
         let numbered = match body {
             CommandBody::Fetch { uid, .. } | CommandBody::Store(Store { uid, .. }) => !uid,
-            // RFC 7162 §3.2.10.2: nor during a UID SEARCH that has such numbers among its keys. SORT and THREAD are
-            // searches too (RFC 5256 §3).
+            // RFC 7162 §3.2.10.2: nor during a UID SEARCH that has such numbers among its keys.
+            // SORT and THREAD are searches too (RFC 5256 §3).
             _ => body.search().is_some_and(|search| !search.uid || uid_only::searches_numbers(&search.keys)),
         };
         let uid = match body {

@@ -31,7 +31,8 @@ fn has_numbers(body: &CommandBody) -> bool {
     }
 }
 
-/// Whether a search names messages by number: then no expunge may be told during it either (RFC 7162 §3.2.10.2).
+/// Whether a search names messages by number: then no expunge may be told during it either (RFC
+/// 7162 §3.2.10.2).
 pub(super) fn searches_numbers(keys: &[SearchKey]) -> bool {
     // `$` is no number (RFC 5182 §2.1).
     let numbers = |key: &SearchKey| matches!(key, SearchKey::Sequence(set) if !set.ranges().is_empty());

@@ -1,5 +1,6 @@
-//! Untagged updates: tell the client what changed in the selected mailbox: EXPUNGE or VANISHED, EXISTS, RECENT, FLAGS, FETCH
-//! (RFC 3501 §7.2.6, §7.3, §7.4; RFC 7162 §3.2.10; RFC 9586 §3.6), at the end of commands and in IDLE.
+//! Untagged updates: tell the client what changed in the selected mailbox: EXPUNGE or VANISHED,
+//! EXISTS, RECENT, FLAGS, FETCH (RFC 3501 §7.2.6, §7.3, §7.4; RFC 7162 §3.2.10; RFC 9586 §3.6), at
+//! the end of commands and in IDLE.
 
 use sealpost_account::account::Committed;
 use sealpost_account::event::Event;
@@ -98,8 +99,8 @@ impl Session {
     }
 }
 
-/// Brings client and view up to date, as far as `updates` and NOTIFY allow, if that was used: `wanted` is what it says of the
-/// selected mailbox.
+/// Brings client and view up to date, as far as `updates` and NOTIFY allow, if that was used:
+/// `wanted` is what it says of the selected mailbox.
 async fn report(
     ctx: &Context,
     selected: &mut Selected,
@@ -206,8 +207,8 @@ async fn report_changes(
     contexts::update(ctx, selected, responses, &changes.arrived, position).await
 }
 
-/// Makes a change of the selected mailbox, decided on the state of its log by going through about so many rows, and tells
-/// the client meanwhile that it is being worked on.
+/// Makes a change of the selected mailbox, decided on the state of its log by going through about
+/// so many rows, and tells the client meanwhile that it is being worked on.
 pub(super) async fn change_selected<T>(
     selected: &Selected,
     responses: &mut Responses,
@@ -222,8 +223,8 @@ pub(super) async fn change_selected<T>(
     Ok(committed)
 }
 
-/// Says how far a client that remembers mod-sequences may believe what it was told, in the completion if there is
-/// room in it (RFC 7162 §3.2.7, §3.2.9, §6).
+/// Says how far a client that remembers mod-sequences may believe what it was told, in the
+/// completion if there is room in it (RFC 7162 §3.2.7, §3.2.9, §6).
 pub(super) fn report_modseq(selected: &mut Selected, responses: &mut Responses, reply: &mut Reply) {
     if reply.status == Status::Ok && reply.code.is_none() {
         reply.code = due_modseq(selected, responses);
@@ -371,7 +372,8 @@ async fn report_rows(
     Ok(())
 }
 
-/// The same for a batch; where the next one begins. That is where this one does if there are keywords to be told first.
+/// The same for a batch; where the next one begins. That is where this one does if there are
+/// keywords to be told first.
 fn report_batch(
     selected: &mut Selected,
     responses: &mut Responses,
@@ -425,8 +427,9 @@ fn report_batch(
     next
 }
 
-/// The first UID that is recent in a session with that view: one that only looks does not take it from others
-/// (RFC 3501 §2.3.2, §6.3.2). Messages that the view does not have yet are left to whoever tells of them first.
+/// The first UID that is recent in a session with that view: one that only looks does not take it
+/// from others (RFC 3501 §2.3.2, §6.3.2). Messages that the view does not have yet are left to
+/// whoever tells of them first.
 pub(super) fn first_recent(view: &Selected) -> Uid {
     let account = view.account();
     if !view.read_only() {

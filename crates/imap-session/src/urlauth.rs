@@ -1,8 +1,10 @@
-//! GENURLAUTH, URLFETCH and RESETKEY (RFC 4467): URLs that show one message, or a part of one, to somebody else.
+//! GENURLAUTH, URLFETCH and RESETKEY (RFC 4467): URLs that show one message, or a part of one, to
+//! somebody else.
 //!
-//! A URL vouches for itself, but it opens nothing: messages are sealed with keys that only their owner's sessions have. So
-//! URLFETCH serves what this process has open, which is what its owner is using or has used lately, and else says
-//! that it cannot now. `docs/decisions/0017-urlauth.md` has the reasons and what this means.
+//! A URL vouches for itself, but it opens nothing: messages are sealed with keys that only their
+//! owner's sessions have. So URLFETCH serves what this process has open, which is what its owner is
+//! using or has used lately, and else says that it cannot now. `docs/decisions/0017-urlauth.md` has
+//! the reasons and what this means.
 
 mod key;
 mod mark;
@@ -317,7 +319,8 @@ pub(super) fn tell_mechanisms(user: &User, selected: &mut Selected, responses: &
     }
 }
 
-/// The accounts that a name in a URL may mean: one without a domain is of the URL's host, or what it is at login.
+/// The accounts that a name in a URL may mean: one without a domain is of the URL's host, or what
+/// it is at login.
 fn names(user: &str, host: &str, directory: &Directory) -> impl Iterator<Item = AccountName> {
     let of_host = if user.contains('@') { None } else { AccountName::parse(&format!("{user}@{host}")).ok() };
     of_host.into_iter().chain(directory.account_name(user).ok())

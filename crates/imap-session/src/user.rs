@@ -1,7 +1,7 @@
 //! The user of a session: the account that it has logged in as, under which name, and what it may do.
 //!
-//! Names of mailboxes are followed in `place.rs`, shares are made in `sharing.rs`, and what the account may hold is looked
-//! up in `quota.rs`.
+//! Names of mailboxes are followed in `place.rs`, shares are made in `sharing.rs`, and what the
+//! account may hold is looked up in `quota.rs`.
 
 use std::sync::Arc;
 

@@ -1,8 +1,8 @@
 //! The client's side of a connection without the connection: bytes in, [`Event`]s out.
 //!
-//! However the bytes are divided, the events are the same, except for the pieces of [`Event::LiteralData`]. A FETCH
-//! response comes out item by item, and a body of more than [`Limits::inline_bytes`] in pieces, so that a message of any
-//! size takes constant memory.
+//! However the bytes are divided, the events are the same, except for the pieces of
+//! [`Event::LiteralData`]. A FETCH response comes out item by item, and a body of more than
+//! [`Limits::inline_bytes`] in pieces, so that a message of any size takes constant memory.
 
 mod decoder;
 
@@ -23,9 +23,9 @@ pub enum Event {
     UidFetchBegin(u32),
     /// One item of it.
     Fetch(FetchData),
-    /// A body of more than [`Limits::inline_bytes`]: that many octets follow.
+    /// A body of more than [`Limits::inline_bytes`]: that many bytes follow.
     LiteralBegin(BodyName, u64),
-    /// The next octets of it, not empty.
+    /// The next bytes of it, not empty.
     LiteralData(Bytes),
     /// The last of them was there.
     LiteralEnd,
@@ -64,14 +64,14 @@ pub enum FetchData {
     Other(Box<str>, Value),
 }
 
-/// Which octets of the message a body is.
+/// Which bytes of the message a body is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BodyName {
     /// `BODY[section]<start>`
     Section {
         /// The section.
         section: Section,
-        /// Where the octets begin, if a part was asked for.
+        /// Where the bytes begin, if a part was asked for.
         start: Option<u64>,
     },
     /// `RFC822`
@@ -85,7 +85,7 @@ pub enum BodyName {
 /// What a server may make the decoder hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Octets of a body that comes in one piece.
+    /// Bytes of a body that comes in one piece.
     pub inline_bytes: u64,
     /// Bytes of one response, bodies above `inline_bytes` not included.
     pub response_bytes: usize,

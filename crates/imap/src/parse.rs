@@ -1,7 +1,7 @@
 //! Parsers over complete buffers: one command or one response, its literals where they stand.
 //!
-//! The rule of RFC 3501 §9 that a function reads stands above it. No parser looks back, none allocates more than a
-//! constant times its input, recursion is bounded by `limits::IMAP_NESTING`.
+//! The rule of RFC 3501 §9 that a function reads stands above it. No parser looks back, none
+//! allocates more than a constant times its input, recursion is bounded by `limits::IMAP_NESTING`.
 
 mod acl;
 mod append;

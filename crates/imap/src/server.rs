@@ -2,7 +2,8 @@
 //!
 //! However the bytes are divided, the events are the same. A command is held until it is complete, within
 //! [`Limits::command_bytes`]; one that is longer is read and thrown away without being held, and answered. The
-//! messages of an APPEND are never held: they come out in pieces as they come in, and so does the command around them.
+//! messages of an APPEND are never held: they come out in pieces as they come in, and so does the
+//! command around them.
 //!
 //! ```text
 //! loop {
@@ -43,10 +44,10 @@ pub enum Event {
     AppendMessage(AppendMessage),
     /// A part of the message, to be found under this URL (RFC 4469).
     AppendUrl(AString),
-    /// Octets of the message are announced. Send `+ ` if [`AppendLiteral::sync`] and they are wanted. No
+    /// Bytes of the message are announced. Send `+ ` if [`AppendLiteral::sync`] and they are wanted. No
     /// [`Event::NeedContinuation`] comes for it.
     AppendLiteral(AppendLiteral),
-    /// The next of these octets, not empty.
+    /// The next of these bytes, not empty.
     AppendData(Bytes),
     /// The last message is complete and so is the command line: commit and answer.
     AppendEnd,
@@ -84,14 +85,15 @@ pub enum Event {
 /// What a client may make the decoder hold, read or throw away.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of one command, literals included; of one that brings messages, bytes between two of their literals.
+    /// Bytes of one command, literals included; of one that brings messages, bytes between two of
+    /// their literals.
     pub command_bytes: usize,
-    /// Octets of one literal of APPEND: above it the answer is NO `[TOOBIG]`. `None`: APPEND is answered BAD.
+    /// Bytes of one literal of APPEND: above it the answer is NO `[TOOBIG]`. `None`: APPEND is answered BAD.
     pub append_bytes: Option<u64>,
-    /// Octets of a literal that the client does not wait with (`{n+}`): `None` for LITERAL+, which has no bound of its
-    /// own, else that of LITERAL- (RFC 7888 §5).
+    /// Bytes of a literal that the client does not wait with (`{n+}`): `None` for LITERAL+, which
+    /// has no bound of its own, else that of LITERAL- (RFC 7888 §5).
     pub non_sync_bytes: Option<u64>,
-    /// Octets of the messages of one refused command that are thrown away before the connection is given up.
+    /// Bytes of the messages of one refused command that are thrown away before the connection is given up.
     pub skipped_bytes: u64,
     /// The same for all else of a refused command.
     pub skipped_command_bytes: u64,

@@ -1,7 +1,9 @@
-//! IMAP URLs of messages and their parts (RFC 5092), relative and absolute, with the authorization of RFC 4467.
+//! IMAP URLs of messages and their parts (RFC 5092), relative and absolute, with the authorization
+//! of RFC 4467.
 //!
-//! URLs of servers, mailboxes and searches parse to nothing: no command here takes them. Strict, as what is signed must
-//! mean one thing: characters that have to be percent-encoded are, parameters stand in their order, once.
+//! URLs of servers, mailboxes and searches parse to nothing: no command here takes them. Strict, as
+//! what is signed must mean one thing: characters that have to be percent-encoded are, parameters
+//! stand in their order, once.
 
 mod message;
 mod path;
@@ -28,7 +30,7 @@ pub struct ImapUrl {
     pub uid: NonZeroU32,
     /// The part of it; all of it by default.
     pub section: Section,
-    /// The octets of that. One without a length goes on to the end.
+    /// The bytes of that. One without a length goes on to the end.
     pub partial: Option<Partial>,
     /// Who may use the URL, and until when.
     pub auth: Option<UrlAuth>,
@@ -52,7 +54,8 @@ pub struct UrlAuth {
     pub expire: Option<Timestamp>,
     /// Who may use it.
     pub access: Access,
-    /// How many bytes of the URL the token is made for: up to, not including, `:mechanism:token` (RFC 4467 §6).
+    /// How many bytes of the URL the token is made for: up to, not including, `:mechanism:token`
+    /// (RFC 4467 §6).
     pub rump: usize,
     /// Mechanism and token.
     pub token: Option<UrlToken>,
@@ -63,7 +66,7 @@ pub struct UrlAuth {
 pub struct UrlToken {
     /// The mechanism, upper case.
     pub mechanism: String,
-    /// The token: at least 16 octets.
+    /// The token: at least 16 bytes.
     pub token: Vec<u8>,
 }
 
@@ -88,8 +91,8 @@ impl ImapUrl {
     /// The URL that `text` is.
     ///
     /// # Errors
-    /// If it is none, names no message, is longer than [`limits::IMAP_URL_BYTES`], or is a relative path that does not
-    /// begin with `/` (RFC 5092 §7.2).
+    /// If it is none, names no message, is longer than [`limits::IMAP_URL_BYTES`], or is a relative
+    /// path that does not begin with `/` (RFC 5092 §7.2).
     pub fn parse(text: &[u8]) -> Result<Self, InvalidUrl> {
         if text.len() > limits::IMAP_URL_BYTES {
             return Err(InvalidUrl("the URL is too long"));

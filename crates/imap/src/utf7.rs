@@ -1,7 +1,8 @@
 //! Modified UTF-7, the encoding of mailbox names on the wire (RFC 3501 §5.1.3), both ways.
 //!
-//! Strict: [`decode`] takes exactly what [`encode`] makes, so that a mailbox has one name. What is not modified UTF-7
-//! has a defined result in [`name`]: octets that are UTF-8 are taken as they stand, anything else is refused.
+//! Strict: [`decode`] takes exactly what [`encode`] makes, so that a mailbox has one name. What is
+//! not modified UTF-7 has a defined result in [`name`]: bytes that are UTF-8 are taken as they
+//! stand, anything else is refused.
 
 use crate::types::{InvalidMailbox, Mailbox};
 
@@ -59,10 +60,11 @@ pub fn decode(encoded: &[u8]) -> Option<String> {
     Some(out)
 }
 
-/// A mailbox name from the octets on the wire.
+/// A mailbox name from the bytes on the wire.
 ///
-/// With `utf8` (after ENABLE) they are UTF-8 and nothing else. Without it they are modified UTF-7; octets above 127,
-/// which have no place there but are sent by real clients, are taken as UTF-8, `&` standing for itself.
+/// With `utf8` (after ENABLE) they are UTF-8 and nothing else. Without it they are modified UTF-7;
+/// bytes above 127, which have no place there but are sent by real clients, are taken as UTF-8, `&`
+/// standing for itself.
 pub fn name(wire: &[u8], utf8: bool) -> Result<Mailbox, InvalidMailbox> {
     Mailbox::new(&text(wire, utf8)?)
 }

@@ -1,7 +1,8 @@
 //! How fast message summaries are: `cargo run --release --example summary_speed -- DIR [MESSAGES]`.
 //!
-//! Delivers small messages to one account in a new local store in DIR, then streams the summaries of all of them: the first
-//! time, when segments are made, and with segments, each part by itself. Prints milliseconds.
+//! Delivers small messages to one account in a new local store in DIR, then streams the summaries
+//! of all of them: the first time, when segments are made, and with segments, each part by itself.
+//! Prints milliseconds.
 
 use std::sync::Arc;
 

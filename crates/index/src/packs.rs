@@ -1,10 +1,11 @@
-//! Packs: what of many messages is asked for together, in one object of a few MiB, so that a remote store is asked tens of times
-//! for a thousand messages and not a thousand times.
+//! Packs: what of many messages is asked for together, in one object of a few MiB, so that a remote
+//! store is asked tens of times for a thousand messages and not a thousand times.
 //!
-//! There are two kinds: whole small messages, and the structures of all messages. Both hold the sealed octets as they are in
-//! the messages' objects. They are derived: a pack that is missing, damaged or behind costs requests and nothing else, and a piece is
-//! used only if the account's message of that number still is that object. What was purged is gone from the packs with
-//! the same round that removes its object.
+//! There are two kinds: whole small messages, and the structures of all messages. Both hold the
+//! sealed bytes as they are in the messages' objects. They are derived: a pack that is missing,
+//! damaged or behind costs requests and nothing else, and a piece is used only if the account's
+//! message of that number still is that object. What was purged is gone from the packs with the
+//! same round that removes its object.
 //!
 //! Format: `docs/format/pack.md`. Reasons: `docs/decisions/0033-packs.md`.
 

@@ -1,5 +1,5 @@
-//! Summaries of a mailbox's messages: they are those of the stored structures and texts, whatever happened before, and
-//! whether they come from segments or not.
+//! Summaries of a mailbox's messages: they are those of the stored structures and texts, whatever
+//! happened before, and whether they come from segments or not.
 
 #[path = "summaries/world.rs"]
 mod world;
@@ -115,7 +115,8 @@ async fn copies_of_few_messages_get_segments_as_many_messages_do() {
     assert!(segments.iter().any(|path| path.contains("/summary/00000000-00000063-")), "{segments:?}");
 }
 
-/// Many at once, in memory that is enough for one of them to make a segment: those that have some must not wait for more.
+/// Many at once, in memory that is enough for one of them to make a segment: those that have some
+/// must not wait for more.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn streams_that_make_segments_do_not_wait_for_each_other() {
     let w = Fixture::new(7);
@@ -254,8 +255,8 @@ async fn messages_in_another_order_than_they_are_stored_take_few_reads() {
     assert!(w.faults.calls() - before <= 40, "{} requests", w.faults.calls() - before);
 }
 
-/// Random deliveries, copies, moves, expunges and purges, with two processes that both make and tidy segments, some of
-/// which are damaged or removed.
+/// Random deliveries, copies, moves, expunges and purges, with two processes that both make and
+/// tidy segments, some of which are damaged or removed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn summaries_are_what_the_structures_say_whatever_happened() {
     for seed in 10..12 {
@@ -388,8 +389,8 @@ async fn a_stream_draws_on_the_budget_while_it_runs() {
     assert_eq!(budget.in_use(), 0);
 }
 
-/// The attack: whoever sees the store and can send mail guesses what another one has sent, a thousand times, and looks whether any
-/// object became shorter.
+/// The attack: whoever sees the store and can send mail guesses what another one has sent, a
+/// thousand times, and looks whether any object became shorter.
 #[tokio::test]
 async fn a_right_guess_shows_in_no_size() {
     let sizes = async |code: &str, guess: &str| {
@@ -420,8 +421,8 @@ async fn a_right_guess_shows_in_no_size() {
     assert_eq!(guessed, sizes(wrong, right).await);
 }
 
-/// Headers and structures are in segments once somebody has asked for enough of them, whatever is in them; those that are
-/// too long are not.
+/// Headers and structures are in segments once somebody has asked for enough of them, whatever is
+/// in them; those that are too long are not.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn headers_and_structures_are_kept_in_segments() {
     let w = Fixture::new(31);
@@ -486,7 +487,8 @@ async fn header_segments_follow_deletions_and_no_flags() {
     assert_eq!(p.pieces("INBOX").await, [300, 300]);
 }
 
-/// Of mail with headers and sizes as people have them, headers in segments take at most 4 % and all derived data 14 %.
+/// Of mail with headers and sizes as people have them, headers in segments take at most 4 % and all
+/// derived data 14 %.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn derived_data_is_a_small_part_of_the_mail() {
     /// The mean of 2,427 mails of a person; half of them have less than an eighth of that.

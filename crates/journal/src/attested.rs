@@ -1,8 +1,9 @@
 //! What is in a log under keys that were retired: it counts if it was there when they were.
 //!
-//! Log entries and manifests are never written again, so they outlive the key they are under; and who has that key, and can write
-//! to the store, can make others. So before keys are retired, an object under the new key names all objects that are there
-//! under older ones, by their hashes (decision 61). Of whatever else is under a retired key nothing counts.
+//! Log entries and manifests are never written again, so they outlive the key they are under; and
+//! who has that key, and can write to the store, can make others. So before keys are retired, an
+//! object under the new key names all objects that are there under older ones, by their hashes
+//! (decision 61). Of whatever else is under a retired key nothing counts.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -54,7 +55,8 @@ impl Judge {
             }
         }
         let mut vouched = Vouched::default();
-        // The last rotation listed everything. Without it there is what an earlier version wrote, among what anybody may have.
+        // The last rotation listed everything. Without it there is what an earlier version wrote,
+        // among what anybody may have.
         if !self.vouched_by(&ours, &mut vouched).await? {
             let beyond = others.split_off(others.len().min(limits::LOG_GAP as usize));
             self.note_unread(beyond.len());

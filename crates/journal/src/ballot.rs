@@ -1,5 +1,6 @@
-//! Names of log entries where several may have one position: each has its writer's ballot in it, and the ballot of the entry
-//! before, so that a listing alone tells which of them follow each other.
+//! Names of log entries where several may have one position: each has its writer's ballot in it,
+//! and the ballot of the entry before, so that a listing alone tells which of them follow each
+//! other.
 
 use minicbor::{Decode, Encode};
 use sealpost_base::{Position, Random};
@@ -8,10 +9,12 @@ use sealpost_base::{Position, Random};
 const POSITION_DIGITS: usize = 16;
 /// Hexadecimal digits of a ballot.
 const BALLOT_DIGITS: usize = 24;
-/// What the name of an object begins with that says that a ballot was begun; behind all positions in a listing.
+/// What the name of an object begins with that says that a ballot was begun; behind all positions
+/// in a listing.
 const BEGUN: char = 'w';
 
-/// From this round on ballots carry a tag, so that nobody else can begin the greatest, behind which there is none.
+/// From this round on ballots carry a tag, so that nobody else can begin the greatest, behind which
+/// there is none.
 const TAGGED_ROUNDS: u32 = 1 << 31;
 
 /// A writer's turn to append, as in Paxos: greater ones take precedence.
@@ -34,8 +37,8 @@ impl Ballot {
         Some(Ballot { round: self.round.checked_add(1)?, writer: random.next_u64() })
     }
 
-    /// The same, for a log whose writers have keys: from [`TAGGED_ROUNDS`] on the half of the number that is not random is what
-    /// `tag` makes of round and nonce.
+    /// The same, for a log whose writers have keys: from [`TAGGED_ROUNDS`] on the half of the
+    /// number that is not random is what `tag` makes of round and nonce.
     pub(crate) fn above_tagged(self, random: &dyn Random, tag: impl Fn(u32, u32) -> u32) -> Option<Self> {
         let above = self.above(random)?;
         if above.round < TAGGED_ROUNDS {
@@ -45,8 +48,8 @@ impl Ballot {
         Some(Ballot { writer: u64::from(nonce) << 32 | u64::from(tag(above.round, nonce)), ..above })
     }
 
-    /// Whether a writer with keys may have begun it, by what `is_tag` says of round, nonce and tag. No writer comes to rounds
-    /// that need tags by itself: only behind a ballot that was planted.
+    /// Whether a writer with keys may have begun it, by what `is_tag` says of round, nonce and tag.
+    /// No writer comes to rounds that need tags by itself: only behind a ballot that was planted.
     pub(crate) fn may_count(self, is_tag: impl Fn(u32, u32, u32) -> bool) -> bool {
         self.round < TAGGED_ROUNDS || is_tag(self.round, (self.writer >> 32) as u32, self.writer as u32)
     }

@@ -1,8 +1,9 @@
 //! Checkpoints: the state up to a position, in chunks, and trimming the log below.
 //!
-//! A checkpoint is a manifest and a folder of its own, and needs nothing outside it, so that whoever removes an old one,
-//! however late, takes nothing from a newer one that somebody else wrote meanwhile. Its manifest is written last and
-//! removed first: a checkpoint that has one is whole.
+//! A checkpoint is a manifest and a folder of its own, and needs nothing outside it, so that
+//! whoever removes an old one, however late, takes nothing from a newer one that somebody else
+//! wrote meanwhile. Its manifest is written last and removed first: a checkpoint that has one is
+//! whole.
 
 use bytes::Bytes;
 use futures::stream::{self, StreamExt, TryStreamExt};
@@ -115,12 +116,14 @@ impl Journal {
         self.store.read_opened(&self.snap_path(position, &chunk.name), open).await
     }
 
-    /// Writes a checkpoint of the state at `tail`; durable when it returns. `chunk` makes the bytes of a chunk, and is
-    /// called once for each of `names`. Two that write the same position write the same bytes, so it does not matter
-    /// whose chunks are there; what a copy of another store left, is of another history, and no checkpoint comes of it.
+    /// Writes a checkpoint of the state at `tail`; durable when it returns. `chunk` makes the bytes
+    /// of a chunk, and is called once for each of `names`. Two that write the same position write
+    /// the same bytes, so it does not matter whose chunks are there; what a copy of another store
+    /// left, is of another history, and no checkpoint comes of it.
     ///
     /// # Errors
-    /// `Conflict` if something else is there already; what the store says. Nothing refers to what was written until then.
+    /// `Conflict` if something else is there already; what the store says. Nothing refers to what
+    /// was written until then.
     pub async fn write_checkpoint(
         &self,
         keys: &AccountKeys,
@@ -176,7 +179,8 @@ impl Journal {
         seal(keys, self.account, position, name, plain, &*self.random)
     }
 
-    /// Removes what the last two checkpoints make superfluous: older ones, and log entries below the older one's last.
+    /// Removes what the last two checkpoints make superfluous: older ones, and log entries below
+    /// the older one's last.
     ///
     /// # Errors
     /// What the store says. What is left is removed the next time.
@@ -184,8 +188,8 @@ impl Journal {
         let checkpoints = self.newest_two().await?;
         let [_, end] = checkpoints[..] else { return Ok(()) };
         if self.store.append_mode() == AppendMode::Siblings {
-            // One that somebody is still writing, or never finished, may be listed: nothing goes on account of it before
-            // everybody sees it.
+            // One that somebody is still writing, or never finished, may be listed: nothing goes on
+            // account of it before everybody sees it.
             for position in &checkpoints {
                 let path = self.manifest_path(*position);
                 self.store.put_again(&path, &path).await?;

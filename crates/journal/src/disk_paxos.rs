@@ -1,19 +1,24 @@
-//! Agreement on one sequence of objects in a store whose creates overwrite: of the writers that want one position, one gets it,
-//! whatever is delayed, lost, repeated or paused, and no clock is asked.
+//! Agreement on one sequence of objects in a store whose creates overwrite: of the writers that
+//! want one position, one gets it, whatever is delayed, lost, repeated or paused, and no clock is
+//! asked.
 //!
-//! This is Paxos with the store as its only acceptor, a disk (Gafni and Lamport, "Disk Paxos", 2003), on a growing chain. A
-//! writer begins a *ballot*, greater than all it knows of, by writing an object of that name. Then it lists the entries, and
-//! what it finds, it follows: the last entry of the greatest ballot, which it writes once more in its own. From then on it
-//! appends by writing an entry and listing the ballots: **if none is greater, the entry counts**. For whoever begins a greater
-//! one later lists the entries after that, finds this one, and follows it. If one is greater, the entry counts only if that one
-//! followed it. Every object is written under a name of its own and never changed, so requests may come twice, and late.
+//! This is Paxos with the store as its only acceptor, a disk (Gafni and Lamport, "Disk Paxos",
+//! 2003), on a growing chain. A writer begins a *ballot*, greater than all it knows of, by writing
+//! an object of that name. Then it lists the entries, and what it finds, it follows: the last entry
+//! of the greatest ballot, which it writes once more in its own. From then on it appends by writing
+//! an entry and listing the ballots: **if none is greater, the entry counts**. For whoever begins a
+//! greater one later lists the entries after that, finds this one, and follows it. If one is
+//! greater, the entry counts only if that one followed it. Every object is written under a name of
+//! its own and never changed, so requests may come twice, and late.
 //!
-//! What the store must keep: a write that was acknowledged is seen by every request that begins after that. A write that was
-//! not acknowledged may be seen by one reader and not by the next; so whoever reads an end of the chain that somebody
-//! else wrote writes it once more, unchanged, before it believes it.
+//! What the store must keep: a write that was acknowledged is seen by every request that begins
+//! after that. A write that was not acknowledged may be seen by one reader and not by the next; so
+//! whoever reads an end of the chain that somebody else wrote writes it once more, unchanged,
+//! before it believes it.
 //!
-//! A writer that stays the only one needs one write and one list for an entry. A change of writers costs five requests more.
-//! Two that try at once may defeat each other; they wait for random times, longer each time.
+//! A writer that stays the only one needs one write and one list for an entry. A change of writers
+//! costs five requests more. Two that try at once may defeat each other; they wait for random
+//! times, longer each time.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -95,7 +100,8 @@ pub(crate) struct Begun {
     known: Position,
 }
 
-/// Which manifests of checkpoints, in the folder of ballots, are of interest to whoever knows a log up to some position.
+/// Which manifests of checkpoints, in the folder of ballots, are of interest to whoever knows a log
+/// up to some position.
 pub(crate) struct Marks {
     /// The path of the one at that position: those behind it are.
     pub after: String,
@@ -178,7 +184,8 @@ impl DiskPaxos {
         Ok(last_of(&self.list(Position::ZERO).await?, &Tail::EMPTY))
     }
 
-    /// All entries, as far as a listing tells by their names: the last one may not count yet, or never, and any may be none.
+    /// All entries, as far as a listing tells by their names: the last one may not count yet, or
+    /// never, and any may be none.
     ///
     /// # Errors
     /// What the store says.
@@ -206,11 +213,12 @@ impl DiskPaxos {
     /// AppendMode `object` right after `after`, which `marks` is about too.
     ///
     /// # Errors
-    /// As [`DiskPaxos::append_at`]; `Corrupt` if there is a checkpoint of what came after it, and that is missing.
+    /// As [`DiskPaxos::append_at`]; `Corrupt` if there is a checkpoint of what came after it, and
+    /// that is missing.
     pub(crate) async fn append(&self, after: &Tail, object: Sealed, marks: &Marks) -> Result<Append> {
         let mut slot = self.cache.lead.lock().await;
-        // Out of the slot while it is used: whoever is interrupted leaves no ballot behind in which one position might be
-        // written twice.
+        // Out of the slot while it is used: whoever is interrupted leaves no ballot behind in which
+        // one position might be written twice.
         let lead = match slot.take() {
             Some(lead) if lead.tail.position > after.position => {
                 *slot = Some(lead);
@@ -289,8 +297,9 @@ impl DiskPaxos {
             let Some(last) = last else { return Ok(ChainScan::Entries(Vec::new())) };
             if last.is_plain() || begun.greatest <= last.ballot {
                 let found = leading_to(&places, last, known.position);
-                // A list has pages, each of its own moment: what led to the last entry may have come behind its page. A list that
-                // begins when a later entry was seen has it, so what several leave out is missing.
+                // A list has pages, each of its own moment: what led to the last entry may have
+                // come behind its page. A list that begins when a later entry was seen has it, so
+                // what several leave out is missing.
                 if let Some(first) = first_missing(&found, known.position).filter(|_| marks.is_some()) {
                     missing = (first, if missing.0 == first { missing.1 + 1 } else { 1 });
                     if missing.1 <= PATIENT_ROUNDS {
@@ -321,7 +330,8 @@ impl DiskPaxos {
         begun
     }
 
-    /// Begins a ballot: after this nobody with a smaller one gets an entry that counts. `None` if the log was trimmed.
+    /// Begins a ballot: after this nobody with a smaller one gets an entry that counts. `None` if
+    /// the log was trimmed.
     async fn begin(&self, known: &Tail, marks: Option<&Marks>) -> Result<Option<Leadership>> {
         let mut least = known.ballot.unwrap_or(Ballot::NONE);
         for round in 0..ROUNDS {

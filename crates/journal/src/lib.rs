@@ -2,15 +2,19 @@
 //!
 //! What the entries say is opaque here. The invariants:
 //!
-//! - An entry is durable when [`Journal::append`] says `Done`; at most one entry ever counts at a position. Where the store
-//!   creates conditionally there is only one; elsewhere its writers agree on one ([`DiskPaxos`]).
-//! - Each entry carries the hash of the one before, so none can be swapped, reordered or dropped unseen, and a MAC, so that
-//!   nothing else passes for one. What has none is reported, skipped, and never appended to. [`Replay`] says which entries count.
-//!   Manifests and marks of positions that are passed over have such a MAC too, and count only with it.
-//! - Whoever is behind finds out: [`Append::Lost`] when others appended, [`Append::Trimmed`] when what it would
-//!   have followed was folded into a checkpoint and removed. Neither leaves anything that replay would count.
-//! - An entry is removed only when two checkpoints exist at or above the position after it, and the newest two checkpoints
-//!   are never removed. So manifests tell, for ever and to everybody, up to where the log may be gone.
+//! - An entry is durable when [`Journal::append`] says `Done`; at most one entry ever counts at a
+//!   position. Where the store creates conditionally there is only one; elsewhere its writers agree
+//!   on one ([`DiskPaxos`]).
+//! - Each entry carries the hash of the one before, so none can be swapped, reordered or dropped
+//!   unseen, and a MAC, so that nothing else passes for one. What has none is reported, skipped,
+//!   and never appended to. [`Replay`] says which entries count. Manifests and marks of positions
+//!   that are passed over have such a MAC too, and count only with it.
+//! - Whoever is behind finds out: [`Append::Lost`] when others appended, [`Append::Trimmed`] when
+//!   what it would have followed was folded into a checkpoint and removed. Neither leaves anything
+//!   that replay would count.
+//! - An entry is removed only when two checkpoints exist at or above the position after it, and the
+//!   newest two checkpoints are never removed. So manifests tell, for ever and to everybody, up to
+//!   where the log may be gone.
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
@@ -81,8 +85,8 @@ impl Journal {
         Self::in_folder(format!("acct/{account}"), false, store, account, key, random)
     }
 
-    /// The log of the queue of `node`, whose entries `key` authenticates. An entry holds mail of several senders, so nothing of
-    /// it is compressed: sizes would tell one about another's.
+    /// The log of the queue of `node`, whose entries `key` authenticates. An entry holds mail of
+    /// several senders, so nothing of it is compressed: sizes would tell one about another's.
     pub fn of_queue(store: Store, node: AccountId, key: &LogKey, random: Arc<dyn Random>) -> Self {
         Self::in_folder(format!("queue/{node}"), true, store, node, key, random)
     }
@@ -102,8 +106,8 @@ impl Journal {
         Journal { store, account, folder, raw, random, chain, judge, trim_watermark, lost, metrics }
     }
 
-    /// The same, for whoever appends often: it is not asked before an entry whether the log was trimmed there if it was
-    /// asked a moment ago.
+    /// The same, for whoever appends often: it is not asked before an entry whether the log was
+    /// trimmed there if it was asked a moment ago.
     #[must_use]
     pub fn timed(self, clock: Arc<dyn Clock>) -> Self {
         Journal { trim_watermark: Arc::new(TrimWatermark::by(clock)), ..self }
@@ -157,7 +161,8 @@ impl Journal {
     }
 }
 
-/// The entries of the log of `account`, for those who only look which there are: no key tells whether they are authentic.
+/// The entries of the log of `account`, for those who only look which there are: no key tells
+/// whether they are authentic.
 pub fn entries_of(store: Store, account: AccountId, random: Arc<dyn Random>) -> DiskPaxos {
     chain_below(&format!("acct/{account}"), store, random)
 }

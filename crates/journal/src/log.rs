@@ -1,8 +1,9 @@
 //! Appending to the log.
 //!
-//! An entry goes to the position after the last one that its writer knows. Whatever is there already decides: an entry, then others
-//! were first; something that is none, then the log goes on behind it ([`crate::skip`]); an entry that is damaged, then nothing is
-//! appended. So nothing is ever acknowledged behind what is not an entry, and nobody has to look first.
+//! An entry goes to the position after the last one that its writer knows. Whatever is there
+//! already decides: an entry, then others were first; something that is none, then the log goes on
+//! behind it ([`crate::skip`]); an entry that is damaged, then nothing is appended. So nothing is
+//! ever acknowledged behind what is not an entry, and nobody has to look first.
 
 use std::time::Duration;
 
@@ -37,7 +38,8 @@ pub enum Append {
     Done(Tail),
     /// Somebody else's entry is at that position. Read on from the known end, and decide anew.
     Lost,
-    /// The log no longer has the known end: it is older than the checkpoints. Nothing was written; load the account anew.
+    /// The log no longer has the known end: it is older than the checkpoints. Nothing was written;
+    /// load the account anew.
     Trimmed,
 }
 
@@ -59,8 +61,9 @@ impl Journal {
     /// Appends one entry right after `after`; durable when it returns `Done`.
     ///
     /// # Errors
-    /// `Limit` if it is too large; `Retry` when the store did not take it, or when others trimmed the log meanwhile. It may
-    /// then count all the same: whoever appends next must be ready to lose to it.
+    /// `Limit` if it is too large; `Retry` when the store did not take it, or when others trimmed
+    /// the log meanwhile. It may then count all the same: whoever appends next must be ready to
+    /// lose to it.
     pub async fn append(&self, after: &Tail, seal: Seal<'_>, plaintext: &[u8]) -> Result<Append> {
         if plaintext.len() > ENTRY_BYTES {
             return Err(Error::limit(format!("a log entry holds at most {ENTRY_BYTES} bytes")));
@@ -128,7 +131,8 @@ impl Journal {
     async fn append_conditionally(&self, after: &Tail, sealed: Sealed) -> Result<Append> {
         let position = after.position.next();
         let hash = entry::hash(sealed.as_ref());
-        // What spares leaving an entry that nobody reads, and the unknown outcome; what decides is asked below.
+        // What spares leaving an entry that nobody reads, and the unknown outcome; what decides is
+        // asked below.
         if !self.trim_watermark.is_recent(position) {
             let marked = self.marked_after(after.position).await?;
             if !marked.checkpoints.is_empty() {
@@ -154,8 +158,8 @@ impl Journal {
         if marked.passed_over.contains(&tail.position) {
             return self.claim(after, tail).await;
         }
-        // If nobody may have removed this position yet, ours is the one entry that was ever there. Else others went on
-        // while it was written: on ours, or long before it.
+        // If nobody may have removed this position yet, ours is the one entry that was ever there.
+        // Else others went on while it was written: on ours, or long before it.
         let is_behind_all = marked.checkpoints.iter().all(|at| *at <= tail.position);
         // With one above it is to be looked at again before anything is written there.
         if is_behind_all && marked.passed_over.is_empty() {
@@ -163,15 +167,16 @@ impl Journal {
         }
         let stands = match marked.is_trimmed(tail.position) {
             true => self.is_followed(tail.position, tail.hash).await?,
-            // Noise at the paths of checkpoints tells nothing; if manifests were destroyed, the log itself has to tell.
+            // Noise at the paths of checkpoints tells nothing; if manifests were destroyed, the log
+            // itself has to tell.
             false if marked.may_be_trimmed(tail.position) => self.is_of_log(after, &tail).await?,
             false => true,
         };
         if stands { Ok(Append::Done(tail)) } else { Err(trimmed_while_written(tail.position)) }
     }
 
-    /// Whether the entry at `tail` is followed, or the one before it is there, which is removed first when a log is trimmed: then its
-    /// position was never anybody else's.
+    /// Whether the entry at `tail` is followed, or the one before it is there, which is removed
+    /// first when a log is trimmed: then its position was never anybody else's.
     async fn is_of_log(&self, after: &Tail, tail: &Tail) -> Result<bool> {
         if self.is_followed(tail.position, tail.hash).await? || self.has(after).await? {
             return Ok(true);
@@ -196,8 +201,9 @@ impl Journal {
         Ok(false)
     }
 
-    /// Why nothing is written at `position`, as these are the checkpoints of it or of what came after it: others went on, or
-    /// the log has lost its end, and what would be written there nobody would read.
+    /// Why nothing is written at `position`, as these are the checkpoints of it or of what came
+    /// after it: others went on, or the log has lost its end, and what would be written there
+    /// nobody would read.
     async fn passed(&self, position: Position, marked: &[Position]) -> Result<Append> {
         if marked.iter().filter(|at| **at > position).count() >= 2 {
             return Ok(Append::Trimmed);
@@ -233,9 +239,9 @@ impl Journal {
         Ok(matches!(next, Object::Entry(_, _, header) if header.prev == hash))
     }
 
-    /// Takes the position, or finds that it is taken. When the outcome is unknown the same bytes are put again: the
-    /// position holds either them or somebody else's. Even the first attempt may find its own bytes there, because what is
-    /// between here and the store repeats requests too.
+    /// Takes the position, or finds that it is taken. When the outcome is unknown the same bytes
+    /// are put again: the position holds either them or somebody else's. Even the first attempt may
+    /// find its own bytes there, because what is between here and the store repeats requests too.
     pub(crate) async fn put(&self, position: Position, sealed: Sealed, hash: Hash) -> Result<Took> {
         let path = self.log_path(position);
         let mut attempt = 1;

@@ -1,7 +1,7 @@
 //! Appends that lose again and again at one position: to an entry that no listing shows.
 //!
-//! Whoever loses reads on and comes again. Where an index of the store is damaged, there is nothing to read on to, and it
-//! would come again for ever.
+//! Whoever loses reads on and comes again. Where an index of the store is damaged, there is nothing
+//! to read on to, and it would come again for ever.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -9,7 +9,8 @@ use sealpost_base::Position;
 
 /// Losses in a row at one position before it is looked whether a listing shows what is there.
 const DOUBTFUL: u32 = 4;
-/// Losses in a row to what no listing shows before that is called damage. A store may list what was written a moment later.
+/// Losses in a row to what no listing shows before that is called damage. A store may list what was
+/// written a moment later.
 const DAMAGE: u32 = 10;
 
 /// Where it was lost last, and how often in a row.

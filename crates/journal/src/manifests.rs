@@ -1,10 +1,12 @@
-//! The folder of manifests: which checkpoints a log has, which positions are passed over, and what vouches for older keys.
+//! The folder of manifests: which checkpoints a log has, which positions are passed over, and what
+//! vouches for older keys.
 //!
-//! A listing gives names; what is there counts only with a MAC of the installation ([`sealpost_vault::mark`]). What has none is
-//! noise: reported, and passed over by everything that acts on this folder. Most names carry a tag under `server.key` and need no
-//! reading; a checkpoint has a *witness*, whose name does. Only what earlier versions wrote, and noise, is read: once for as long as
-//! a log is in use, because no object is ever changed, and never more than a few. Only a trim, which removes what cannot be had
-//! again, reads anew.
+//! A listing gives names; what is there counts only with a MAC of the installation
+//! ([`sealpost_vault::mark`]). What has none is noise: reported, and passed over by everything that
+//! acts on this folder. Most names carry a tag under `server.key` and need no reading; a checkpoint
+//! has a *witness*, whose name does. Only what earlier versions wrote, and noise, is read: once for
+//! as long as a log is in use, because no object is ever changed, and never more than a few. Only a
+//! trim, which removes what cannot be had again, reads anew.
 
 use std::collections::BTreeSet;
 
@@ -19,7 +21,8 @@ use crate::Journal;
 use crate::ballot::position_in;
 use crate::noise::Judge;
 
-/// What the name of a mark begins with that says that a position of the log is passed over: behind those of all checkpoints.
+/// What the name of a mark begins with that says that a position of the log is passed over: behind
+/// those of all checkpoints.
 const PASSED_OVER: char = 's';
 /// What the name of an attestation begins with: behind those of all checkpoints too.
 const ATTESTATION: char = 'k';
@@ -37,8 +40,8 @@ const LISTINGS: u32 = 6;
 pub(crate) enum Name {
     /// A checkpoint's manifest.
     Checkpoint(Position),
-    /// A mark that a position is passed over. The number is a [tag](mark::number), so that nobody can be there first; earlier
-    /// versions chose a random one.
+    /// A mark that a position is passed over. The number is a [tag](mark::number), so that nobody
+    /// can be there first; earlier versions chose a random one.
     PassedOver(Position, u64),
     /// What vouches for objects under older keys, with such a number too.
     Attestation(u64),
@@ -144,9 +147,10 @@ pub(crate) enum MarkRead {
     Gone,
 }
 
-/// Which of the objects with these names count; `None` if one of them is gone by now. Positions that are passed over are of
-/// interest only as far behind `known` as the next entry may be. Names tell most of it. Of the others so many are read as earlier
-/// versions may have left; what is beyond that is noise.
+/// Which of the objects with these names count; `None` if one of them is gone by now. Positions
+/// that are passed over are of interest only as far behind `known` as the next entry may be. Names
+/// tell most of it. Of the others so many are read as earlier versions may have left; what is
+/// beyond that is noise.
 pub(crate) async fn judged(judge: &Judge, names: &[Name], known: Position) -> Result<Option<Marked>> {
     let last = Position(known.0.saturating_add(limits::LOG_GAP + 1));
     let is_of_interest = |name: &Name| match name {
@@ -245,8 +249,9 @@ impl Journal {
         Ok(())
     }
 
-    /// Gives what earlier versions wrote, or what is under keys that were replaced since, names that a listing can tell from noise:
-    /// checkpoints get witnesses, and an attestation a second name.
+    /// Gives what earlier versions wrote, or what is under keys that were replaced since, names
+    /// that a listing can tell from noise: checkpoints get witnesses, and an attestation a second
+    /// name.
     pub(crate) async fn adopt(&self) -> Result<()> {
         let names = names(&self.store, &self.manifest_prefix(), None).await?;
         let is_authentic = |name: &Name| self.judge.name_of(*name) == NameVerdict::Authentic;
@@ -291,8 +296,9 @@ impl Journal {
         Ok(old.map(|name| self.judge.mark_path(name)).collect())
     }
 
-    /// Vouches for everything in the log that is under older keys, because those are going to be retired: from then on whoever
-    /// has one of them can add nothing. Nobody may write under them any more. Returns for how many objects.
+    /// Vouches for everything in the log that is under older keys, because those are going to be
+    /// retired: from then on whoever has one of them can add nothing. Nobody may write under them
+    /// any more. Returns for how many objects.
     ///
     /// # Errors
     /// What the store says. It can be repeated.
@@ -350,8 +356,9 @@ impl Judge {
         })
     }
 
-    /// How often each of so many objects is read before it is taken for noise. No log has so many that tags do not tell of as are
-    /// read at once, so then most of them are noise, and to be patient with each would hold up the first that asks.
+    /// How often each of so many objects is read before it is taken for noise. No log has so many
+    /// that tags do not tell of as are read at once, so then most of them are noise, and to be
+    /// patient with each would hold up the first that asks.
     fn attempts(&self, objects: usize) -> u32 {
         let is_local = self.store().directory().is_some();
         if is_local || objects > READ_AHEAD { 1 } else { super::read::READ_ATTEMPTS }
@@ -385,7 +392,8 @@ impl Judge {
         })
     }
 
-    /// The object of that name. What does not count is asked for several times, over half a second, as entries are.
+    /// The object of that name. What does not count is asked for several times, over half a second,
+    /// as entries are.
     pub(crate) fn read_mark(&self, name: Name) -> BoxFuture<'_, Result<MarkRead>> {
         self.read_mark_often(name, self.attempts(1)).boxed()
     }

@@ -11,8 +11,8 @@ pub struct JournalMetrics {
     pub conflicts: Counter,
     /// Entries read, to load accounts or to read on.
     pub replayed: Counter,
-    /// Objects in logs that are neither entries nor marks of this installation, or are damaged; each once for each time that a log
-    /// is opened.
+    /// Objects in logs that are neither entries nor marks of this installation, or are damaged;
+    /// each once for each time that a log is opened.
     pub noise: Counter,
     /// Entries removed because two checkpoints include them.
     pub trimmed: Counter,

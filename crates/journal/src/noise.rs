@@ -1,10 +1,11 @@
-//! What is at the paths of log entries and is none of them: objects that were misplaced, damaged, or written by somebody without
-//! `server.key`.
+//! What is at the paths of log entries and is none of them: objects that were misplaced, damaged,
+//! or written by somebody without `server.key`.
 //!
 //! [`Judge`] tells them from entries. They are remembered ([`Noise`]), so that they are neither read each time nor reported each
-//! time; the store may give something else there later, so whoever loads an account, or finds that its log is broken, forgets them
-//! first, and after a minute they are read again. Nothing rests on that memory but what is read: an entry that is taken for noise by mistake has others behind it that
-//! do not chain without it, or is what an append finds in its place.
+//! time; the store may give something else there later, so whoever loads an account, or finds that
+//! its log is broken, forgets them first, and after a minute they are read again. Nothing rests on
+//! that memory but what is read: an entry that is taken for noise by mistake has others behind it
+//! that do not chain without it, or is what an append finds in its place.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,7 +21,8 @@ use crate::attested::{NOT_VOUCHED_FOR, Vouched};
 use crate::ballot::{Ballot, EntryName};
 use crate::manifests::Name;
 
-/// How long it is not read again. A store, or what is between, may answer wrongly for longer than it takes to read it six times.
+/// How long it is not read again. A store, or what is between, may answer wrongly for longer than
+/// it takes to read it six times.
 const REMEMBERED: Duration = Duration::from_secs(60);
 
 /// Why something is no entry.
@@ -113,11 +115,12 @@ impl Judge {
         match entry::judge(&self.key, self.account, place.position, object) {
             Verdict::Authentic(origin, header) => Ok((origin, header)),
             Verdict::Retired(origin, header) if is_vouched_for() => Ok((origin, header)),
-            // Somebody may have written it who was not told that keys were replaced, and have had others read it.
+            // Somebody may have written it who was not told that keys were replaced, and have had
+            // others read it.
             Verdict::Retired(..) => Err((Unfit::Damaged, NOT_VOUCHED_FOR.to_owned())),
             Verdict::Damaged(why) => Err((Unfit::Damaged, why)),
-            // Where writers agree by ballots nothing but its name tells of the last entry: what has such a name was an entry, but for
-            // one that says that it belongs elsewhere.
+            // Where writers agree by ballots nothing but its name tells of the last entry: what has
+            // such a name was an entry, but for one that says that it belongs elsewhere.
             Verdict::Noise(why) if !place.is_plain() && entry::header(object).is_err() => {
                 Err((Unfit::Damaged, why))
             }
@@ -125,7 +128,8 @@ impl Judge {
         }
     }
 
-    /// Whether `object`, at `place`, is what is left of an entry or may have been written as one under another key.
+    /// Whether `object`, at `place`, is what is left of an entry or may have been written as one
+    /// under another key.
     pub(crate) fn may_have_been(&self, place: &EntryName, object: &[u8]) -> bool {
         !matches!(entry::judge(&self.key, self.account, place.position, object), Verdict::Noise(_))
     }
@@ -214,7 +218,8 @@ impl Judge {
         self.lock().places.contains_key(place)
     }
 
-    /// So many objects in the folder of manifests are not read, because no earlier version can have left so many. Reports it, once.
+    /// So many objects in the folder of manifests are not read, because no earlier version can have
+    /// left so many. Reports it, once.
     pub(crate) fn note_unread(&self, objects: usize) {
         if objects == 0 || std::mem::replace(&mut self.lock().reported_unread, true) {
             return;

@@ -16,7 +16,8 @@ use crate::{Ballot, Cover, EntryName, Journal, Tail};
 
 /// Entries read ahead during replay.
 pub(crate) const READ_AHEAD: usize = 16;
-/// How often an object is asked for that is told of and not given out, or is no entry: for about half a second.
+/// How often an object is asked for that is told of and not given out, or is no entry: for about
+/// half a second.
 pub(crate) const READ_ATTEMPTS: u32 = 6;
 /// How often the end is looked for while others trim it away.
 const TAIL_ATTEMPTS: usize = 8;
@@ -71,7 +72,8 @@ pub enum Read {
     Entry(Entry),
     /// Something that is none. It was reported.
     Noise(Position),
-    /// Something that says that it is the entry of that position, and is not as it was written. It was reported.
+    /// Something that says that it is the entry of that position, and is not as it was written. It
+    /// was reported.
     Damaged(Position),
     /// Nothing, although it was listed: it was trimmed since, or is lost.
     Gone(Position),
@@ -86,9 +88,10 @@ pub(crate) enum Object {
 }
 
 impl Journal {
-    /// Where the entries after `known` may be, ascending. `None` if entries after it may have been removed. What is read there
-    /// is what was appended only if the log [reaches back](Journal::reaches_back) to `known` when it has been read. None
-    /// at all: `known` is the end.
+    /// Where the entries after `known` may be, ascending. `None` if entries after it may have been
+    /// removed. What is read there is what was appended only if the log [reaches
+    /// back](Journal::reaches_back) to `known` when it has been read. None at all: `known` is the
+    /// end.
     ///
     /// # Errors
     /// What the store says.
@@ -118,9 +121,10 @@ impl Journal {
         self.judge.forget();
     }
 
-    /// Whether nothing after `known` was ever removed. Where it was, a writer that had slept, or a request that came twice,
-    /// may have left another entry, which chains and opens like the one that counts; so what was read is believed when this
-    /// has been asked after it. Without conditional create no name is used for two entries, and nothing is asked.
+    /// Whether nothing after `known` was ever removed. Where it was, a writer that had slept, or a
+    /// request that came twice, may have left another entry, which chains and opens like the one
+    /// that counts; so what was read is believed when this has been asked after it. Without
+    /// conditional create no name is used for two entries, and nothing is asked.
     ///
     /// # Errors
     /// What the store says.
@@ -139,8 +143,9 @@ impl Journal {
         }
     }
 
-    /// Where the entries after `known` are, as far as a listing tells: on a store without conditional create the last one may
-    /// not count yet, or never; and what is there may be no entry. For those who only look.
+    /// Where the entries after `known` are, as far as a listing tells: on a store without
+    /// conditional create the last one may not count yet, or never; and what is there may be no
+    /// entry. For those who only look.
     ///
     /// # Errors
     /// What the store says.
@@ -165,8 +170,9 @@ impl Journal {
         self.chain.path(place)
     }
 
-    /// What is at `places`, which follow `known`, and at the positions between them that a listing may have left out: entries,
-    /// opened, and what is none. Ends where no entry came for as many positions as may be passed over.
+    /// What is at `places`, which follow `known`, and at the positions between them that a listing
+    /// may have left out: entries, opened, and what is none. Ends where no entry came for as many
+    /// positions as may be passed over.
     pub fn entries<'a>(
         &'a self,
         keys: &'a AccountKeys,
@@ -206,8 +212,8 @@ impl Journal {
             })
     }
 
-    /// The renumbering behind `position`, where the log is broken, that says which entries count there: the last one, if there are
-    /// several.
+    /// The renumbering behind `position`, where the log is broken, that says which entries count
+    /// there: the last one, if there are several.
     ///
     /// # Errors
     /// What the store says.
@@ -245,8 +251,8 @@ impl Journal {
         wanted
     }
 
-    /// Without what is further away than the next entry can be, if no entry is there. If one is, the log is broken, and whoever
-    /// reads on finds out.
+    /// Without what is further away than the next entry can be, if no entry is there. If one is,
+    /// the log is broken, and whoever reads on finds out.
     pub(crate) async fn without_far(
         &self,
         known: Position,
@@ -261,8 +267,8 @@ impl Journal {
         Ok(places.into_iter().take(end).collect())
     }
 
-    /// The last of `places` that has an entry, and its object. Looks at as many as may be at the end of a log without being
-    /// entries.
+    /// The last of `places` that has an entry, and its object. Looks at as many as may be at the
+    /// end of a log without being entries.
     pub(crate) async fn last_entry(
         &self,
         places: &[EntryName],
@@ -316,8 +322,8 @@ impl Journal {
         }
     }
 
-    /// What is at a place. What is no entry is asked for several times, over half a second: the store, or what is between us and
-    /// it, may answer wrongly for a while.
+    /// What is at a place. What is no entry is asked for several times, over half a second: the
+    /// store, or what is between us and it, may answer wrongly for a while.
     pub(crate) async fn object(&self, place: &EntryName, is_listed: bool) -> Result<Object> {
         let path = self.path(place);
         let read = || self.store.read(&path);
@@ -355,9 +361,10 @@ impl Journal {
         Ok(Object::Unfit(unfit.0))
     }
 
-    /// What `read` gives of a place; `None` if it was trimmed, or is lost. There are stores that tell of an object a moment before
-    /// they give it out. One that goes on to tell of it contradicts itself, or something between us and it does: that is no
-    /// reason to call the entry missing, which would change what everything after it means.
+    /// What `read` gives of a place; `None` if it was trimmed, or is lost. There are stores that
+    /// tell of an object a moment before they give it out. One that goes on to tell of it
+    /// contradicts itself, or something between us and it does: that is no reason to call the entry
+    /// missing, which would change what everything after it means.
     async fn give_out<F: Future<Output = Result<Bytes>>>(
         &self,
         place: &EntryName,
@@ -472,7 +479,8 @@ impl Journal {
     }
 }
 
-/// What is wrong with an object that cannot be read: what is larger than any entry was never one, unless only its name tells.
+/// What is wrong with an object that cannot be read: what is larger than any entry was never one,
+/// unless only its name tells.
 pub(crate) fn unread(place: &EntryName, e: &Error) -> (Unfit, String) {
     let unfit = if place.is_plain() && is_too_large(e) { Unfit::Noise } else { Unfit::Damaged };
     (unfit, e.to_string())

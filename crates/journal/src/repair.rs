@@ -1,6 +1,6 @@
-//! Going on with a log that is broken: an entry is missing that others have read, or the last one is damaged. Whoever does this
-//! accepts that it is lost; it is recorded in the log, so that all nodes do the same with what is left. Needs no key of the
-//! account.
+//! Going on with a log that is broken: an entry is missing that others have read, or the last one
+//! is damaged. Whoever does this accepts that it is lost; it is recorded in the log, so that all
+//! nodes do the same with what is left. Needs no key of the account.
 
 use sealpost_base::{Error, Position, Result, limits};
 use sealpost_vault::AppendMode;
@@ -46,8 +46,9 @@ struct Left {
 }
 
 impl Journal {
-    /// Records that the log goes on with what can be read of it; `None` if nothing is wrong with it. `without_checkpoints`: and
-    /// with none of the checkpoints there are, because they cannot be read.
+    /// Records that the log goes on with what can be read of it; `None` if nothing is wrong with
+    /// it. `without_checkpoints`: and with none of the checkpoints there are, because they cannot
+    /// be read.
     ///
     /// # Errors
     /// What the store says; `Retry` if others append all the time.

@@ -1,8 +1,9 @@
 //! Which entries of a log count, told by what they carry: no store, no keys.
 //!
-//! An entry counts if it carries the hash of the last one that counts; positions may have been passed over between the two. If
-//! it carries another, one is missing that others have read: what a UID means is not known, and nothing goes on until a
-//! renumbering says which entries count (`docs/format/log-entry.md`).
+//! An entry counts if it carries the hash of the last one that counts; positions may have been
+//! passed over between the two. If it carries another, one is missing that others have read: what a
+//! UID means is not known, and nothing goes on until a renumbering says which entries count
+//! (`docs/format/log-entry.md`).
 
 use std::collections::VecDeque;
 
@@ -87,7 +88,8 @@ impl Replay {
         Step::Counts
     }
 
-    /// The log is broken, and goes on by that renumbering. The entry that does not follow is the next one again.
+    /// The log is broken, and goes on by that renumbering. The entry that does not follow is the
+    /// next one again.
     pub fn go_on_by(&mut self, cover: Cover) {
         self.tail.generation = cover.generation;
         self.cover = Some(cover);
@@ -101,8 +103,8 @@ impl Replay {
         Some(self.counted.contains(&(tail.position, tail.hash)))
     }
 
-    /// From which position on a renumbering has to say what counts when an entry that carries `prev` does not follow: nobody
-    /// may have read another entry before it.
+    /// From which position on a renumbering has to say what counts when an entry that carries
+    /// `prev` does not follow: nobody may have read another entry before it.
     pub(crate) fn fork_of(&self, prev: &Hash) -> Position {
         let known = self.counted.iter().rev().find(|(_, hash)| hash == prev);
         known.map_or(self.tail.position, |(position, _)| *position).next()

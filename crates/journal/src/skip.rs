@@ -1,12 +1,16 @@
-//! Going on behind something that is no entry and has the next position, where the store creates conditionally.
+//! Going on behind something that is no entry and has the next position, where the store creates
+//! conditionally.
 //!
-//! The position is passed over: a renumbering goes to the next free one and carries the hash of the last entry. What was there may
-//! have been an entry once, which others have read, so what UIDs mean is stated anew (decision 50).
+//! The position is passed over: a renumbering goes to the next free one and carries the hash of the
+//! last entry. What was there may have been an entry once, which others have read, so what UIDs
+//! mean is stated anew (decision 50).
 //!
-//! Writers find out that others went on because the next position is taken. One that is passed over may become free again, when
-//! somebody removes what was there; so that nobody takes it then, the position is marked first, in the folder that every writer
-//! lists after it has written, with a MAC, because a position that others mark is lost to the log. The order decides: the mark, then a last look at the position, then the renumbering. Whoever
-//! creates an entry there too late for that look sees the mark.
+//! Writers find out that others went on because the next position is taken. One that is passed over
+//! may become free again, when somebody removes what was there; so that nobody takes it then, the
+//! position is marked first, in the folder that every writer lists after it has written, with a
+//! MAC, because a position that others mark is lost to the log. The order decides: the mark, then a
+//! last look at the position, then the renumbering. Whoever creates an entry there too late for
+//! that look sees the mark.
 
 use sealpost_base::{Error, Position, Result, limits};
 use sealpost_vault::entry::{self, CountedEntries, Renumbering};
@@ -20,8 +24,8 @@ use crate::{Append, EntryName, Journal, Tail};
 const CLAIM_ATTEMPTS: u32 = 6;
 
 impl Journal {
-    /// Goes on behind what is no entry and follows the one at `after`, or behind a position that is marked already. `Lost` when that
-    /// is done, by whomever: there is more to read.
+    /// Goes on behind what is no entry and follows the one at `after`, or behind a position that is
+    /// marked already. `Lost` when that is done, by whomever: there is more to read.
     pub(crate) async fn pass_over(&self, after: &Tail, is_marked: bool) -> Result<Append> {
         let renumbering = Renumbering::of(after.position.next(), CountedEntries::NONE);
         let mut position = renumbering.from;
@@ -55,7 +59,8 @@ impl Journal {
         }
     }
 
-    /// AppendMode a renumbering at `position`, after the entry at `after`: what became of that, and the end of the log if it is there.
+    /// AppendMode a renumbering at `position`, after the entry at `after`: what became of that, and
+    /// the end of the log if it is there.
     pub(crate) async fn renumber(
         &self,
         after: &Tail,
@@ -70,8 +75,9 @@ impl Journal {
         Ok((took, Tail { position, hash, ballot: None, generation }))
     }
 
-    /// Whether the entry at `tail` counts, which this process created at a position that somebody passes over: if the next entry
-    /// follows it. If there is none, this process decides, by going on itself.
+    /// Whether the entry at `tail` counts, which this process created at a position that somebody
+    /// passes over: if the next entry follows it. If there is none, this process decides, by going
+    /// on itself.
     pub(crate) async fn claim(&self, after: &Tail, tail: Tail) -> Result<Append> {
         for round in 0..CLAIM_ATTEMPTS {
             self.chain.wait(round).await;

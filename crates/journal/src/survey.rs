@@ -51,7 +51,8 @@ impl Survey {
 }
 
 impl Journal {
-    /// What is in the folder of manifests, says something of the log, and counts for nothing: the paths, and why.
+    /// What is in the folder of manifests, says something of the log, and counts for nothing: the
+    /// paths, and why.
     ///
     /// # Errors
     /// What the store says.
@@ -88,10 +89,12 @@ impl Journal {
         })
     }
 
-    /// Removes what this installation never wrote: what counts for nothing in the folder of manifests, and what is behind the end of
-    /// the log. The first of that stays, and what is at positions that are passed over already, so that the next entry goes on
-    /// behind it and gives UIDs a new meaning (decision 50): it may have been an entry once. The paths of what was removed. Whoever calls this is sure of `server.key`: under an old copy, what
-    /// other nodes wrote under the next key looks alike.
+    /// Removes what this installation never wrote: what counts for nothing in the folder of
+    /// manifests, and what is behind the end of the log. The first of that stays, and what is at
+    /// positions that are passed over already, so that the next entry goes on behind it and gives
+    /// UIDs a new meaning (decision 50): it may have been an entry once. The paths of what was
+    /// removed. Whoever calls this is sure of `server.key`: under an old copy, what other nodes
+    /// wrote under the next key looks alike.
     ///
     /// # Errors
     /// What the store says. It can be repeated.

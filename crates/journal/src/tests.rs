@@ -240,7 +240,8 @@ async fn a_checkpoint_is_read_back_and_written_twice_without_harm() {
     assert!(w.journal.chunk(&w.keys, Position(1), &other).await.is_err(), "another one's digest");
 }
 
-/// A copy of another store was interrupted: of its checkpoints there may be parts, or one whose log did not come.
+/// A copy of another store was interrupted: of its checkpoints there may be parts, or one whose log
+/// did not come.
 #[tokio::test]
 async fn a_checkpoint_is_not_made_of_another_historys_parts() {
     let w = world();
@@ -409,7 +410,8 @@ async fn an_entry_that_is_told_of_before_it_is_given_out_is_waited_for() {
     assert!(matches!(&first.content, Content::Plain(_, text) if &text[..] == b"one"));
 }
 
-/// A store, or a proxy before it, that lists an entry and says that it is not there: nobody goes on as if it was lost.
+/// A store, or a proxy before it, that lists an entry and says that it is not there: nobody goes on
+/// as if it was lost.
 #[tokio::test(start_paused = true)]
 async fn an_entry_that_is_listed_and_not_given_out_is_not_missing() {
     for append_mode in [AppendMode::Conditional, AppendMode::Siblings] {

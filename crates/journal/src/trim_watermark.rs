@@ -1,15 +1,17 @@
-//! Where a log was seen not to be trimmed, and when: so that writers who go on after their own entries need not ask again before
-//! each.
+//! Where a log was seen not to be trimmed, and when: so that writers who go on after their own
+//! entries need not ask again before each.
 //!
-//! Nothing rests on it. Whether an entry counts is found out after it was written, whatever the clock said before; who
-//! believes what is here for too long only hears of it later, as an unknown outcome in the place of [`crate::Append::Trimmed`].
+//! Nothing rests on it. Whether an entry counts is found out after it was written, whatever the
+//! clock said before; who believes what is here for too long only hears of it later, as an unknown
+//! outcome in the place of [`crate::Append::Trimmed`].
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use sealpost_base::{Clock, Position};
 
-/// How long it is believed. Others would have to write two checkpoints, of hundreds of events each, in that time.
+/// How long it is believed. Others would have to write two checkpoints, of hundreds of events each,
+/// in that time.
 const BELIEVED: Duration = Duration::from_secs(60);
 
 /// The last time that somebody looked, and what was not trimmed then.

@@ -1,4 +1,5 @@
-//! Canonicalization of headers and bodies: what a signature covers although mail is changed on its way (RFC 6376 §3.4).
+//! Canonicalization of headers and bodies: what a signature covers although mail is changed on its
+//! way (RFC 6376 §3.4).
 //!
 //! Lines end with CRLF here. A bare CR or LF is a byte like others: whoever changes one breaks the signature.
 
@@ -130,7 +131,8 @@ impl BodyCanonicalizer {
             self.cr = false;
             self.content(b"\r", sink);
         }
-        // RFC 6376 §3.4.3: a body ends with one CRLF, and an empty one is CRLF. §3.4.4: relaxed, an empty one is empty.
+        // RFC 6376 §3.4.3: a body ends with one CRLF, and an empty one is CRLF. §3.4.4: relaxed, an
+        // empty one is empty.
         if self.canonicalization == Canonicalization::Simple || !self.is_empty {
             self.put(b"\r\n", sink);
         }

@@ -4,7 +4,8 @@
 //! - [`Signer`]: header first, then the body in pieces; gives the fields to put before the message.
 //! - [`SigningKey`], [`KeyRecord`]: the two halves of a key; the second is what DNS publishes.
 //!
-//! RSA-SHA256 and Ed25519-SHA256 are known. RSA-SHA1, and RSA keys below 1024 bits, count for nothing (RFC 8301 §3.1, §3.2).
+//! RSA-SHA256 and Ed25519-SHA256 are known. RSA-SHA1, and RSA keys below 1024 bits, count for
+//! nothing (RFC 8301 §3.1, §3.2).
 
 mod key_record;
 mod sign;
@@ -116,8 +117,8 @@ impl fmt::Display for Fault {
     }
 }
 
-/// The bytes that a signature covers: the fields that `signed` names, each name from the last such field upwards
-/// (RFC 6376 §5.4.2), then `own`, the signature's field with an empty `b=`.
+/// The bytes that a signature covers: the fields that `signed` names, each name from the last such
+/// field upwards (RFC 6376 §5.4.2), then `own`, the signature's field with an empty `b=`.
 fn signed_bytes(how: Canonicalization, fields: &[(&[u8], &[u8])], signed: &[String], own: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(4096);
     let mut left: Vec<usize> = signed.iter().map(|_| fields.len()).collect();

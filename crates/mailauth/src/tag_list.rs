@@ -5,7 +5,8 @@
 pub struct TagList<'a>(Vec<(&'a str, &'a str)>);
 
 impl<'a> TagList<'a> {
-    /// Parses `text`; `None` if it is no tag list, or if a tag occurs twice (RFC 6376 §3.2: such a list is invalid).
+    /// Parses `text`; `None` if it is no tag list, or if a tag occurs twice (RFC 6376 §3.2: such a
+    /// list is invalid).
     pub fn parse(text: &'a str) -> Option<Self> {
         let mut tags: Vec<(&str, &str)> = Vec::new();
         let mut specs = text.split(';').peekable();
@@ -61,7 +62,8 @@ pub(crate) fn without_space(text: &str) -> String {
     text.chars().filter(|c| !is_space(*c)).collect()
 }
 
-/// The items of a list whose separator is a colon, without white space around them (RFC 6376 §3.5, tags `h=` and `q=`).
+/// The items of a list whose separator is a colon, without white space around them (RFC 6376 §3.5,
+/// tags `h=` and `q=`).
 pub(crate) fn colon_list(text: &str) -> impl Iterator<Item = &str> {
     text.split(':').map(trim)
 }

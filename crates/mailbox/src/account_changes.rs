@@ -1,12 +1,13 @@
-//! What changed in an account since a client knew it: messages, threads, mailboxes. An account is several logs here:
-//! its own, and those of the mailboxes that it shares, which are its mailboxes all the same.
+//! What changed in an account since a client knew it: messages, threads, mailboxes. An account is
+//! several logs here: its own, and those of the mailboxes that it shares, which are its mailboxes
+//! all the same.
 //!
-//! What a client knows is a position in each log ([`LogPositions`]). A message may be in several logs under one id:
-//! it is new when it becomes visible in the first of them, and gone when it is visible in none. So one that moves
-//! into a shared mailbox is an update.
+//! What a client knows is a position in each log ([`LogPositions`]). A message may be in several
+//! logs under one id: it is new when it becomes visible in the first of them, and gone when it is
+//! visible in none. So one that moves into a shared mailbox is an update.
 //!
-//! If all changes fit into one answer, that leads to the present in all logs. Else an answer leads on in one log,
-//! and leaves the client at the same positions in the others.
+//! If all changes fit into one answer, that leads to the present in all logs. Else an answer leads
+//! on in one log, and leaves the client at the same positions in the others.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -99,8 +100,8 @@ impl LogPositions {
     }
 }
 
-/// The logs of an account: its own, then those of its shared mailboxes, all of them with what this process knows to be
-/// in them, and with maps.
+/// The logs of an account: its own, then those of its shared mailboxes, all of them with what this
+/// process knows to be in them, and with maps.
 ///
 /// # Errors
 /// What the store says; `Limit` if one would be too large with its maps.
@@ -150,8 +151,8 @@ pub fn positions(logs: &[(AccountId, &AccountState)]) -> LogPositions {
     logs.iter().map(|(log, state)| (*log, state.position())).collect()
 }
 
-/// What became of messages, or of threads, in these logs: at most `most` changes. `None` if that is too long ago, or too
-/// much, or a log is gone that the client knew: it asks for everything anew.
+/// What became of messages, or of threads, in these logs: at most `most` changes. `None` if that is
+/// too long ago, or too much, or a log is gone that the client knew: it asks for everything anew.
 pub fn since<T: Observable>(
     logs: &[(AccountId, &AccountState)],
     known: &LogPositions,
@@ -193,8 +194,8 @@ pub fn since<T: Observable>(
     None
 }
 
-/// What became of the mailboxes of these logs, each in its log; the mailbox of a share is the inbox there, and the link
-/// to it in the account's own log has its name. `None` as for [`since`].
+/// What became of the mailboxes of these logs, each in its log; the mailbox of a share is the inbox
+/// there, and the link to it in the account's own log has its name. `None` as for [`since`].
 pub fn mailboxes_since(
     logs: &[(AccountId, &AccountState)],
     known: &LogPositions,
@@ -247,8 +248,8 @@ impl<'a, T: Observable> LogChanges<'a, T> {
         }
     }
 
-    /// About so many of the first changes, and the position that they lead to: whether each was visible before, and
-    /// is there. What came and went is among them.
+    /// About so many of the first changes, and the position that they lead to: whether each was
+    /// visible before, and is there. What came and went is among them.
     fn page(&self, size: usize) -> Option<(Page<T>, Position)> {
         let page = T::changes(self.state, self.since, size)?;
         let upto = page.upto;

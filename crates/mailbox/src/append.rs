@@ -1,5 +1,5 @@
-//! New messages that a client puts into a mailbox, one or several at once: stored as they come in, then placed
-//! by one log entry, all or none.
+//! New messages that a client puts into a mailbox, one or several at once: stored as they come in,
+//! then placed by one log entry, all or none.
 //!
 //! Everything that can be refused is refused as early as it is known: rights and flags when a message begins,
 //! its size and the quota before its bytes come. Nothing is visible before all of it is there. The objects of
@@ -63,8 +63,8 @@ impl Append {
         Append { to, batch, current: None, message_size, bytes: 0, freed, keyword_bytes: 0 }
     }
 
-    /// A message begins, with these of its flags that the user may set (RFC 4314 §4). `beside` is memory that is
-    /// acquired together with what storing it takes.
+    /// A message begins, with these of its flags that the user may set (RFC 4314 §4). `beside` is
+    /// memory that is acquired together with what storing it takes.
     ///
     /// # Errors
     /// `Limit` for too many messages or keywords.
@@ -138,8 +138,8 @@ impl Append {
     /// The message is complete. Does nothing if none has begun.
     ///
     /// # Errors
-    /// `Empty`; `OverQuota` if it became longer than was expected; `Limit` or `NoMemory` for its record; what the
-    /// store says.
+    /// `Empty`; `OverQuota` if it became longer than was expected; `Limit` or `NoMemory` for its
+    /// record; what the store says.
     pub async fn complete(&mut self, quota: UserQuota<'_>) -> Result<(), Refusal> {
         let Some(Incoming { flags, received, ingest, .. }) = self.current.take() else { return Ok(()) };
         let ingest = ingest.filter(|ingest| ingest.size() > 0).ok_or(Refusal::Empty)?;
@@ -154,8 +154,8 @@ impl Append {
         Ok(())
     }
 
-    /// All messages are complete: makes them durable. They can be placed then, with the memory for their records
-    /// held until that is done.
+    /// All messages are complete: makes them durable. They can be placed then, with the memory for
+    /// their records held until that is done.
     ///
     /// # Errors
     /// What the store says.
@@ -169,7 +169,8 @@ impl Append {
         self.current.as_ref().and_then(|incoming| incoming.ingest.as_ref()).map_or(0, Ingest::size)
     }
 
-    /// Whether all that came and is expected may be stored: only what the command adds counts (RFC 8508 §3.4).
+    /// Whether all that came and is expected may be stored: only what the command adds counts (RFC
+    /// 8508 §3.4).
     async fn check_quota(&mut self, quota: UserQuota<'_>) -> Result<(), Refusal> {
         match self.bytes.saturating_sub(self.freed) {
             0 => Ok(()),
@@ -183,8 +184,8 @@ impl Append {
     }
 }
 
-/// Places stored messages in a mailbox, if it is still there and may take them, and if the quota allows it where
-/// the log ends. The command itself frees `freed`.
+/// Places stored messages in a mailbox, if it is still there and may take them, and if the quota
+/// allows it where the log ends. The command itself frees `freed`.
 ///
 /// # Errors
 /// `NoTarget`, `OverQuota`; what the store says.
@@ -203,8 +204,9 @@ pub async fn place(
     placed.map_err(|error| not_placed(error, to, &headroom, more))
 }
 
-/// Places a stored message in a mailbox and expunges another one (RFC 8508 §3.4): as one change if both are in
-/// one log, else first the one and then the other. The command itself frees `freed` bytes.
+/// Places a stored message in a mailbox and expunges another one (RFC 8508 §3.4): as one change if
+/// both are in one log, else first the one and then the other. The command itself frees `freed`
+/// bytes.
 ///
 /// # Errors
 /// `MessagesGone` if there is nothing left to replace, `NoTarget`, `OverQuota`; `Denied` without the right to

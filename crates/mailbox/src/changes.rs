@@ -52,8 +52,8 @@ impl Part {
     }
 }
 
-/// What changed in a mailbox of which a client has the messages `has`. Of those that changed, `keep` says which
-/// are news to it.
+/// What changed in a mailbox of which a client has the messages `has`. Of those that changed,
+/// `keep` says which are news to it.
 pub fn since(
     mailbox: &Mailbox,
     known: KnownUpTo,
@@ -74,8 +74,8 @@ pub fn since(
     changes
 }
 
-/// A part of the messages that changed after `since`: from one UID on, and below another if there is one. `keep`
-/// says which are news.
+/// A part of the messages that changed after `since`: from one UID on, and below another if there
+/// is one. `keep` says which are news.
 pub fn updated(
     mailbox: &Mailbox,
     since: ModSeq,

@@ -1,8 +1,8 @@
 //! COPY and MOVE between logs: into or out of a shared mailbox.
 //!
-//! Every message is sealed anew for the log it goes to. All become visible together, by one entry there. Only
-//! then, for a move, another entry expunges them where they were. A crash in between leaves both: a message may
-//! be doubled, never lost.
+//! Every message is sealed anew for the log it goes to. All become visible together, by one entry
+//! there. Only then, for a move, another entry expunges them where they were. A crash in between
+//! leaves both: a message may be doubled, never lost.
 
 use std::collections::VecDeque;
 
@@ -41,8 +41,9 @@ struct Going {
 }
 
 impl CrossAccountCopy {
-    /// Those of the messages that still exist, with the flags that the user may set in the target (RFC 4314 §4);
-    /// `None` if there are none. With `all_or_none`, a message that is gone refuses all (RFC 2180 §4.4.1).
+    /// Those of the messages that still exist, with the flags that the user may set in the target
+    /// (RFC 4314 §4); `None` if there are none. With `all_or_none`, a message that is gone refuses
+    /// all (RFC 2180 §4.4.1).
     ///
     /// # Errors
     /// `SourceGone`, `MessagesGone`, `OverQuota`; `Limit` for too many messages or flags.

@@ -1,9 +1,10 @@
-//! Leases on loaded accounts: whoever waits for a client, or for news, gives the memory of its accounts back and
-//! keeps what opens them again (`docs/decisions/0022-memory.md`).
+//! Leases on loaded accounts: whoever waits for a client, or for news, gives the memory of its
+//! accounts back and keeps what opens them again (`docs/decisions/0022-memory.md`).
 //!
-//! A lease is of all accounts that a user looks at: the user's own, and the logs of shared mailboxes. They are
-//! released together, and opened again together or not at all. What waits meanwhile hears of new entries in the
-//! logs from [`LogWatchers`], whether or not the accounts are loaded.
+//! A lease is of all accounts that a user looks at: the user's own, and the logs of shared
+//! mailboxes. They are released together, and opened again together or not at all. What waits
+//! meanwhile hears of new entries in the logs from [`LogWatchers`], whether or not the accounts are
+//! loaded.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -49,8 +50,8 @@ impl Lease {
         Lease { own, others: other.into_iter().collect() }
     }
 
-    /// What tells of entries after the states of the accounts as they are now. To be made before the states are
-    /// looked at, so that nothing is missed.
+    /// What tells of entries after the states of the accounts as they are now. To be made before
+    /// the states are looked at, so that nothing is missed.
     pub fn watchers(&self) -> impl Iterator<Item = LogWatcher> {
         self.all().map(|account| account.log_watcher())
     }
@@ -60,9 +61,9 @@ impl Lease {
         self.all().any(|account| account.is_leaving())
     }
 
-    /// Ends when who only waits has to release the accounts: after `keep`, sooner if many accounts are loaded, at
-    /// once if loaded accounts take more than half of their memory, and as soon as others need it. It holds the
-    /// accounts until then.
+    /// Ends when who only waits has to release the accounts: after `keep`, sooner if many accounts
+    /// are loaded, at once if loaded accounts take more than half of their memory, and as soon as
+    /// others need it. It holds the accounts until then.
     pub async fn release_due(self, accounts: Accounts, keep: Duration) {
         let pressure = accounts.memory_pressure();
         if keep.is_zero() || pressure >= Pressure::Scarce {
@@ -99,8 +100,8 @@ impl Lease {
 }
 
 impl Lease<Ticket> {
-    /// Opens the accounts again, with everything that this process knows to be in their logs. If others wait for
-    /// the memory of the user's own account, it is their turn first.
+    /// Opens the accounts again, with everything that this process knows to be in their logs. If
+    /// others wait for the memory of the user's own account, it is their turn first.
     ///
     /// # Errors
     /// As [`Accounts::reopen`]; none of them is held then.

@@ -1,4 +1,5 @@
-//! A mailbox that a client has open. Its UIDs mean what they meant when it was opened, or the mailbox is gone.
+//! A mailbox that a client has open. Its UIDs mean what they meant when it was opened, or the
+//! mailbox is gone.
 
 use std::sync::Arc;
 

@@ -38,12 +38,12 @@ pub struct Deleted {
     pub entry: Option<Position>,
 }
 
-/// Makes a mailbox, and those above it that are missing. A trailing delimiter is ignored (RFC 3501 §6.3.3).
-/// Special uses move to it from the mailboxes that have them (RFC 6154 §3). `own` is what the user's own log may
-/// hold.
+/// Makes a mailbox, and those above it that are missing. A trailing delimiter is ignored (RFC 3501
+/// §6.3.3). Special uses move to it from the mailboxes that have them (RFC 6154 §3). `own` is what
+/// the user's own log may hold.
 ///
-/// Below another user's mailbox the new one belongs to that user; below one that the user shares it is shared as
-/// that is (RFC 4314 §4). A mailbox that could not be shared is made all the same.
+/// Below another user's mailbox the new one belongs to that user; below one that the user shares it
+/// is shared as that is (RFC 4314 §4). A mailbox that could not be shared is made all the same.
 ///
 /// # Errors
 /// `SpecialUseOfOther`, `OverQuota`, and as [`ops::create_mailbox`] and [`Sharing::create_for_other`].
@@ -105,8 +105,8 @@ pub async fn delete(user: User<'_>, name: &str) -> Result<Deleted, Refusal> {
     Ok(Deleted { account: found.account, mailbox: found.mailbox, name: had_name, entry })
 }
 
-/// Renames a mailbox and those below it. Renaming the inbox moves its messages (RFC 3501 §6.3.5). The entry in
-/// the user's own log, if there is one. `headroom` is what that log may hold.
+/// Renames a mailbox and those below it. Renaming the inbox moves its messages (RFC 3501 §6.3.5).
+/// The entry in the user's own log, if there is one. `headroom` is what that log may hold.
 ///
 /// # Errors
 /// `OverQuota`, and as [`ops::rename_mailbox`].

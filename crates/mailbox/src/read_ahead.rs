@@ -1,18 +1,18 @@
-//! Reading many messages in order: while a protocol answers for one, the next ones are read and opened by other
-//! tasks.
+//! Reading many messages in order: while a protocol answers for one, the next ones are read and
+//! opened by other tasks.
 //!
-//! Small messages are read a group at a time: one question to the store, one wake-up. Of a message in one chunk, any part is
-//! read as the whole, since a chunk is opened whole.
+//! Small messages are read a group at a time: one question to the store, one wake-up. Of a message
+//! in one chunk, any part is read as the whole, since a chunk is opened whole.
 //!
-//! Octets and structures draw from the account's share of the budget. A session waits for budget only while it holds
-//! none: reading ahead takes what is free and otherwise does not happen, so that sessions never wait for each other
-//! in a circle.
+//! Bytes and structures draw from the account's share of the budget. A session waits for budget
+//! only while it holds none: reading ahead takes what is free and otherwise does not happen, so
+//! that sessions never wait for each other in a circle.
 //!
-//! How large a structure is shows when it is opened. [`SMALL_STRUCTURE`] is acquired for each before, and what it
-//! takes beyond that at once, if it is free. If it is not, the structure is dropped. When its message is next,
-//! everything that was read ahead is dropped too, and the message is read once more with as much as a request may
-//! have. What large structures take is a share of the share, so that clients that do not read leave memory for
-//! others.
+//! How large a structure is shows when it is opened. [`SMALL_STRUCTURE`] is acquired for each
+//! before, and what it takes beyond that at once, if it is free. If it is not, the structure is
+//! dropped. When its message is next, everything that was read ahead is dropped too, and the
+//! message is read once more with as much as a request may have. What large structures take is a
+//! share of the share, so that clients that do not read leave memory for others.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -30,11 +30,11 @@ use tokio::task::JoinHandle;
 
 use crate::memory::unless_pressed;
 
-/// Messages whose octets are read ahead, if they are small.
+/// Messages whose bytes are read ahead, if they are small.
 const AHEAD_OCTETS: usize = 12;
-/// Memory for octets that are read ahead, in bytes.
+/// Memory for bytes that are read ahead, in bytes.
 const AHEAD_BYTES: usize = 3 * READER_BYTES;
-/// Octets of messages that are read together, in bytes; one message at least.
+/// Bytes of messages that are read together, in bytes; one message at least.
 const GROUP_OCTETS: u64 = 512 * 1024;
 /// Where memory is scarce, the part of what the account may read that they are: beside them a pack has room.
 const GROUP_PART: u64 = 16;
@@ -53,23 +53,23 @@ const GROUP_BYTES: u64 = 16 * 1024;
 
 /// What is read of messages, and as what a protocol opens them.
 pub trait ReadPlan: Send + Sync + 'static {
-    /// What a message is opened as: with its first octets, say.
+    /// What a message is opened as: with its first bytes, say.
     type Opened: Send + 'static;
 
     /// Whether stored structures are read.
     fn reads_structure(&self) -> bool;
 
-    /// Whether octets of messages are read.
+    /// Whether bytes of messages are read.
     fn reads_octets(&self) -> bool;
 
     /// Whether the first thing that is read of a message is all of it, and no structure.
     fn begins_with_all(&self) -> bool;
 
-    /// Whether octets of a message with that structure are read, whichever.
-    fn reads_octets_of(&self, structure: &Structure) -> bool;
+    /// Whether bytes of a message with that structure are read, whichever.
+    fn reads_bytes_of(&self, structure: &Structure) -> bool;
 
-    /// Opens a message, of which the structure was read if the plan says so. `whole` is all of it, if it was read
-    /// in a group.
+    /// Opens a message, of which the structure was read if the plan says so. `whole` is all of it,
+    /// if it was read in a group.
     fn open(
         &self,
         source: MessageSource,
@@ -91,7 +91,7 @@ pub trait MessageRow: Clone + Send + Sync + 'static {
 pub struct MessageSource {
     /// The account that it is in.
     pub account: Arc<Account>,
-    /// Its octets.
+    /// Its bytes.
     pub reader: MessageReader,
     /// Where it is stored.
     pub message: Message,
@@ -124,8 +124,8 @@ pub struct ReadAhead<R, P: ReadPlan> {
     packs: Arc<PackReads>,
     structures: Arc<PieceReads>,
     budget: Budget,
-    /// Octets of messages that are read together.
-    group_octets: u64,
+    /// Bytes of messages that are read together.
+    group_bytes: u64,
     waiting: VecDeque<R>,
     running: VecDeque<Running<R, P>>,
     ready: VecDeque<Outcome<R, P>>,
@@ -173,9 +173,9 @@ impl<R: MessageRow, P: ReadPlan> ReadAhead<R, P> {
     ) -> Self {
         let budget = account.reading().clone();
         let (running, ready) = (VecDeque::new(), VecDeque::new());
-        let group_octets = GROUP_OCTETS.min(budget.total() as u64 / GROUP_PART);
+        let group_bytes = GROUP_OCTETS.min(budget.total() as u64 / GROUP_PART);
         let waiting = rows.into();
-        ReadAhead { account, plan, packs, structures, budget, group_octets, waiting, running, ready }
+        ReadAhead { account, plan, packs, structures, budget, group_bytes, waiting, running, ready }
     }
 
     /// The next message. Drop it before asking for another one.
@@ -260,16 +260,16 @@ impl<R: MessageRow, P: ReadPlan> ReadAhead<R, P> {
         }
     }
 
-    /// How many of the next messages are prepared together: small ones of one pack that are wanted whole, or some whose
-    /// structures are read; else one.
+    /// How many of the next messages are prepared together: small ones of one pack that are wanted
+    /// whole, or some whose structures are read; else one.
     fn group_len(&self) -> usize {
         let (mut len, mut bytes) = (0, 0);
         let Some(first) = self.waiting.front().map(MessageRow::number) else { return 0 };
         for row in &self.waiting {
             let (more, most) = match self.plan.reads_octets() {
                 false => (u64::from(row.message().layout.sealed_structure), GROUP_BYTES),
-                true if self.plan.begins_with_all() => (row.message().size(), self.group_octets),
-                true if is_one_chunk(row.message()) => (row.message().size(), self.group_octets),
+                true if self.plan.begins_with_all() => (row.message().size(), self.group_bytes),
+                true if is_one_chunk(row.message()) => (row.message().size(), self.group_bytes),
                 true => return len.max(1),
             };
             bytes += more;
@@ -299,8 +299,8 @@ impl<R: MessageRow, P: ReadPlan> ReadAhead<R, P> {
         self.waiting.iter().take(len).map(|row| structure + octets(row)).sum()
     }
 
-    /// Reads a message again, with memory for its structure. Everything that was read ahead is dropped, and read
-    /// again later.
+    /// Reads a message again, with memory for its structure. Everything that was read ahead is
+    /// dropped, and read again later.
     async fn again(&mut self, first: R) -> Result<Prepared<R, P::Opened>, ReadError> {
         let mut rows = vec![first];
         rows.extend(self.ready.drain(..).map(|outcome| match outcome {
@@ -334,12 +334,14 @@ impl<R: MessageRow, P: ReadPlan> ReadAhead<R, P> {
     }
 }
 
-/// Waits for memory, and not for long while others wait for the memory of accounts, of which this reader holds one.
+/// Waits for memory, and not for long while others wait for the memory of accounts, of which this
+/// reader holds one.
 async fn acquire(account: &Account, budget: &Budget, bytes: usize) -> Result<Permit, ReadError> {
     unless_pressed(|| account.is_pressure_severe(), budget.acquire(bytes)).await.ok_or(ReadError::NoMemory)
 }
 
-/// The memory that a structure takes beside what was drawn for it; `None` if there is none, which is never so if nobody counts.
+/// The memory that a structure takes beside what was drawn for it; `None` if there is none, which
+/// is never so if nobody counts.
 fn weigh(structure: &Structure, budget: Option<&Budget>) -> Option<Option<Permit>> {
     let more = (STRUCTURE_FACTOR * structure.weight()).saturating_sub(SMALL_STRUCTURE);
     match budget {
@@ -380,7 +382,7 @@ impl Sources {
 /// A structure, if the plan reads it, and the memory for it, if there was some.
 type Structured = (Option<Result<Arc<Structure>>>, Option<Option<Permit>>);
 
-/// All octets of those messages of which parts are wanted and that are one chunk: one question to the store.
+/// All bytes of those messages of which parts are wanted and that are one chunk: one question to the store.
 async fn read_parts<R: MessageRow, P: ReadPlan>(
     plan: &P,
     group: &[R],
@@ -392,7 +394,7 @@ async fn read_parts<R: MessageRow, P: ReadPlan>(
     }
     let is_read = |(row, structure): (&R, &Structured)| {
         let structure = structure.0.as_ref().and_then(|structure| structure.as_ref().ok());
-        is_one_chunk(row.message()) && structure.is_some_and(|structure| plan.reads_octets_of(structure))
+        is_one_chunk(row.message()) && structure.is_some_and(|structure| plan.reads_bytes_of(structure))
     };
     let reads: Vec<bool> = group.iter().zip(structures).map(is_read).collect();
     let wanted = readers.iter().zip(&reads).filter(|(_, reads)| **reads).map(|(reader, _)| reader.clone());

@@ -79,12 +79,12 @@ impl RightsChange {
 }
 
 impl Sharing<'_> {
-    /// Changes what somebody may do with a mailbox, and gives an account that has rights a link to it. `Shared`
-    /// if the mailbox was nobody else's until now.
+    /// Changes what somebody may do with a mailbox, and gives an account that has rights a link to
+    /// it. `Shared` if the mailbox was nobody else's until now.
     ///
     /// # Errors
-    /// `Denied` without the right to do so; `Invalid` if rights are for everybody, or are the owner's; `Limit` if the
-    /// list is full; as [`Sharing::make`].
+    /// `Denied` without the right to do so; `Invalid` if rights are for everybody, or are the
+    /// owner's; `Limit` if the list is full; as [`Sharing::make`].
     pub async fn grant(
         self,
         mailbox: ResolvedMailbox,
@@ -128,8 +128,9 @@ impl Sharing<'_> {
         Ok(Granted::Shared)
     }
 
-    /// Sends the key of a share to an account with rights there. For a name without an account the same work is done:
-    /// the share's own log gets an entry in place of the account's, so that the time tells nothing.
+    /// Sends the key of a share to an account with rights there. For a name without an account the
+    /// same work is done: the share's own log gets an entry in place of the account's, so that the
+    /// time tells nothing.
     async fn offer(self, share: &ResolvedMailbox, to: &Identified) -> Result<()> {
         match to {
             Identified::Account(record) => self.offer_to(share, record).await,
@@ -219,12 +220,13 @@ fn owns(mailbox: &ResolvedMailbox, account: AccountId) -> bool {
     }
 }
 
-/// What an identifier of a list stands for. Which of the two, no user is told: whoever may share a mailbox could otherwise
-/// ask for every name whether it has an account (decision 72).
+/// What an identifier of a list stands for. Which of the two, no user is told: whoever may share a
+/// mailbox could otherwise ask for every name whether it has an account (decision 72).
 enum Identified {
     /// An account.
     Account(Box<AccountRecord>),
-    /// None. The id is no account's, and always the same for a name, so that a list treats it as it treats others.
+    /// None. The id is no account's, and always the same for a name, so that a list treats it as it
+    /// treats others.
     Nobody { id: AccountId, name: String },
 }
 

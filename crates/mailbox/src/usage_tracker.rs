@@ -2,7 +2,7 @@
 //!
 //! An account that a session of this process has loaded is known exactly. Of others the usage record is
 //! known, and what this process has delivered since, which it adds to the record whenever that passes
-//! [`UNRECORDED_OCTETS`] or [`UNRECORDED_MESSAGES`], and when the server stops. Where there is no record,
+//! [`UNRECORDED_BYTES`] or [`UNRECORDED_MESSAGES`], and when the server stops. Where there is no record,
 //! what the store holds is counted. Sessions write an exact record when they end. So an account can pass its
 //! limits by that much for each process, and by the messages that are on their way at the same moment, and by
 //! no more (`docs/decisions/0015-mailboxes-and-quota.md`).
@@ -16,8 +16,8 @@ use sealpost_base::{AccountId, Result};
 use sealpost_directory::{Directory, Quotas, Resource, StoreMoment, Usage, UsageRecord};
 use tokio::task::JoinSet;
 
-/// Octets delivered to an account that are not in its usage record yet.
-pub const UNRECORDED_OCTETS: u64 = 4 * 1024 * 1024;
+/// Bytes delivered to an account that are not in its usage record yet.
+pub const UNRECORDED_BYTES: u64 = 4 * 1024 * 1024;
 /// Messages, likewise.
 pub const UNRECORDED_MESSAGES: u64 = 64;
 /// Accounts whose usage is remembered.
@@ -305,6 +305,6 @@ impl Drop for Adding<'_> {
 }
 
 fn differ_much(now: Usage, recorded: Usage) -> bool {
-    now.storage.abs_diff(recorded.storage) > UNRECORDED_OCTETS
+    now.storage.abs_diff(recorded.storage) > UNRECORDED_BYTES
         || now.messages.abs_diff(recorded.messages) > UNRECORDED_MESSAGES
 }

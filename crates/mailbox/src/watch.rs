@@ -1,8 +1,8 @@
 //! What an observer of mailboxes knows of them, and how they differ by now: which were made, renamed and
 //! deleted, and in which messages came, went or changed.
 //!
-//! Nothing is queued for an observer that is slow: what it knows is compared with the state when it looks. What
-//! happened several times in between is one change.
+//! Nothing is queued for an observer that is slow: what it knows is compared with the state when it
+//! looks. What happened several times in between is one change.
 
 mod digest;
 mod share;

@@ -1,4 +1,5 @@
-//! The date of an mbox `From ` line, `Thu Jan  1 00:00:00 1970` in UTC unless it names a zone, and RFC 3339 for people and programs.
+//! The date of an mbox `From ` line, `Thu Jan  1 00:00:00 1970` in UTC unless it names a zone, and
+//! RFC 3339 for people and programs.
 //!
 //! Reading takes every form that a header field may have; writing gives exactly C's `asctime`.
 
@@ -30,7 +31,8 @@ pub fn rfc3339(at: Timestamp) -> String {
     format!("{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}Z", time / 3600, time / 60 % 60, time % 60)
 }
 
-/// Finds the date at the end of `words`, those of a `From ` line, in whatever form it is written; returns where it begins.
+/// Finds the date at the end of `words`, those of a `From ` line, in whatever form it is written;
+/// returns where it begins.
 pub fn parse_delivered(words: &[&str]) -> Option<(usize, Timestamp)> {
     // UUCP put this behind it: `remote from host`.
     let ends = words.windows(2).rposition(|pair| pair == ["remote", "from"]).unwrap_or(words.len());

@@ -1,7 +1,9 @@
-//! Finds the mail in a file or a directory tree: mbox files, Maildirs with their subfolders, files with one message.
+//! Finds the mail in a file or a directory tree: mbox files, Maildirs with their subfolders, files
+//! with one message.
 //!
-//! What a file is depends on what is in it ([`crate::recognize`]), whether it was named or found. Symbolic links are not
-//! followed, and the depth is limited: a tree cannot send us round in circles. What is no mail is named, with the reason.
+//! What a file is depends on what is in it ([`crate::recognize`]), whether it was named or found.
+//! Symbolic links are not followed, and the depth is limited: a tree cannot send us round in
+//! circles. What is no mail is named, with the reason.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -55,8 +57,8 @@ impl FoundArchive {
         FoundArchive { path, format, mailbox, bytes, compression: None, stream: Mutex::default() }
     }
 
-    /// Opens it for reading. An mbox that is compressed, or no file, is read into a file without a name on the disk of
-    /// `spool` first.
+    /// Opens it for reading. An mbox that is compressed, or no file, is read into a file without a
+    /// name on the disk of `spool` first.
     ///
     /// # Errors
     /// If it cannot be opened, or is not what it looked like.
@@ -215,7 +217,8 @@ fn walk(directory: &Path, mailbox: &str, depth: usize, out: &mut Discovery) -> R
             let below = match name.strip_prefix('.') {
                 Some(_) if !self::is_maildir(&path) => continue,
                 Some(_) => folder::mailbox(&name),
-                // Thunderbird keeps the folders below `x` in `x.sbd`, Apple's Mail a folder `x` in `x.mbox/mbox`.
+                // Thunderbird keeps the folders below `x` in `x.sbd`, Apple's Mail a folder `x` in
+                // `x.mbox/mbox`.
                 None => folder::level(name.trim_end_matches(".sbd").trim_end_matches(".mbox")),
             };
             // One that cannot be read does not stop the others.

@@ -45,7 +45,8 @@ pub(crate) struct MessageFile {
 }
 
 impl MessageFile {
-    /// Opens a file of which its place says that it is a message: it is one unless it is empty or known to be something else.
+    /// Opens a file of which its place says that it is a message: it is one unless it is empty or
+    /// known to be something else.
     pub fn open(path: &Path) -> Result<(Self, Metadata)> {
         let open = || {
             let metadata = std::fs::metadata(path)?;
@@ -130,8 +131,8 @@ pub struct EmlReader {
 }
 
 impl EmlReader {
-    /// Reads the message in `input`, which is called `name` in messages to the user, has so many bytes and was last changed
-    /// then.
+    /// Reads the message in `input`, which is called `name` in messages to the user, has so many
+    /// bytes and was last changed then.
     pub(crate) fn new(input: Input, name: String, bytes: u64, modified: Option<Timestamp>) -> Self {
         EmlReader { name, modified, bytes, input: Some(input), file: None, done: 0 }
     }

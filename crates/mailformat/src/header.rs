@@ -3,7 +3,8 @@
 /// Bytes of a line in which a field's name is looked for.
 const NAME_BYTES: usize = 256;
 
-/// Fields without which a file is hardly mail, whatever else is in its header. Dates are in other files as well.
+/// Fields without which a file is hardly mail, whatever else is in its header. Dates are in other
+/// files as well.
 const MAIL_FIELDS: [&str; 13] = [
     "from",
     "to",

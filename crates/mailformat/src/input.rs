@@ -1,5 +1,5 @@
-//! What is at a path, or comes from a pipe, as the bytes in it: compression is seen through, and how it begins is known
-//! before anything is made of it.
+//! What is at a path, or comes from a pipe, as the bytes in it: compression is seen through, and
+//! how it begins is known before anything is made of it.
 
 use std::fs::File;
 use std::io::{self, Cursor, ErrorKind, Read};

@@ -4,12 +4,12 @@
 //! file of any size, with lines of any length, is read in constant memory (Maildir: plus the names of one
 //! folder's files). Nothing here knows the store.
 //!
-//! **Line ends.** Mail travels with CRLF, archives on disk usually keep LF. A message whose first line ends in
-//! CRLF is taken exactly as it is; otherwise every bare LF becomes CRLF ([`lines`]). Writers turn CRLF back into
-//! LF unless told to keep the bytes exactly.
+//! **Line ends.** Mail travels with CRLF, archives on disk usually keep LF. A message whose first
+//! line ends in CRLF is taken exactly as it is; otherwise every bare LF becomes CRLF ([`lines`]).
+//! Writers turn CRLF back into LF unless told to keep the bytes exactly.
 //!
-//! **Other files.** What a file is depends on what is in it, not on its name: `recognize` tells mail from other files,
-//! `packed` unpacks what is compressed, within limits.
+//! **Other files.** What a file is depends on what is in it, not on its name: `recognize` tells
+//! mail from other files, `packed` unpacks what is compressed, within limits.
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 

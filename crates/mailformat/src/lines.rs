@@ -10,8 +10,8 @@ pub enum LineEnds {
 }
 
 impl LineEnds {
-    /// Tells from the first lines of a message, or from its first bytes if the line is longer. A line that ends in CR CR LF
-    /// says nothing: it looks the same in either.
+    /// Tells from the first lines of a message, or from its first bytes if the line is longer. A
+    /// line that ends in CR CR LF says nothing: it looks the same in either.
     pub fn of_first_line(bytes: &[u8]) -> Self {
         for line in bytes.split_inclusive(|b| *b == b'\n') {
             match line {
@@ -49,8 +49,8 @@ impl ToCrlf {
     }
 }
 
-/// CRLF to LF over pieces. A CR that no LF follows stays, and so does CR CR LF, which [`ToCrlf`] leaves alone too: with one
-/// CR less it would come back as CRLF.
+/// CRLF to LF over pieces. A CR that no LF follows stays, and so does CR CR LF, which [`ToCrlf`]
+/// leaves alone too: with one CR less it would come back as CRLF.
 #[derive(Debug, Default)]
 pub struct ToLf {
     after: After,
@@ -68,7 +68,8 @@ enum After {
 }
 
 impl ToLf {
-    /// Appends `bytes` to `out` with every CRLF as LF. A CR at the very end is held until what follows is known.
+    /// Appends `bytes` to `out` with every CRLF as LF. A CR at the very end is held until what
+    /// follows is known.
     pub fn push(&mut self, mut bytes: &[u8], out: &mut Vec<u8>) {
         while let Some((first, rest)) = bytes.split_first() {
             (self.after, bytes) = match (self.after, first) {

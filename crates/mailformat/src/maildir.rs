@@ -3,9 +3,9 @@
 //! Both ways to keep subfolders are read: Maildir++ (`.Parent.Child` beside `cur`) and nested directories.
 //! Names are written as Maildir++, in modified UTF-7 as other servers keep them.
 //!
-//! The date received is the file's modification time or the time its name begins with, whichever is earlier: a
-//! server that keeps the date sets the first (and an appended old message has a newer name), while copying the
-//! folder without care for dates makes the first newer than the second.
+//! The date received is the file's modification time or the time its name begins with, whichever is
+//! earlier: a server that keeps the date sets the first (and an appended old message has a newer
+//! name), while copying the folder without care for dates makes the first newer than the second.
 
 pub mod folder;
 pub mod name;

@@ -1,7 +1,7 @@
 //! mbox: many messages in one file, each after a line that begins `From `.
 //!
-//! Four kinds of file carry that name. They differ in how a line of a message that begins `From ` is kept apart
-//! from the separator:
+//! Four kinds of file carry that name. They differ in how a line of a message that begins `From `
+//! is kept apart from the separator:
 //!
 //! | variant | `From ` at a line's start is written as | where a message ends |
 //! |---|---|---|
@@ -10,12 +10,14 @@
 //! | mboxcl | as mboxo | after `Content-Length` bytes of body |
 //! | mboxcl2 | unchanged | after `Content-Length` bytes of body |
 //!
-//! A `Content-Length` is believed only if a separator or the end of the file stands where it points; each is judged by
-//! itself, and a message without one that holds is read up to the next separator. What is not known to be another variant
-//! is read as mboxrd; whether messages with lengths have quoted lines is seen at the start of the file.
+//! A `Content-Length` is believed only if a separator or the end of the file stands where it
+//! points; each is judged by itself, and a message without one that holds is read up to the next
+//! separator. What is not known to be another variant is read as mboxrd; whether messages with
+//! lengths have quoted lines is seen at the start of the file.
 //!
-//! Fields in which mail programs keep flags belong to the file, not to the message: they become flags and are taken out. A
-//! message's own fields of these names stay: `head` says which are which, `own_fields` how they are written.
+//! Fields in which mail programs keep flags belong to the file, not to the message: they become
+//! flags and are taken out. A message's own fields of these names stay: `head` says which are
+//! which, `own_fields` how they are written.
 
 mod body;
 mod head;

@@ -1,9 +1,11 @@
 //! Compressed files, unpacked as they are read: gzip, bzip2, xz and zstd.
 //!
-//! Memory is bounded, and so is what comes out: some bytes can be compressed to a thousandth, so a file that grows as no
-//! mail does is refused ([`Limit`]). Streams that follow each other in a file are one, as `gzip` and the others have it, also
-//! with zeros between and behind them, which tapes and block devices add. What is cut off or damaged is an error where that is met, never
-//! an end. What stands behind a complete stream and is none is left out and told ([`Behind`]): `gzip -d` does that.
+//! Memory is bounded, and so is what comes out: some bytes can be compressed to a thousandth, so a
+//! file that grows as no mail does is refused ([`Limit`]). Streams that follow each other in a file
+//! are one, as `gzip` and the others have it, also with zeros between and behind them, which tapes
+//! and block devices add. What is cut off or damaged is an error where that is met, never an end.
+//! What stands behind a complete stream and is none is left out and told ([`Behind`]): `gzip -d`
+//! does that.
 
 use std::io::{self, BufRead, ErrorKind, Read};
 use std::sync::Arc;
@@ -29,7 +31,8 @@ pub enum Compression {
     Zstd,
 }
 
-/// How much may come out of a compressed file: so many bytes, or if that is more, so many times as many as were read.
+/// How much may come out of a compressed file: so many bytes, or if that is more, so many times as
+/// many as were read.
 #[derive(Debug, Clone, Copy)]
 pub struct Limit {
     /// Bytes.
@@ -456,8 +459,8 @@ mod tests {
         let mut large_window = vec![0x28, 0xb5, 0x2f, 0xfd, 0, (28 - 10) << 3, 11 << 3 | 1, 0, 0];
         large_window.extend_from_slice(b"Subject: x\n");
         let mut large_dictionary = packed(Compression::Xz, b"Subject: x\n");
-        // The block header behind that of the stream: its size, flags, the filter, one byte of properties, the dictionary's
-        // size; then its CRC.
+        // The block header behind that of the stream: its size, flags, the filter, one byte of
+        // properties, the dictionary's size; then its CRC.
         large_dictionary[16] = 37;
         let header = large_dictionary[12..20].to_vec();
         large_dictionary[20..24].copy_from_slice(&crc32(&header).to_le_bytes());

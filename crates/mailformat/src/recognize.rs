@@ -1,9 +1,10 @@
 //! What a file is, by how it begins: an mbox, a message, or something that is no mail, which is named.
 //!
-//! A file is an mbox if it begins with a separator (RFC 4155), and a message if it begins with a header of fields
-//! (RFC 5322 §2.2). Much else begins with a word and a colon, so a file whose name does not say that it is a message
-//! (`.eml`) must have a field that mail has and hardly anything else. A byte order mark in front is the file's, and so is a
-//! `From ` line in front of a single message.
+//! A file is an mbox if it begins with a separator (RFC 4155), and a message if it begins with a
+//! header of fields (RFC 5322 §2.2). Much else begins with a word and a colon, so a file whose name
+//! does not say that it is a message (`.eml`) must have a field that mail has and hardly anything
+//! else. A byte order mark in front is the file's, and so is a `From ` line in front of a single
+//! message.
 
 use std::fmt;
 
@@ -65,7 +66,8 @@ impl fmt::Display for NotMail {
     }
 }
 
-/// Tells what the file is that begins with `head`, and perhaps ends there. `named`: its name says that it is a message.
+/// Tells what the file is that begins with `head`, and perhaps ends there. `named`: its name says
+/// that it is a message.
 pub(crate) fn recognize(head: &[u8], named: bool) -> Result<Mail, NotMail> {
     if let Some(other) = signature(head) {
         return Err(other);
@@ -97,8 +99,8 @@ pub(crate) fn signature(head: &[u8]) -> Option<NotMail> {
     SIGNATURES.iter().find(|(begins, _)| head.starts_with(begins)).map(|(_, what)| *what)
 }
 
-/// Bytes before the header of a message that is alone in its file: a byte order mark, and lines that belong to an mbox or to
-/// one that the message went through (`>From `).
+/// Bytes before the header of a message that is alone in its file: a byte order mark, and lines
+/// that belong to an mbox or to one that the message went through (`>From `).
 pub(crate) fn before_header(head: &[u8]) -> usize {
     let mut at = if head.starts_with(BYTE_ORDER_MARK) { BYTE_ORDER_MARK.len() } else { 0 };
     for line in lines(&head[at..]) {
@@ -111,7 +113,8 @@ pub(crate) fn before_header(head: &[u8]) -> usize {
     if field_name(&head[at..]).is_some() { at } else { 0 }
 }
 
-/// Whether a header begins there, perhaps behind a `From ` line if the file's name says that it is one message.
+/// Whether a header begins there, perhaps behind a `From ` line if the file's name says that it is
+/// one message.
 fn is_message(text: &[u8], named: bool) -> bool {
     if named {
         return field_name(&text[before_header(text)..]).is_some();
@@ -130,7 +133,8 @@ fn is_emlx(text: &[u8]) -> bool {
     is_number && lines.next().is_some_and(|line| field_name(line).is_some())
 }
 
-/// Whether the head is that of a tar archive, of whichever kind: its checksum is right (POSIX.1-1988 §10.1.1).
+/// Whether the head is that of a tar archive, of whichever kind: its checksum is right
+/// (POSIX.1-1988 §10.1.1).
 fn is_tar(head: &[u8]) -> bool {
     let Some(head) = head.first_chunk::<512>() else { return false };
     let digits = std::str::from_utf8(&head[148..156]).unwrap_or_default();

@@ -1,7 +1,7 @@
 //! What cannot be read twice, in a file without a name: what is unpacked, or comes from a pipe.
 //!
-//! The mbox reader looks ahead and back, as far as lengths in the file lead. The spool file never has a name, so no other
-//! process can open it, and the system removes it with the process.
+//! The mbox reader looks ahead and back, as far as lengths in the file lead. The spool file never
+//! has a name, so no other process can open it, and the system removes it with the process.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};

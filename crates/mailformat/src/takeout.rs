@@ -1,8 +1,10 @@
-//! Labels of Gmail, as Google Takeout writes them into its mbox files: `X-Gmail-Labels: Inbox,Opened,Starred,Work/2026`.
+//! Labels of Gmail, as Google Takeout writes them into its mbox files: `X-Gmail-Labels:
+//! Inbox,Opened,Starred,Work/2026`.
 //!
-//! A comma-separated list (quoted as in RFC 4180 §2.6), which encoded-words (RFC 2047) contain as a whole. It has the user's
-//! labels, Gmail's own by the names that they have in the user's language, and what are no labels elsewhere: `Opened`,
-//! `Unread`, `Archived`. No document of Google's says so; the names are those that such files have.
+//! A comma-separated list (quoted as in RFC 4180 §2.6), which encoded-words (RFC 2047) contain as a
+//! whole. It has the user's labels, Gmail's own by the names that they have in the user's language,
+//! and what are no labels elsewhere: `Opened`, `Unread`, `Archived`. No document of Google's says
+//! so; the names are those that such files have.
 
 use sealpost_base::limits;
 use sealpost_imap::utf7;
@@ -44,7 +46,8 @@ pub enum Label {
 pub struct Labels(Vec<Label>);
 
 impl Labels {
-    /// Reads the value of an `X-Gmail-Labels` field. Of very many labels the first [`limits::GMAIL_LABELS`] count.
+    /// Reads the value of an `X-Gmail-Labels` field. Of very many labels the first
+    /// [`limits::GMAIL_LABELS`] count.
     pub fn parse(value: &[u8]) -> Self {
         let text = word::decode(&unfold(value));
         let mut labels = Vec::new();
@@ -82,7 +85,8 @@ impl Labels {
         if found.is_empty() { vec![Label::Archived] } else { found }
     }
 
-    /// Those that name a mailbox, as keywords (RFC 9051 §2.3.2). What cannot be in one becomes modified UTF-7, or `_`.
+    /// Those that name a mailbox, as keywords (RFC 9051 §2.3.2). What cannot be in one becomes
+    /// modified UTF-7, or `_`.
     pub fn keywords(&self) -> Vec<String> {
         let keyword = |label: &Label| match label {
             Label::Inbox => "Inbox".to_owned(),
@@ -142,7 +146,8 @@ fn quoted(text: &str) -> Option<(String, Option<&str>)> {
     }
 }
 
-/// What Gmail calls its own, in lower case: English, German, French, Spanish, Italian, Portuguese, Dutch, Czech, Polish.
+/// What Gmail calls its own, in lower case: English, German, French, Spanish, Italian, Portuguese,
+/// Dutch, Czech, Polish.
 const NAMES: [(Label, &[&str]); 10] = [
     (
         Label::Inbox,

@@ -1,4 +1,5 @@
-//! How fast the scanner is, on the kinds of mail that differ and on what is meant to slow it (`x:`): `cargo run --release -p sealpost-mime --example scan_speed`.
+//! How fast the scanner is, on the kinds of mail that differ and on what is meant to slow it
+//! (`x:`): `cargo run --release -p sealpost-mime --example scan_speed`.
 
 #![allow(clippy::print_stdout, reason = "a program for people")]
 

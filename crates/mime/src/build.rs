@@ -1,7 +1,8 @@
-//! Building messages: sample mail and generated load. For what is sent in earnest, addresses must have been checked before.
+//! Building messages: sample mail and generated load. For what is sent in earnest, addresses must
+//! have been checked before.
 //!
-//! Deterministic: no clock and no randomness, so dates and message ids are given and boundaries are found by looking for a
-//! string that the parts do not contain.
+//! Deterministic: no clock and no randomness, so dates and message ids are given and boundaries are
+//! found by looking for a string that the parts do not contain.
 
 use crate::encode;
 use crate::header::date;
@@ -181,7 +182,8 @@ impl Entity {
     }
 }
 
-/// A boundary that none of the parts contains. `=_` occurs in neither base64 nor quoted-printable (RFC 2045 §6.7).
+/// A boundary that none of the parts contains. `=_` occurs in neither base64 nor quoted-printable
+/// (RFC 2045 §6.7).
 fn free_boundary(parts: &[Vec<u8>]) -> String {
     let mut number = 0u64;
     loop {

@@ -1,17 +1,19 @@
 //! One form for all canonically equivalent texts (Unicode §3.7, §3.11, §3.12), without invisible characters.
 //!
-//! Characters are decomposed, marks are put in canonical order, and Hangul is composed to syllables again, which keeps
-//! Korean text small and its syllables whole: `가` is not found in `각`. Characters with the property
-//! Default_Ignorable_Code_Point are dropped, as NFKC_Casefold drops them (Unicode §3.13).
+//! Characters are decomposed, marks are put in canonical order, and Hangul is composed to syllables
+//! again, which keeps Korean text small and its syllables whole: `가` is not found in `각`.
+//! Characters with the property Default_Ignorable_Code_Point are dropped, as NFKC_Casefold drops
+//! them (Unicode §3.13).
 //!
-//! Text goes through character by character; at most [`MARKS`] marks and one syllable wait for what follows them.
+//! Text goes through character by character; at most [`MARKS`] marks and one syllable wait for what
+//! follows them.
 
 use unicode_normalization::char::{
     canonical_combining_class, compose, decompose_canonical, decompose_compatible,
 };
 
-/// Marks on one letter that are put in order; the stream-safe format of UAX 15 §13 allows 30. Longer runs are ordered in
-/// pieces of this size.
+/// Marks on one letter that are put in order; the stream-safe format of UAX 15 §13 allows 30.
+/// Longer runs are ordered in pieces of this size.
 const MARKS: usize = 32;
 
 /// Brings one text into canonical form.
@@ -78,8 +80,8 @@ impl Canonical {
     }
 }
 
-/// The compatibility decomposition of a character in canonical form. Hangul syllables inside of it are whole, as `가` in
-/// `㈎`; letters that stand alone stay alone: `ㅠ` is found in `ㅋㅠㅠ`.
+/// The compatibility decomposition of a character in canonical form. Hangul syllables inside of it
+/// are whole, as `가` in `㈎`; letters that stand alone stay alone: `ㅠ` is found in `ㅋㅠㅠ`.
 pub(crate) fn compatible(c: char, mut emit: impl FnMut(char)) {
     let mut syllable: Option<char> = None;
     match c {

@@ -1,14 +1,17 @@
 //! `i;unicode-casemap` (RFC 5051): how SORT and THREAD compare strings (RFC 5255 §4.3, RFC 5256 §7).
 //!
-//! A string becomes "titlecased canonicalized UTF-8", and those octets are compared: each character is replaced by its
-//! simple titlecase and then by its decomposition, again and again. What comes out of a decomposition is not titlecased
-//! any more. Before that the string is brought into canonical form ([`crate::canonical`]): the RFC goes by the property
-//! tables, in which Hangul has no decomposition, and so would tell canonically equivalent strings apart, which Unicode
-//! forbids (§3.2, C6). For substring searches, [`crate::fold`] is used, which finds all that this finds and more.
+//! A string becomes "titlecased canonicalized UTF-8", and those bytes are compared: each character
+//! is replaced by its simple titlecase and then by its decomposition, again and again. What comes
+//! out of a decomposition is not titlecased any more. Before that the string is brought into
+//! canonical form ([`crate::canonical`]): the RFC goes by the property tables, in which Hangul has
+//! no decomposition, and so would tell canonically equivalent strings apart, which Unicode forbids
+//! (§3.2, C6). For substring searches, [`crate::fold`] is used, which finds all that this finds and
+//! more.
 
 use crate::canonical::{Canonical, compatible};
 
-/// Appends to `out` the octets by which `s` is compared, at most `most` of them, ending between two characters.
+/// Appends to `out` the bytes by which `s` is compared, at most `most` of them, ending between two
+/// characters.
 pub fn key(s: &str, most: usize, out: &mut Vec<u8>) {
     let end = out.len().saturating_add(most);
     let mut full = false;
@@ -102,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn order_is_that_of_the_octets() {
+    fn order_is_that_of_the_bytes() {
         let mut words = ["b", "É", "_", "a", "e", "Zebra", "z", "ä", "f"];
         words.sort_by_key(|word| keyed(word));
         assert_eq!(words, ["a", "ä", "b", "e", "É", "f", "z", "Zebra", "_"]);
@@ -130,8 +133,9 @@ mod tests {
         }
     }
 
-    /// What the comparator takes for the same, SEARCH takes for the same (RFC 5255 §4.3): both work character by
-    /// character, and folding a string does not care whether it was made ready for comparison before.
+    /// What the comparator takes for the same, SEARCH takes for the same (RFC 5255 §4.3): both work
+    /// character by character, and folding a string does not care whether it was made ready for
+    /// comparison before.
     #[test]
     fn folding_finds_all_that_is_equal() {
         for c in (0..=0x10_ffff).filter_map(char::from_u32).filter(|c| *c != '\r') {

@@ -1,16 +1,20 @@
-//! Writing headers and bodies: encoded-words (RFC 2047), parameters (RFC 2231), quoted-printable and base64 (RFC 2045 §6).
+//! Writing headers and bodies: encoded-words (RFC 2047), parameters (RFC 2231), quoted-printable
+//! and base64 (RFC 2045 §6).
 //!
-//! Everything written here is 7-bit ASCII with lines of at most 76 characters where the grammar lets lines be folded, and is
-//! read back by [`crate::header`] and [`crate::decode`] as what went in.
+//! Everything written here is 7-bit ASCII with lines of at most 76 characters where the grammar
+//! lets lines be folded, and is read back by [`crate::header`] and [`crate::decode`] as what went
+//! in.
 
 use std::fmt::Write;
 
 /// Longest line of an encoded body and of a folded header (RFC 2045 §6.7, RFC 2047 §2).
 const LINE: usize = 76;
-/// Bytes of text in one encoded-word, so that it stays below 75 characters in either encoding with any charset name used here.
+/// Bytes of text in one encoded-word, so that it stays below 75 characters in either encoding with
+/// any charset name used here.
 const WORD_BYTES: usize = 42;
 
-/// `name: value\r\n` for an unstructured field such as Subject: folded, and encoded where it is not plain ASCII.
+/// `name: value\r\n` for an unstructured field such as Subject: folded, and encoded where it is not
+/// plain ASCII.
 pub fn unstructured(name: &str, text: &str) -> String {
     if is_plain(text) && !text.contains("=?") {
         return folded(name, text.split(' '));
@@ -44,7 +48,8 @@ pub fn mailbox(name: &str, address: &str) -> String {
     }
 }
 
-/// `; name=value` for a parameter of a MIME field: a token, a quoted string, or RFC 2231 with continuations, folded.
+/// `; name=value` for a parameter of a MIME field: a token, a quoted string, or RFC 2231 with
+/// continuations, folded.
 pub fn parameter(name: &str, value: &str) -> String {
     let token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`{|}~".contains(c);
     if !value.is_empty() && value.len() <= 60 && value.chars().all(token) {
@@ -109,7 +114,8 @@ fn folded<'a>(name: &str, pieces: impl Iterator<Item = &'a str>) -> String {
     let mut length = out.len();
     let mut blank = true;
     for piece in pieces {
-        // A line of white space alone would be the obsolete folding that some programs take for the end of the header.
+        // A line of white space alone would be the obsolete folding that some programs take for the
+        // end of the header.
         if length + 1 + piece.len() > LINE && !blank {
             out.push_str("\r\n");
             length = 0;
@@ -176,7 +182,8 @@ pub fn quoted_printable(text: &str) -> String {
         let mut length = 0;
         for (at, &byte) in line.iter().enumerate() {
             let last = at + 1 == line.len();
-            // White space at the end of a line would be lost (§6.7 (3)); a `.` or `From ` at its start is not safe in transit.
+            // White space at the end of a line would be lost (§6.7 (3)); a `.` or `From ` at its
+            // start is not safe in transit.
             let unsafe_start = length == 0 && (byte == b'.' || byte == b'F' || byte == b'-');
             let literal = matches!(byte, b'!'..=b'<' | b'>'..=b'~') && !unsafe_start
                 || matches!(byte, b' ' | b'\t') && !last;

@@ -1,7 +1,8 @@
 //! The envelope: the parsed header fields of one message that IMAP's ENVELOPE, SEARCH, SORT and THREAD need.
 //!
-//! Values are as written, unfolded and not decoded (RFC 3501 §7.4.2 leaves encoded-words to the client). Bytes that are
-//! not UTF-8 are read as windows-1252, and NUL becomes U+FFFD, so every value can be sent in a literal.
+//! Values are as written, unfolded and not decoded (RFC 3501 §7.4.2 leaves encoded-words to the
+//! client). Bytes that are not UTF-8 are read as windows-1252, and NUL becomes U+FFFD, so every
+//! value can be sent in a literal.
 
 use minicbor::{Decode, Encode};
 
@@ -51,15 +52,16 @@ pub struct Envelope {
     /// The Date field as seconds since 1970-01-01T00:00:00Z, if it can be understood.
     #[n(11)]
     pub sent_date: Option<i64>,
-    /// Minutes east of UTC that the Date field was written in; 0 if there is no date or its zone says nothing.
+    /// Minutes east of UTC that the Date field was written in; 0 if there is no date or its zone
+    /// says nothing.
     #[n(12)]
     #[cbor(default)]
     pub sent_zone: i16,
 }
 
 impl Envelope {
-    /// The day written in the Date field, as days since 1970-01-01, whatever its time and zone: what SENTBEFORE, SENTON
-    /// and SENTSINCE compare (RFC 3501 §6.4.4).
+    /// The day written in the Date field, as days since 1970-01-01, whatever its time and zone:
+    /// what SENTBEFORE, SENTON and SENTSINCE compare (RFC 3501 §6.4.4).
     pub fn sent_day(&self) -> Option<i64> {
         self.sent_date
             .map(|seconds| seconds.saturating_add(i64::from(self.sent_zone) * 60).div_euclid(86_400))
@@ -68,8 +70,9 @@ impl Envelope {
 
 /// One address structure of an envelope (RFC 3501 §7.4.2).
 ///
-/// A group is marked by structures of its own: its start has a mailbox (the group's name) and no host, its end has
-/// neither. A name without an address, which RFC 5322 §3.4 does not allow, has an empty mailbox and an empty host.
+/// A group is marked by structures of its own: its start has a mailbox (the group's name) and no
+/// host, its end has neither. A name without an address, which RFC 5322 §3.4 does not allow, has an
+/// empty mailbox and an empty host.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
 pub struct Address {
@@ -82,7 +85,8 @@ pub struct Address {
     /// The local part, unquoted; or the name of a group that starts here.
     #[n(2)]
     pub mailbox: Option<String>,
-    /// The domain. `None` marks the start or the end of a group; an address written without one has `Some("")`.
+    /// The domain. `None` marks the start or the end of a group; an address written without one has
+    /// `Some("")`.
     #[n(3)]
     pub host: Option<String>,
 }

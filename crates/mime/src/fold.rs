@@ -1,10 +1,12 @@
 //! The one folding for search: text and search strings go through it, then a plain substring search decides.
 //!
-//! Canonical form ([`crate::canonical`]), then character by character compatibility decomposition and one letter for all
-//! that share a capital. So all canonically equivalent texts are one, whatever `i;unicode-casemap` (RFC 5051,
+//! Canonical form ([`crate::canonical`]), then character by character compatibility decomposition
+//! and one letter for all that share a capital. So all canonically equivalent texts are one,
+//! whatever `i;unicode-casemap` (RFC 5051,
 //! [`crate::collate`]) takes for the same is the same, and more. Every run of white space is one space: a search finds
-//! words as they are read, wherever lines end. Scripts without spaces between words break their lines anywhere, so a line
-//! end between two of their characters is nothing ([`Folder::of_lines`]). A text may be folded in pieces cut anywhere.
+//! words as they are read, wherever lines end. Scripts without spaces between words break their
+//! lines anywhere, so a line end between two of their characters is nothing ([`Folder::of_lines`]).
+//! A text may be folded in pieces cut anywhere.
 
 use unicode_normalization::char::is_combining_mark;
 
@@ -33,7 +35,8 @@ struct End {
     spaced: bool,
     /// Line ends may be nothing: they are in a text whose lines were cut to a width.
     joins: bool,
-    /// Lines may be broken behind the last character that is no white space. Only known where lines are joined.
+    /// Lines may be broken behind the last character that is no white space. Only known where lines
+    /// are joined.
     breaks: bool,
     /// White space behind that character, which waits for the next one.
     gap: Gap,
@@ -67,7 +70,8 @@ impl Gap {
 }
 
 impl End {
-    /// White space that was waiting stands before the next character, behind which lines may be broken or not.
+    /// White space that was waiting stands before the next character, behind which lines may be
+    /// broken or not.
     fn close_gap(&mut self, breaks: bool, out: &mut String) {
         let is_nothing = breaks && matches!(self.gap, Gap::Cr | Gap::Line);
         if std::mem::take(&mut self.gap) != Gap::None && !is_nothing {
@@ -130,7 +134,8 @@ fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | 0x09..=0x0d)
 }
 
-/// The words of a folded text: runs of letters and digits, accents and the points of Hebrew and Arabic left out.
+/// The words of a folded text: runs of letters and digits, accents and the points of Hebrew and
+/// Arabic left out.
 pub fn words(folded: &str, mut each: impl FnMut(&str)) {
     let mut word = String::new();
     for c in folded.chars() {
@@ -160,8 +165,9 @@ fn is_accent(c: char) -> bool {
 /// The only combining mark that has a capital.
 const IOTA_SUBSCRIPT: char = '\u{345}';
 
-/// Whether it is of a script without spaces between words, whose lines are broken between any two characters: the classes ID, CJ
-/// and NS of UAX #14 and the punctuation that goes with them. Hangul has spaces.
+/// Whether it is of a script without spaces between words, whose lines are broken between any two
+/// characters: the classes ID, CJ and NS of UAX #14 and the punctuation that goes with them. Hangul
+/// has spaces.
 fn breaks_anywhere(c: char) -> bool {
     matches!(c,
         '\u{2e80}'..='\u{2fdf}' | '\u{3001}'..='\u{30ff}' | '\u{3105}'..='\u{312f}' | '\u{31a0}'..='\u{31ff}'
@@ -169,8 +175,8 @@ fn breaks_anywhere(c: char) -> bool {
         | '\u{fe30}'..='\u{fe4f}' | '\u{ff01}'..='\u{ff9f}' | '\u{20000}'..='\u{323af}')
 }
 
-/// Whether two folded texts are one, but for spaces between characters that [break anywhere](Folder::of_lines): earlier versions had
-/// one where a line ended.
+/// Whether two folded texts are one, but for spaces between characters that [break
+/// anywhere](Folder::of_lines): earlier versions had one where a line ended.
 pub fn equal_but_for_lines(a: &str, b: &str) -> bool {
     without_gaps(a).eq(without_gaps(b))
 }
@@ -216,8 +222,9 @@ fn emit(c: char, end: &mut End, out: &mut String) {
             out.push(d.to_ascii_lowercase());
             return;
         }
-        // Letters that share a capital are one: final sigma with sigma, the dotless i with the i, the iota subscript with
-        // the iota (RFC 5051 compares titlecase). `ß` has no capital of one letter and stays.
+        // Letters that share a capital are one: final sigma with sigma, the dotless i with the i,
+        // the iota subscript with the iota (RFC 5051 compares titlecase). `ß` has no capital of one
+        // letter and stays.
         let mut upper = d.to_uppercase();
         match (upper.next(), upper.next()) {
             (Some(one), None) => out.extend(one.to_lowercase()),

@@ -1,7 +1,8 @@
 //! Header fields: splitting and filtering them, and reading what is in them.
 //!
-//! Nothing here fails: a value that cannot be understood is absent or taken as plain text. A field is a line and the
-//! lines after it that start with white space (RFC 5322 §2.2.3); a line ends with LF, whether or not CR is before it.
+//! Nothing here fails: a value that cannot be understood is absent or taken as plain text. A field
+//! is a line and the lines after it that start with white space (RFC 5322 §2.2.3); a line ends with
+//! LF, whether or not CR is before it.
 
 pub mod address;
 pub mod date;
@@ -16,8 +17,9 @@ pub use filter::HeaderFilter;
 
 use crate::decode::charset;
 
-/// The fields of a header, in order, as (name, raw value with its line ends), up to the empty line. The name is as
-/// written, without white space before the colon (RFC 5322 §4.5). Lines that belong to no field are passed over.
+/// The fields of a header, in order, as (name, raw value with its line ends), up to the empty line.
+/// The name is as written, without white space before the colon (RFC 5322 §4.5). Lines that belong
+/// to no field are passed over.
 pub fn fields(header: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     whole_fields(header).filter_map(split_field)
 }
@@ -59,12 +61,14 @@ pub(crate) fn line_content(line: &[u8]) -> &[u8] {
 pub(crate) fn split_field(field: &[u8]) -> Option<(&[u8], &[u8])> {
     let colon = memchr::memchr2(b':', b'\n', field).filter(|&at| field[at] == b':')?;
     let name = field[..colon].trim_ascii_end();
-    // RFC 5322 §2.2: a name is printable. The `From ` line of an mbox file is not a field although it has colons.
+    // RFC 5322 §2.2: a name is printable. The `From ` line of an mbox file is not a field although
+    // it has colons.
     let printable = !name.is_empty() && name.iter().all(|b| *b > b' ');
     printable.then(|| (name, &field[colon + 1..]))
 }
 
-/// A raw value as text: unfolded (RFC 5322 §2.2.3), trimmed, bytes that are not UTF-8 read as windows-1252, NUL as U+FFFD.
+/// A raw value as text: unfolded (RFC 5322 §2.2.3), trimmed, bytes that are not UTF-8 read as
+/// windows-1252, NUL as U+FFFD.
 pub fn unfold(raw: &[u8]) -> String {
     let mut value = charset::decode(None, raw);
     value.retain(|c| c != '\n' && c != '\r');

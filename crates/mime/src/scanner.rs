@@ -1,17 +1,20 @@
 //! The scanner: a message is pushed through it in pieces and leaves its structure and its text behind.
 //!
-//! Lines are what MIME is made of, so the scanner goes from LF to LF. In a header every line is collected (up to
-//! `limits::HEADER_FIELD_BYTES`). In a body a line is only looked at if it starts with `--`; all others are passed by at the
-//! speed of `memchr`, and on to the text [`pipe`] if the part is text. A line end is withheld from the text until the next
-//! line is known not to be a boundary, because the line end before a boundary belongs to the boundary (RFC 2046 §5.1.1).
+//! Lines are what MIME is made of, so the scanner goes from LF to LF. In a header every line is
+//! collected (up to `limits::HEADER_FIELD_BYTES`). In a body a line is only looked at if it starts
+//! with `--`; all others are passed by at the speed of `memchr`, and on to the text [`pipe`] if the
+//! part is text. A line end is withheld from the text until the next line is known not to be a
+//! boundary, because the line end before a boundary belongs to the boundary (RFC 2046 §5.1.1).
 //!
 //! What is decided here:
-//! - A boundary is compared with the beginning of the line, as RFC 2046 §5.1.1 asks; if several parts are open, an exact match
-//!   goes before a longer line, the innermost part before an outer one. A boundary also ends a header.
+//! - A boundary is compared with the beginning of the line, as RFC 2046 §5.1.1 asks; if several
+//!   parts are open, an exact match goes before a longer line, the innermost part before an outer
+//!   one. A boundary also ends a header.
 //! - A part that is never closed ends where the part around it ends, or with the message.
 //! - Boundaries beyond `limits::MIME_PARTS` are ordinary lines. Multiparts and messages nested deeper than
 //!   `limits::MIME_DEPTH` are `application/octet-stream`, not looked into.
-//! - A message in base64 or quoted-printable, which RFC 2046 §5.2.1 forbids, is decoded and scanned like any other ([`feed`]).
+//! - A message in base64 or quoted-printable, which RFC 2046 §5.2.1 forbids, is decoded and scanned
+//!   like any other ([`feed`]).
 
 mod feed;
 mod fields;
@@ -209,8 +212,8 @@ impl Walk {
         used
     }
 
-    /// Takes one header line, which ends at the current offset with a line end of `eol` bytes; only the end of the message
-    /// leaves a line without one.
+    /// Takes one header line, which ends at the current offset with a line end of `eol` bytes; only
+    /// the end of the message leaves a line without one.
     fn header_line(&mut self, line: &[u8], eol: u64, shared: &mut Shared<impl TextSink>) {
         let lf = eol.min(1);
         if let Some((index, closing)) = self.boundary_of(line, shared) {
@@ -232,7 +235,8 @@ impl Walk {
         }
     }
 
-    /// Takes the lines of a body up to a boundary, whose line is left, or to a line start that may become one.
+    /// Takes the lines of a body up to a boundary, whose line is left, or to a line start that may
+    /// become one.
     fn body(&mut self, bytes: &[u8], shared: &mut Shared<impl TextSink>) -> usize {
         if !self.frames.iter().any(|frame| frame.boundary.is_some()) {
             // Nothing but the end of the message can end this body.

@@ -1,11 +1,14 @@
-//! A message with 8-bit parts, made into one for servers that take 7 bits only (RFC 6152 §3), as it streams through.
+//! A message with 8-bit parts, made into one for servers that take 7 bits only (RFC 6152 §3), as it
+//! streams through.
 //!
-//! Two passes, because a part's header comes before its bytes: [`EightBitFinder`] finds the parts that have bytes above
-//! 127, whatever they are labelled, and [`SevenBit`] encodes exactly these in quoted-printable. All else passes byte for
-//! byte, but for labels that are no longer true. Signatures over the body have to be made after this.
+//! Two passes, because a part's header comes before its bytes: [`EightBitFinder`] finds the parts
+//! that have bytes above 127, whatever they are labelled, and [`SevenBit`] encodes exactly these in
+//! quoted-printable. All else passes byte for byte, but for labels that are no longer true.
+//! Signatures over the body have to be made after this.
 //!
-//! What comes out has no byte above 127: where such a byte has no encoding, in a header or in a part that says that it
-//! is encoded already, it becomes `?`. Memory is that of [`crate::unbinary::Unbinary`].
+//! What comes out has no byte above 127: where such a byte has no encoding, in a header or in a
+//! part that says that it is encoded already, it becomes `?`. Memory is that of
+//! [`crate::unbinary::Unbinary`].
 
 use std::collections::BTreeSet;
 
@@ -59,7 +62,8 @@ impl SevenBit {
         SevenBit(Unbinary::quoting(parts.0), Vec::new())
     }
 
-    /// Takes the next bytes and appends what becomes of them: at most three times as much and soft line breaks.
+    /// Takes the next bytes and appends what becomes of them: at most three times as much and soft
+    /// line breaks.
     pub fn push(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
         self.0.push(bytes, &mut self.1);
         self.give(out);

@@ -1,8 +1,10 @@
-//! What a message is made of: the part tree with byte ranges into the raw message, the envelope and the preview.
+//! What a message is made of: the part tree with byte ranges into the raw message, the envelope and
+//! the preview.
 //!
-//! Ranges are absolute offsets into the message as received, except inside of encoded messages ([`Layer`]). Sizes and line counts are those of the encoded body, as
-//! BODYSTRUCTURE wants them (RFC 3501 §7.4.2). A line is counted for each LF; the line end before a boundary belongs to
-//! the boundary (RFC 2046 §5.1.1) and to neither the range nor the count of the part that it ends.
+//! Ranges are absolute offsets into the message as received, except inside of encoded messages
+//! ([`Layer`]). Sizes and line counts are those of the encoded body, as BODYSTRUCTURE wants them
+//! (RFC 3501 §7.4.2). A line is counted for each LF; the line end before a boundary belongs to the
+//! boundary (RFC 2046 §5.1.1) and to neither the range nor the count of the part that it ends.
 
 mod codec;
 
@@ -17,7 +19,7 @@ use crate::header::params;
 /// Everything that is known of a message without reading it again. Stored with it; see [`Structure::encode`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Structure {
-    /// Octets of the raw message (RFC822.SIZE).
+    /// Bytes of the raw message (RFC822.SIZE).
     pub size: u64,
     /// Lines of the raw message, header included.
     pub lines: u64,
@@ -25,8 +27,8 @@ pub struct Structure {
     pub root: Part,
     /// The envelope of the message; nested ones are in their [`PartKind::Message`].
     pub envelope: Envelope,
-    /// Up to `limits::PREVIEW_CHARS` characters of text (RFC 8970); empty if the message has no text to show, which RFC
-    /// 8970 §3.1 tells from `None`, a preview that was never made.
+    /// Up to `limits::PREVIEW_CHARS` characters of text (RFC 8970); empty if the message has no
+    /// text to show, which RFC 8970 §3.1 tells from `None`, a preview that was never made.
     pub preview: Option<String>,
     /// Received fields of the top-level header (RFC 5321 §6.3 counts them to find loops).
     pub received_fields: u32,
@@ -36,8 +38,9 @@ pub struct Structure {
 
 /// Encoded bytes: where they are, and how they are encoded.
 ///
-/// The ranges of a [`Structure`] are those of the raw message, but for the parts inside of a message that is itself encoded
-/// in base64 or quoted-printable ([`Part::layer`]): theirs are ranges of its decoded bytes.
+/// The ranges of a [`Structure`] are those of the raw message, but for the parts inside of a
+/// message that is itself encoded in base64 or quoted-printable ([`Part::layer`]): theirs are
+/// ranges of its decoded bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Layer {
     /// The encoded bytes: of the raw message, or of what the layer around this one decodes to.
@@ -49,7 +52,8 @@ pub struct Layer {
 /// One body part, or the message itself at the root.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Part {
-    /// The header, its terminating empty line included: of the message for the root, else the MIME header of the part.
+    /// The header, its terminating empty line included: of the message for the root, else the MIME
+    /// header of the part.
     pub header: Range<u64>,
     /// The body, in its transfer encoding.
     pub body: Range<u64>,
@@ -87,8 +91,9 @@ pub enum PartKind {
     Leaf,
     /// A multipart; never empty.
     Multipart(Vec<Part>),
-    /// A message/rfc822 or message/global: the nested message's envelope, and the nested message itself, whose header and
-    /// body lie inside this part's body, or inside of what that decodes to ([`Part::layer`]).
+    /// A message/rfc822 or message/global: the nested message's envelope, and the nested message
+    /// itself, whose header and body lie inside this part's body, or inside of what that decodes to
+    /// ([`Part::layer`]).
     Message(Box<Envelope>, Box<Part>),
 }
 
@@ -106,8 +111,8 @@ pub struct Disposition {
 impl Structure {
     /// The part at an IMAP section path; the empty path is the message itself (RFC 3501 §6.4.5).
     ///
-    /// "Every message has at least one part number": a message that is not multipart is its own part 1, and so is the
-    /// message nested in a message/rfc822 part.
+    /// "Every message has at least one part number": a message that is not multipart is its own
+    /// part 1, and so is the message nested in a message/rfc822 part.
     pub fn part(&self, path: &[u32]) -> Option<&Part> {
         self.part_within(path).map(|(part, _)| part)
     }
@@ -147,7 +152,7 @@ impl<'a> Step<'a> {
 }
 
 impl Part {
-    /// Octets of the body as it is encoded.
+    /// Bytes of the body as it is encoded.
     pub fn size(&self) -> u64 {
         self.body.end - self.body.start
     }
@@ -160,7 +165,8 @@ impl Part {
         }
     }
 
-    /// The message nested in a message/rfc822 or message/global part: for `[n.HEADER]` and `[n.TEXT]`, its ranges.
+    /// The message nested in a message/rfc822 or message/global part: for `[n.HEADER]` and
+    /// `[n.TEXT]`, its ranges.
     pub fn message(&self) -> Option<(&Envelope, &Part)> {
         match &self.kind {
             PartKind::Message(envelope, part) => Some((envelope, part)),
@@ -180,7 +186,8 @@ impl Part {
         params::decoded(&self.params, name)
     }
 
-    /// The name a person would give the file: `filename` of the disposition, or else `name` of the type, decoded.
+    /// The name a person would give the file: `filename` of the disposition, or else `name` of the
+    /// type, decoded.
     pub fn filename(&self) -> Option<String> {
         let disposition = self.disposition.as_ref().and_then(|d| params::decoded(&d.params, "filename"));
         disposition.or_else(|| self.param("name")).filter(|name| !name.is_empty())

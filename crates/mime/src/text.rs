@@ -4,15 +4,16 @@ use sealpost_base::{Error, Result, limits};
 
 use crate::fold;
 
-/// Receives the decoded and folded text of a message, in order, in pieces cut anywhere between two characters.
+/// Receives the decoded and folded text of a message, in order, in pieces cut anywhere between two
+/// characters.
 pub trait TextSink {
     /// A piece of the top-level header: `name: value\n` for each field, decoded (RFC 2047) and folded.
     fn header(&mut self, folded_line: &str);
-    /// A piece of the body: text parts decoded and folded, headers of nested messages, names of attachments. Line ends
-    /// stand between them only: within a text they are spaces.
+    /// A piece of the body: text parts decoded and folded, headers of nested messages, names of
+    /// attachments. Line ends stand between them only: within a text they are spaces.
     fn body(&mut self, folded_text: &str);
-    /// A piece of what is searched with the body and is not read as a part of it: titles of HTML and where its links lead. A line
-    /// end follows each of them.
+    /// A piece of what is searched with the body and is not read as a part of it: titles of HTML
+    /// and where its links lead. A line end follows each of them.
     fn aside(&mut self, folded_text: &str);
     /// True once nothing more is wanted; the scanner then stops decoding text.
     fn full(&self) -> bool {
@@ -36,18 +37,20 @@ impl TextSink for NoText {
 /// Searchable text of a message, as stored with it.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Text {
-    /// One line `name: value\n` for each top-level header field, decoded and folded, runs of white space made one space;
-    /// lines that are no field as they are.
+    /// One line `name: value\n` for each top-level header field, decoded and folded, runs of white
+    /// space made one space; lines that are no field as they are.
     pub headers: String,
-    /// Decoded, folded text of the text parts, in order; nested messages with their headers. Behind it what is no part of what is
-    /// read ([`TextSink::aside`]).
+    /// Decoded, folded text of the text parts, in order; nested messages with their headers. Behind
+    /// it what is no part of what is read ([`TextSink::aside`]).
     pub body: String,
-    /// The message has more text than `limits::TEXT_BYTES`; a search that finds nothing here must read the message.
+    /// The message has more text than `limits::TEXT_BYTES`; a search that finds nothing here must
+    /// read the message.
     pub truncated: bool,
 }
 
 impl Text {
-    /// Whether `stored` is this text as this or an earlier version folded it: those kept line ends between ideographs as spaces.
+    /// Whether `stored` is this text as this or an earlier version folded it: those kept line ends
+    /// between ideographs as spaces.
     pub fn is_stored_as(&self, stored: &Text) -> bool {
         let (text, before) = (self.body.as_str(), stored.body.as_str());
         let is_same = match (self.truncated, stored.truncated) {
@@ -68,8 +71,8 @@ impl Text {
     /// The stored form: version, truncated flag, length of the headers (u32, little-endian), headers, body.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(PREFIX + self.headers.len() + self.body.len());
-        // A sink without a cap can collect more than 4 GiB of headers only from a message that is larger than that;
-        // whatever does not fit the length is cut and said to be.
+        // A sink without a cap can collect more than 4 GiB of headers only from a message that is
+        // larger than that; whatever does not fit the length is cut and said to be.
         let headers = cut(&self.headers, u32::MAX as usize);
         let truncated = self.truncated || headers.len() < self.headers.len();
         out.extend([VERSION, u8::from(truncated)]);
@@ -79,7 +82,8 @@ impl Text {
         out
     }
 
-    /// The text that [`Text::encode`] wrote; `Corrupt` if these bytes are something else, or of another version.
+    /// The text that [`Text::encode`] wrote; `Corrupt` if these bytes are something else, or of
+    /// another version.
     pub fn decode(bytes: &[u8]) -> Result<Text> {
         let corrupt = || Error::corrupt("stored message text is not readable");
         let (prefix, rest) = bytes.split_first_chunk::<PREFIX>().ok_or_else(corrupt)?;
@@ -98,7 +102,8 @@ impl Text {
     }
 }
 
-/// Collects [`Text`] up to a number of bytes, headers and body together; the rest is dropped and marked as truncated.
+/// Collects [`Text`] up to a number of bytes, headers and body together; the rest is dropped and
+/// marked as truncated.
 #[derive(Debug, Clone)]
 pub struct CappedText {
     text: Text,

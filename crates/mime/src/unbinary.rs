@@ -1,9 +1,10 @@
 //! [`Unbinary`]: a message whose parts are encoded as `binary` (RFC 2045 §6.2), made into one that a protocol without NUL can
 //! carry, as it streams through (RFC 3516 §4.4, §6).
 //!
-//! Single parts that say `binary` become base64, what holds parts and says so becomes `8bit`; of their headers only that
-//! field changes, and everything else passes byte for byte. A NUL that remains, because it stands where no `binary` allows
-//! it, is told ([`Unbinary::has_nul`]). Memory: one part's header, the boundaries that are open, a line's beginning.
+//! Single parts that say `binary` become base64, what holds parts and says so becomes `8bit`; of
+//! their headers only that field changes, and everything else passes byte for byte. A NUL that
+//! remains, because it stands where no `binary` allows it, is told ([`Unbinary::has_nul`]). Memory:
+//! one part's header, the boundaries that are open, a line's beginning.
 
 mod base64;
 mod quoted;
@@ -125,7 +126,8 @@ impl Unbinary {
         self.nul
     }
 
-    /// Takes the next bytes of the message and appends what they come to: at most half as much again, and what was held.
+    /// Takes the next bytes of the message and appends what they come to: at most half as much
+    /// again, and what was held.
     pub fn push(&mut self, mut bytes: &[u8], out: &mut Vec<u8>) {
         let from = out.len();
         while !bytes.is_empty() {
@@ -384,8 +386,9 @@ fn is_named(field: &[u8], name: &[u8]) -> bool {
     split_field(field).is_some_and(|(found, _)| found.eq_ignore_ascii_case(name))
 }
 
-/// The header with another Content-Transfer-Encoding. A header without one gets it at its end; that of a whole message that
-/// is no MIME message becomes that of one, with text in a charset that nothing is known of (RFC 1428 §3).
+/// The header with another Content-Transfer-Encoding. A header without one gets it at its end; that
+/// of a whole message that is no MIME message becomes that of one, with text in a charset that
+/// nothing is known of (RFC 1428 §3).
 fn relabel(header: &[u8], encoding: &[u8], whole: bool, out: &mut Vec<u8>) {
     let has = |name: &[u8]| fields(header).any(|field| is_named(field, name));
     let mut missing = Vec::new();

@@ -1,4 +1,5 @@
-//! What a structure takes in memory: it grows with what the sender wrote, so whoever holds one draws that much.
+//! What a structure takes in memory: it grows with what the sender wrote, so whoever holds one
+//! draws that much.
 
 use crate::Parameter;
 use crate::envelope::{Address, Envelope};

@@ -1,18 +1,21 @@
 //! mail-parser as the judge: where both define a result, the scanner's must be the same.
 //!
 //! Where the two differ on purpose:
-//! - Sizes inside of a nested message that is encoded in base64 count decoded bytes here and places in the raw message there, so these
-//!   are not compared.
-//! - A multipart without a usable boundary is text to the scanner (RFC 2045 §5.2), an empty multipart to mail-parser; a
-//!   multipart whose boundary never comes has one empty part here (BODYSTRUCTURE cannot show none), none there.
-//! - A part may end inside its header, at a boundary or the end of the message; mail-parser drops some of these, the
-//!   scanner never does, so malformed messages are compared only as far as mail-parser goes.
+//! - Sizes inside of a nested message that is encoded in base64 count decoded bytes here and places
+//!   in the raw message there, so these are not compared.
+//! - A multipart without a usable boundary is text to the scanner (RFC 2045 §5.2), an empty
+//!   multipart to mail-parser; a multipart whose boundary never comes has one empty part here
+//!   (BODYSTRUCTURE cannot show none), none there.
+//! - A part may end inside its header, at a boundary or the end of the message; mail-parser drops
+//!   some of these, the scanner never does, so malformed messages are compared only as far as
+//!   mail-parser goes.
 //! - Of a message that is cut off after a nested message, mail-parser loses the part that was cut.
 //! - Bytes that are not in the charset they claim are windows-1252 here and U+FFFD there.
 //! - A character cut in two by neighbouring encoded-words is put together here, and lost there.
 //! - Base64 without its padding is decoded to the end here, and loses its last bytes there.
 //! - A field that the end of the message cuts off counts here; a boundary counts only at the start of a line.
-//! - HTML is turned to text here; mail-parser hands it out as it is, so it is compared with its tags taken out here.
+//! - HTML is turned to text here; mail-parser hands it out as it is, so it is compared with its
+//!   tags taken out here.
 
 use mail_parser::{Addr, Message, MessageParser, MimeHeaders, PartType};
 use proptest::prelude::*;
@@ -136,7 +139,8 @@ fn compare_text(raw: &[u8]) -> Result<(), String> {
     let (_, text) = scan(raw);
     let message = MessageParser::default().parse(raw).ok_or("mail-parser finds nothing")?;
     let theirs = their_text(&message);
-    // Ours also has file names and the headers of nested messages: the words of theirs must follow each other in it.
+    // Ours also has file names and the headers of nested messages: the words of theirs must follow
+    // each other in it.
     let ours = plain(&text.body);
     let mut words = ours.split(' ');
     match theirs.split(' ').filter(|w| !w.is_empty()).find(|word| !words.any(|w| w == *word)) {
@@ -155,8 +159,9 @@ enum Tree {
 }
 
 impl Tree {
-    /// A message whose body is a message: where that is in a multipart, mail-parser loses its place, takes the parts behind it for
-    /// none of that multipart, or panics ("Invalid part ID, could not find multipart").
+    /// A message whose body is a message: where that is in a multipart, mail-parser loses its
+    /// place, takes the parts behind it for none of that multipart, or panics ("Invalid part ID,
+    /// could not find multipart").
     fn confuses_them(&self) -> bool {
         match self {
             Tree::Message(_, body) => matches!(**body, Tree::Message(..)) || body.confuses_them(),

@@ -1,8 +1,9 @@
 //! Which queues of other nodes are to be adopted: those whose writer has not appended anything for [`LEASE`].
 //!
-//! A writer appends something every three minutes, if only that it is there. Times are those of the store's clock: of the last entry of a
-//! queue, and of the last entry of our own, which is the latest that is known of that clock. So no node's clock matters, and a node whose
-//! own writer has stopped adopts nothing.
+//! A writer appends something every three minutes, if only that it is there. Times are those of the
+//! store's clock: of the last entry of a queue, and of the last entry of our own, which is the
+//! latest that is known of that clock. So no node's clock matters, and a node whose own writer has
+//! stopped adopts nothing.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -28,8 +29,9 @@ pub struct Leases {
 }
 
 impl Leases {
-    /// The queues of others that are to be adopted by the node whose queue is `own`. One whose entries are all old is named each time until
-    /// something is appended to it, also if it is empty.
+    /// The queues of others that are to be adopted by the node whose queue is `own`. One whose
+    /// entries are all old is named each time until something is appended to it, also if it is
+    /// empty.
     ///
     /// # Errors
     /// What the store says.

@@ -1,8 +1,9 @@
 //! Delivery status notifications: what a sender is told of a mail (RFC 3461 to 3464, RFC 6522, RFC 6533).
 //!
-//! A report is a mail of its own from the null sender to the reverse-path, at most [`limits::QUEUE_INLINE_BYTES`] long. It is appended to
-//! the log in the same entry as the outcome that it reports, so that it is sent once. Mail from the null sender is never reported
-//! (RFC 5321 §4.5.5), so no report causes another.
+//! A report is a mail of its own from the null sender to the reverse-path, at most
+//! [`limits::QUEUE_INLINE_BYTES`] long. It is appended to the log in the same entry as the outcome
+//! that it reports, so that it is sent once. Mail from the null sender is never reported (RFC 5321
+//! §4.5.5), so no report causes another.
 
 pub mod parse;
 #[cfg(test)]
@@ -74,7 +75,8 @@ pub fn is_wanted(mail: &Mail, recipient: &Recipient, action: Action) -> bool {
 }
 
 impl Report<'_> {
-    /// The reports of `recipients`, those that are wanted: one for each action, or several if they would be too long.
+    /// The reports of `recipients`, those that are wanted: one for each action, or several if they
+    /// would be too long.
     pub fn mails(&self, recipients: &[Reported<'_>], random: &dyn Random) -> Vec<Mail> {
         let wanted =
             recipients.iter().filter(|reported| is_wanted(self.mail, reported.recipient, reported.action));

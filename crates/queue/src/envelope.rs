@@ -20,7 +20,8 @@ pub struct Mail {
     /// The reverse-path; empty for the null sender (RFC 5321 §4.5.5).
     #[n(2)]
     pub from: String,
-    /// The recipients, at least one and at most [`limits::QUEUE_RECIPIENTS`]. Their places in this list never change.
+    /// The recipients, at least one and at most [`limits::QUEUE_RECIPIENTS`]. Their places in this
+    /// list never change.
     #[n(3)]
     pub recipients: Vec<Recipient>,
     /// RET (RFC 3461 §4.3).

@@ -1,6 +1,7 @@
 //! What the log of a queue says: an entry is a [`Batch`] of events.
 //!
-//! Encoded as CBOR; numbers are never reused (`docs/format/queue.md`). An event about a mail that is not queued has no effect.
+//! Encoded as CBOR; numbers are never reused (`docs/format/queue.md`). An event about a mail that
+//! is not queued has no effect.
 
 use std::fmt;
 
@@ -27,8 +28,8 @@ pub struct Batch {
     /// The changes, in order.
     #[n(3)]
     pub events: Vec<Event>,
-    /// The id of the first mail that it accepts. Ids do not depend on entries before: one that is lost with a damaged disk takes no
-    /// others with it.
+    /// The id of the first mail that it accepts. Ids do not depend on entries before: one that is
+    /// lost with a damaged disk takes no others with it.
     #[n(4)]
     pub first: MailId,
 }
@@ -295,7 +296,8 @@ pub struct Selector {
 }
 
 impl Selector {
-    /// Whether mail from `from` to a recipient of `domain` matches what is said of them. Sites are matched by the scheduler.
+    /// Whether mail from `from` to a recipient of `domain` matches what is said of them. Sites are
+    /// matched by the scheduler.
     pub fn matches(&self, from: &str, domain: &str) -> bool {
         let sender = self.sender.as_deref().is_none_or(|wanted| {
             let from = from.to_lowercase();

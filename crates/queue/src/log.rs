@@ -1,11 +1,13 @@
 //! The queue's log: opening it, and the one task that appends.
 //!
-//! Everything that waits goes into one entry: the mails that all clients submitted in that moment, marks of what is being sent, and
-//! what came of attempts. So ten clients share one wait for the disk, and outcomes cost none of their own while there is traffic; when
-//! there is none they are durable [`OUTCOME_DELAY`] later.
+//! Everything that waits goes into one entry: the mails that all clients submitted in that moment,
+//! marks of what is being sent, and what came of attempts. So ten clients share one wait for the
+//! disk, and outcomes cost none of their own while there is traffic; when there is none they are
+//! durable [`OUTCOME_DELAY`] later.
 //!
-//! A log has one writer at a time. The one that opens it appends an `Adopted`; whoever wrote before it loses the next append, finds
-//! that entry and stops ([`Stopped::Adopted`]). An append whose outcome is unknown is repeated until it is known.
+//! A log has one writer at a time. The one that opens it appends an `Adopted`; whoever wrote before
+//! it loses the next append, finds that entry and stops ([`Stopped::Adopted`]). An append whose
+//! outcome is unknown is repeated until it is known.
 
 mod load;
 #[cfg(test)]
@@ -59,7 +61,8 @@ pub struct Opening {
     pub random: Arc<dyn Random>,
     /// For buffers of bodies and segments.
     pub budget: Budget,
-    /// Up to where this node knows the log, by what it keeps outside of the store; a log that ends before it was restored.
+    /// Up to where this node knows the log, by what it keeps outside of the store; a log that ends
+    /// before it was restored.
     pub known: Position,
 }
 
@@ -132,7 +135,8 @@ impl Queue {
     /// Opens the log, and takes it over from whoever had it.
     ///
     /// # Errors
-    /// `Conflict` if another process takes it over in the same moment; `Corrupt` if it cannot be read; what the store says.
+    /// `Conflict` if another process takes it over in the same moment; `Corrupt` if it cannot be
+    /// read; what the store says.
     pub async fn open(opening: Opening) -> Result<Self> {
         load::open(opening).await
     }
@@ -140,7 +144,8 @@ impl Queue {
     /// Takes responsibility for a mail; durable when it returns.
     ///
     /// # Errors
-    /// `Limit` if it is beyond the limits of a mail; `Retry` if it is not durable, or not known to be: then it may be sent all the same.
+    /// `Limit` if it is beyond the limits of a mail; `Retry` if it is not durable, or not known to
+    /// be: then it may be sent all the same.
     pub async fn accept(&self, mail: Mail) -> Result<MailId> {
         if !mail.is_within_limits() {
             return Err(Error::limit("the mail has too many recipients, or its body has to be an object"));
@@ -173,7 +178,8 @@ impl Queue {
         }
     }
 
-    /// Appends events, all in one entry, with the next one or [`OUTCOME_DELAY`] from now. They stay until they are durable, in order.
+    /// Appends events, all in one entry, with the next one or [`OUTCOME_DELAY`] from now. They stay
+    /// until they are durable, in order.
     pub fn record(&self, events: impl IntoIterator<Item = Event>) {
         let events: Vec<Event> = events.into_iter().collect();
         if !events.is_empty() {
@@ -227,7 +233,8 @@ impl Queue {
     }
 }
 
-/// Marks a store as a copy of another one: its queues start on hold, for the original has sent what they hold.
+/// Marks a store as a copy of another one: its queues start on hold, for the original has sent what
+/// they hold.
 ///
 /// # Errors
 /// What the store says.

@@ -1,8 +1,9 @@
 //! Requests: how another process, or another node, has a queue changed.
 //!
-//! Only its writer appends to a queue's log. Others leave a request under `queue/{node}/requests/`, sealed under the mail key, and the
-//! writer carries it out, records that in the log, and removes it. Names begin with the time, so that requests are carried out in order;
-//! each is carried out once.
+//! Only its writer appends to a queue's log. Others leave a request under `queue/{node}/requests/`,
+//! sealed under the mail key, and the writer carries it out, records that in the log, and removes
+//! it. Names begin with the time, so that requests are carried out in order; each is carried out
+//! once.
 
 use std::time::Duration;
 
@@ -16,7 +17,8 @@ use crate::event::Selector;
 
 /// What requests are sealed for.
 const LABEL: &str = "queue request";
-/// A request that is older is not carried out: its name may be forgotten, and a copy of it must not count again.
+/// A request that is older is not carried out: its name may be forgotten, and a copy of it must not
+/// count again.
 pub const REQUEST_AGE: Duration = Duration::from_secs(86_400);
 /// Requests that are read at once.
 pub const REQUESTS_AT_ONCE: usize = 100;

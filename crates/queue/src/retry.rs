@@ -1,7 +1,8 @@
 //! When a mail is tried again, reported late and given up.
 //!
-//! RFC 5321 §4.5.4.1 asks for retries for four or five days, 30 minutes apart at first; greylisting servers want a first one
-//! earlier. Times are of the wall clock, which may jump: nothing waits longer than [`MAX_DELAY`] but what is held.
+//! RFC 5321 §4.5.4.1 asks for retries for four or five days, 30 minutes apart at first; greylisting
+//! servers want a first one earlier. Times are of the wall clock, which may jump: nothing waits
+//! longer than [`MAX_DELAY`] but what is held.
 
 use std::time::Duration;
 
@@ -18,8 +19,9 @@ pub const EXPIRE_AFTER: Duration = Duration::from_secs(5 * 86_400);
 /// How long a mail may be held, by its sender (RFC 4865) or the operator.
 pub const MAX_HOLD: Duration = Duration::from_secs(30 * 86_400);
 
-/// When the attempt after `attempts` failed ones is due: 5 minutes later, then twice as much each time up to 4 hours, and up to a quarter
-/// more or, at the end, less, so that what failed together is not repeated together.
+/// When the attempt after `attempts` failed ones is due: 5 minutes later, then twice as much each
+/// time up to 4 hours, and up to a quarter more or, at the end, less, so that what failed together
+/// is not repeated together.
 pub fn next_attempt(now: Timestamp, attempts: u8, random: &dyn Random) -> Timestamp {
     let doublings = u32::from(attempts.saturating_sub(1)).min(16);
     let base = FIRST_DELAY.saturating_mul(1 << doublings).min(MAX_DELAY);

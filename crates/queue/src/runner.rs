@@ -1,7 +1,9 @@
-//! Sends what is queued: takes mail that is due, opens connections through a transport, and records what comes of it.
+//! Sends what is queued: takes mail that is due, opens connections through a transport, and records
+//! what comes of it.
 //!
-//! One task, [`Runner::run`], decides; each resolution, connection and preparation is a task of its own that reports back. A mail is in the
-//! active window from when it is taken until the log says what came of the attempt: nothing is attempted twice at the same time.
+//! One task, [`Runner::run`], decides; each resolution, connection and preparation is a task of its
+//! own that reports back. A mail is in the active window from when it is taken until the log says
+//! what came of the attempt: nothing is attempted twice at the same time.
 
 mod address;
 mod connection;
@@ -101,7 +103,8 @@ pub struct Status {
     pub active: usize,
     /// Open connections.
     pub connections: usize,
-    /// Sites that are known: key, jobs that wait, connections, how many there may be, and until when it is suspended.
+    /// Sites that are known: key, jobs that wait, connections, how many there may be, and until
+    /// when it is suspended.
     pub sites: Vec<(String, usize, usize, usize, Option<Timestamp>)>,
 }
 

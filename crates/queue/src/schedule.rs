@@ -1,9 +1,11 @@
 //! Who is next: pure, with the time as an argument.
 //!
-//! Mail that is due waits as jobs, one for each destination of a mail. A destination is resolved to a site, the set of its mail servers,
-//! and sites are what connections are opened to. It is fair over (account, site): accounts take turns when a connection is opened, and at
-//! a site those that wait take turns by what their mail costs ([`site`]). A connection that is open takes the next job of its site, up
-//! to [`MAILS_PER_CONNECTION`], and makes way for others that have waited for [`STARVED`] when no more may be opened.
+//! Mail that is due waits as jobs, one for each destination of a mail. A destination is resolved to
+//! a site, the set of its mail servers, and sites are what connections are opened to. It is fair
+//! over (account, site): accounts take turns when a connection is opened, and at a site those that
+//! wait take turns by what their mail costs ([`site`]). A connection that is open takes the next
+//! job of its site, up to [`MAILS_PER_CONNECTION`], and makes way for others that have waited for
+//! [`STARVED`] when no more may be opened.
 
 pub(crate) mod due;
 pub(crate) mod fair;
@@ -27,7 +29,8 @@ pub const MAILS_PER_CONNECTION: u32 = 100;
 pub const RESOLVING: usize = 64;
 /// How long it is remembered which site a destination is.
 pub const RESOLVED: Duration = Duration::from_secs(60);
-/// How long others wait for a connection at most while all there may be are in use by one site after the other.
+/// How long others wait for a connection at most while all there may be are in use by one site
+/// after the other.
 pub const STARVED: Duration = Duration::from_millis(250);
 /// Destinations and sites that are remembered although nothing waits for them.
 const REMEMBERED: usize = 10_000;
@@ -205,7 +208,8 @@ impl Scheduler {
         None
     }
 
-    /// The site of a destination is known. The jobs that come back are those whose site is suspended, and until when.
+    /// The site of a destination is known. The jobs that come back are those whose site is
+    /// suspended, and until when.
     pub fn resolved(&mut self, now: Timestamp, route: &RouteKey, site: SiteId) -> Vec<(Job, Timestamp)> {
         self.resolving = self.resolving.saturating_sub(1);
         let waiting = self.routes.insert(route.clone(), Route::At(site.clone(), now.after(RESOLVED)));
@@ -290,7 +294,8 @@ impl Scheduler {
         taken
     }
 
-    /// Whether mail from `from` to `domain` goes to the site of that name, as far as is known: its key, or one of the hosts in it.
+    /// Whether mail from `from` to `domain` goes to the site of that name, as far as is known: its
+    /// key, or one of the hosts in it.
     pub fn is_at(&self, domain: &str, from: &str, site: &str) -> bool {
         let route = crate::runner::first_route(domain, from);
         match self.routes.get(&route) {
@@ -299,7 +304,8 @@ impl Scheduler {
         }
     }
 
-    /// Sites, for the operator: what waits, connections, how many there may be, and until when it is suspended.
+    /// Sites, for the operator: what waits, connections, how many there may be, and until when it
+    /// is suspended.
     pub fn sites(&self, now: Timestamp) -> impl Iterator<Item = SiteStatus<'_>> {
         self.sites.iter().map(move |(id, site)| SiteStatus {
             site: id,

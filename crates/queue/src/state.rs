@@ -1,8 +1,9 @@
 //! [`State`]: what is queued, as replaying the log gives it.
 //!
-//! It holds a compact [`Row`] for each mail and never its envelope or bytes: those stay where they were written, in an entry of the
-//! log or in a segment. [`State::apply`] is pure, total and deterministic: no clock, no randomness, no errors. A checkpoint of the
-//! state and the entries after it give the same state as all entries.
+//! It holds a compact [`Row`] for each mail and never its envelope or bytes: those stay where they
+//! were written, in an entry of the log or in a segment. [`State::apply`] is pure, total and
+//! deterministic: no clock, no randomness, no errors. A checkpoint of the state and the entries
+//! after it give the same state as all entries.
 
 mod apply;
 mod chunks;
@@ -102,7 +103,8 @@ pub struct Totals {
     /// Mails removed by the operator.
     #[n(4)]
     pub removed: u64,
-    /// Mails that were on their way to a server when a process was taken over from, and may have arrived twice.
+    /// Mails that were on their way to a server when a process was taken over from, and may have
+    /// arrived twice.
     #[n(5)]
     pub repeated: u64,
 }
@@ -148,7 +150,8 @@ impl State {
         self.domains.iter().map(|(domain, mails)| (&**domain, mails))
     }
 
-    /// Whether the recipient at that place in the envelope is left, and what was said of it last; `None` if there is nothing to do for it.
+    /// Whether the recipient at that place in the envelope is left, and what was said of it last;
+    /// `None` if there is nothing to do for it.
     pub fn left(&self, id: MailId, recipient: usize) -> Option<Option<Failure>> {
         self.rows.get(id)?;
         match self.parts.get(&id) {

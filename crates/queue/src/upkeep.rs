@@ -1,7 +1,9 @@
-//! What keeps a log short: mail that stays is carried into segments, checkpoints are written, and what they make superfluous goes.
+//! What keeps a log short: mail that stays is carried into segments, checkpoints are written, and
+//! what they make superfluous goes.
 //!
-//! Most mail is gone before the entry that accepted it is trimmed, and is never written again. What is still there then is written
-//! once more, together with others, into a segment, and again only when most of its segment's mail is gone.
+//! Most mail is gone before the entry that accepted it is trimmed, and is never written again. What
+//! is still there then is written once more, together with others, into a segment, and again only
+//! when most of its segment's mail is gone.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::atomic::Ordering;
@@ -78,7 +80,8 @@ impl Queue {
         Ok(())
     }
 
-    /// Writes the mail of entries before `position`, and of segments that are mostly empty, into new segments.
+    /// Writes the mail of entries before `position`, and of segments that are mostly empty, into
+    /// new segments.
     async fn carry(&self, position: Position) -> Result<()> {
         let staying = staying(&self.state(), position);
         let (mut mails, mut bytes) = (Vec::new(), Vec::new());
@@ -87,7 +90,8 @@ impl Queue {
                 Ok(mail) => mail,
                 Err(e) if e.kind() == Kind::NotFound && self.state().rows().get(id).is_none() => continue,
                 Err(e) if matches!(e.kind(), Kind::Corrupt | Kind::NotFound) => {
-                    // It cannot be sent, whatever is done; the entry goes, and the operator is told when it is due.
+                    // It cannot be sent, whatever is done; the entry goes, and the operator is told
+                    // when it is due.
                     tracing::error!(mail = %id, error = %e, "a queued mail is damaged");
                     continue;
                 }
@@ -135,7 +139,8 @@ impl Queue {
         Ok(())
     }
 
-    /// Removes bodies that no mail has: a crash came between a body and its mail, or between the last outcome and the removal.
+    /// Removes bodies that no mail has: a crash came between a body and its mail, or between the
+    /// last outcome and the removal.
     async fn remove_bodies(&self) -> Result<()> {
         let inner = self.inner();
         let before = Timestamp(inner.clock.now().0.saturating_sub(ORPHAN_AGE.as_millis() as i64));

@@ -1,6 +1,7 @@
 //! The benchmark cases: each prepares without being timed, measures one thing, and cleans up.
 //!
-//! Every measured run is the same work on either server: the same bytes, the same commands, the same connections.
+//! Every measured run is the same work on either server: the same bytes, the same commands, the
+//! same connections.
 
 mod delivery;
 pub mod large;
@@ -182,8 +183,8 @@ impl Case {
         !self.stores() && !logins && self.large().is_none()
     }
 
-    /// Whether the server is started anew before each run, so that nothing is in its memory. The system's cache of files is as
-    /// it was.
+    /// Whether the server is started anew before each run, so that nothing is in its memory. The
+    /// system's cache of files is as it was.
     pub fn is_cold(self) -> bool {
         matches!(self, Case::Select { cold: true, .. } | Case::Search { cold: true, .. })
     }

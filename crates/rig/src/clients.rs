@@ -1,12 +1,15 @@
-//! What clients send: every FETCH and SEARCH of a published trace, over whole mailboxes, beside Dovecot in the same state.
+//! What clients send: every FETCH and SEARCH of a published trace, over whole mailboxes, beside
+//! Dovecot in the same state.
 //!
-//! Each server has the same Maildir imported: distinct messages, in two lengths ([`Mailbox`]). Every command is measured in three
-//! states:
+//! Each server has the same Maildir imported: distinct messages, in two lengths ([`Mailbox`]).
+//! Every command is measured in three states:
 //!
 //! - **first**: the first time in this mailbox;
 //! - **cold**: the server was just started, and none of its files is in the page cache;
-//! - **warm**: in rounds of all commands over one connection, servers in turn, so that a cache must hold what all commands need;
-//! - with a writer, **beside**: as warm, while another client flags, delivers and moves messages of the mailbox.
+//! - **warm**: in rounds of all commands over one connection, servers in turn, so that a cache must
+//!   hold what all commands need;
+//! - with a writer, **beside**: as warm, while another client flags, delivers and moves messages of
+//!   the mailbox.
 //!
 //! Responses are counted, not kept ([`Imap::count`]).
 

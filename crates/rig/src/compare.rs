@@ -1,7 +1,9 @@
-//! Runs the cases against one or more servers, alternately, then the parts that take a server each, and reports.
+//! Runs the cases against one or more servers, alternately, then the parts that take a server each,
+//! and reports.
 //!
-//! For each case: one warm-up run per server in which memory is watched, one under `strace` where fsyncs are of
-//! interest, then the measured runs: server A, server B, server A, … so that neither has the quieter machine.
+//! For each case: one warm-up run per server in which memory is watched, one under `strace` where
+//! fsyncs are of interest, then the measured runs: server A, server B, server A, … so that neither
+//! has the quieter machine.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -159,7 +161,8 @@ async fn prepare(case: Case, bench: &mut Bench, options: &Options) -> Result<()>
     if case.is_cold() { bench.restart(options.runs + 2).await } else { Ok(()) }
 }
 
-/// Counts fsync and its kin in a run of its own: tracing slows the server down. `None` where strace cannot attach.
+/// Counts fsync and its kin in a run of its own: tracing slows the server down. `None` where strace
+/// cannot attach.
 async fn count_fsyncs(tree: Tree, case: Case, bench: &Bench, options: &Options) -> Result<Option<u64>> {
     let trace = options.dir.join("strace.out");
     let mut command = Command::new("strace");
@@ -186,7 +189,8 @@ async fn count_fsyncs(tree: Tree, case: Case, bench: &Bench, options: &Options) 
     signal(pid, "INT").await?;
     strace.wait().await?;
     let text = std::fs::read_to_string(&trace)?;
-    // A call that another thread's line interrupts is written twice: "unfinished" and "resumed"; one of them counts.
+    // A call that another thread's line interrupts is written twice: "unfinished" and "resumed";
+    // one of them counts.
     let calls = text.lines().filter(|line| line.contains("sync") && !line.contains(" resumed>")).count();
     Ok(Some(calls as u64))
 }

@@ -1,10 +1,12 @@
-//! A real server process killed with SIGKILL in the middle of load, again and again, and what it acknowledged checked.
+//! A real server process killed with SIGKILL in the middle of load, again and again, and what it
+//! acknowledged checked.
 //!
-//! Each round: start on the same directory, verify over IMAP what all rounds before left behind, put load on it from
-//! several clients for some tens of milliseconds, SIGKILL. A few rounds kill it while it starts. What must hold:
+//! Each round: start on the same directory, verify over IMAP what all rounds before left behind,
+//! put load on it from several clients for some tens of milliseconds, SIGKILL. A few rounds kill it
+//! while it starts. What must hold:
 //!
-//! - every acknowledged message is there exactly once under its UID, bytes as sent; what was in flight at the kill
-//!   is there wholly or not at all, one command at a time;
+//! - every acknowledged message is there exactly once under its UID, bytes as sent; what was in
+//!   flight at the kill is there wholly or not at all, one command at a time;
 //! - acknowledged flags, copies, moves and expunges hold;
 //! - a UID never means another message under one UIDVALIDITY, and UIDVALIDITY never changes;
 //! - in the end `sealpost check` finds nothing.
@@ -138,8 +140,8 @@ impl Run {
         Ok(server)
     }
 
-    /// The accounts to name at a start. Dovecot forgets those not named; Sealpost keeps them, and opens those that are
-    /// named, which takes a password's time each.
+    /// The accounts to name at a start. Dovecot forgets those not named; Sealpost keeps them, and
+    /// opens those that are named, which takes a password's time each.
     fn named(&self) -> Vec<String> {
         let first = self.start_ms.is_empty() || matches!(self.target, Target::Dovecot(_));
         ACCOUNTS[..if first { ACCOUNTS.len() } else { 1 }].iter().map(|name| (*name).to_owned()).collect()
@@ -183,7 +185,8 @@ impl Run {
         for (worker, session) in self.workers.drain(..).zip(sessions) {
             tasks.spawn(worker.load(session, killed.clone()));
         }
-        // 5 to 280 ms, mostly short: the first commands of fresh connections, and batches of many clients, are both hit.
+        // 5 to 280 ms, mostly short: the first commands of fresh connections, and batches of many
+        // clients, are both hit.
         let moment = 5 + (self.random.below(35) << self.random.below(4));
         tokio::time::sleep(Duration::from_millis(moment)).await;
         server.alive()?;
@@ -192,7 +195,8 @@ impl Run {
             server.kill().await?;
             self.collect(tasks).await
         } else {
-            // Dovecot promises no atomic commands: its clients stop by themselves, which checks the bookkeeping.
+            // Dovecot promises no atomic commands: its clients stop by themselves, which checks the
+            // bookkeeping.
             self.collect(tasks).await?;
             server.stop(Duration::from_secs(10)).await.map(drop)
         }

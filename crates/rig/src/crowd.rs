@@ -1,14 +1,16 @@
 //! Thousands of clients that mean no good, at once, and an honest one among them.
 //!
-//! The server runs with a bound on memory and, if wanted, under a hard limit of the kernel's that ends it when it takes more.
-//! Every attack comes from addresses of its own (all of 127.0.0.0/8 is this machine), as a botnet's would, so that no limit
-//! for one address stops it. What must hold while it lasts: the resident set stays within the bound, the server lives,
-//! and an honest client that logs in, opens its mailbox, reads a little and goes is served every time, not much later
+//! The server runs with a bound on memory and, if wanted, under a hard limit of the kernel's that
+//! ends it when it takes more. Every attack comes from addresses of its own (all of 127.0.0.0/8 is
+//! this machine), as a botnet's would, so that no limit for one address stops it. What must hold
+//! while it lasts: the resident set stays within the bound, the server lives, and an honest client
+//! that logs in, opens its mailbox, reads a little and goes is served every time, not much later
 //! than without the attack.
 //!
-//! The honest client and the attackers would be on machines of their own, and are on the server's. So the honest client has a thread of
-//! its own, which comes first wherever a processor is wanted; then comes the server, and the attackers' thread last (their
-//! priorities are 5 and 19 steps lower). That an attack was carried out all the same is counted: what the attackers sent in a
+//! The honest client and the attackers would be on machines of their own, and are on the server's.
+//! So the honest client has a thread of its own, which comes first wherever a processor is wanted;
+//! then comes the server, and the attackers' thread last (their priorities are 5 and 19 steps
+//! lower). That an attack was carried out all the same is counted: what the attackers sent in a
 //! second, and how long after it was due.
 
 mod attack;
@@ -36,9 +38,11 @@ const LOOK: Duration = Duration::from_millis(20);
 const QUIET: Duration = Duration::from_secs(10);
 /// How long an attacker rests at least when it has sent something.
 const PIECE_PAUSE: Duration = Duration::from_millis(100);
-/// What all of them together send in a second at most: they are on the server's machine, and must leave it to the server.
+/// What all of them together send in a second at most: they are on the server's machine, and must
+/// leave it to the server.
 const PIECES_A_SECOND: u32 = 5000;
-/// By how much the server comes after the honest client, and the attackers after the server: they would be on machines of their own.
+/// By how much the server comes after the honest client, and the attackers after the server: they
+/// would be on machines of their own.
 const SERVER_NICER: i32 = 5;
 const ATTACKERS_NICER: i32 = 14;
 /// How long the server may take to be rid of an attack's connections before the next one.
@@ -55,8 +59,8 @@ pub struct Options {
     pub half_open: usize,
     /// How long each attack lasts.
     pub hold: Duration,
-    /// How often all attacks are run. The honest client's visits count together: its 99th percentile in ten seconds is
-    /// its fifth longest visit, which is chance.
+    /// How often all attacks are run. The honest client's visits count together: its 99th
+    /// percentile in ten seconds is its fifth longest visit, which is chance.
     pub rounds: usize,
     /// The server's `memory`.
     pub memory: String,
@@ -66,7 +70,8 @@ pub struct Options {
     pub timeout_each: Duration,
     /// A hard limit of the kernel's on the server's private writable memory (RLIMIT_DATA), in MiB.
     pub hard_limit_mib: Option<u64>,
-    /// How many times as long the honest client may take (99th percentile) as without an attack; beyond it is an error.
+    /// How many times as long the honest client may take (99th percentile) as without an attack;
+    /// beyond it is an error.
     pub ratio: Option<f64>,
     /// Only attacks whose name contains this.
     pub only: Option<String>,

@@ -1,7 +1,8 @@
 //! A scenario of the load generator against a server under test of our own: a thousand desktop clients.
 //!
-//! Between filling the mailboxes and the clients' coming the server is started anew: whoever comes then has not logged in
-//! lately, and nothing is in its caches. That is the morning after a restart, the worst that an ordinary day has.
+//! Between filling the mailboxes and the clients' coming the server is started anew: whoever comes
+//! then has not logged in lately, and nothing is in its caches. That is the morning after a
+//! restart, the worst that an ordinary day has.
 
 use std::path::Path;
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! Clients that mean no good, each for a moment, against one server; then its memory and an ordinary client.
 //!
-//! What must hold after each: the server lives, its peak resident set stays under a limit, and another client is
-//! served within two seconds while the hostile ones are still connected.
+//! What must hold after each: the server lives, its peak resident set stays under a limit, and
+//! another client is served within two seconds while the hostile ones are still connected.
 
 use std::path::Path;
 use std::time::Duration;
@@ -21,7 +21,8 @@ const ACCOUNT: &str = "victim@localhost";
 const FLOOD_BYTES: usize = 64 << 20;
 /// How long a flood may last: a server that stops reading has stopped it too.
 const FLOOD_TIME: Duration = Duration::from_secs(4);
-/// How long an ordinary client may wait for a login, a SELECT and a small FETCH, a cold login's Argon2 included.
+/// How long an ordinary client may wait for a login, a SELECT and a small FETCH, a cold login's
+/// Argon2 included.
 const SERVED_WITHIN: Duration = Duration::from_secs(2);
 
 /// What came of one attack.
@@ -201,7 +202,8 @@ async fn stalled_fetch(server: &Server) -> Result<String> {
     Ok(format!("another client was served in {} ms", took.as_millis()))
 }
 
-/// Sends commands with large replies until the server stops reading; its output must not pile up in its memory.
+/// Sends commands with large replies until the server stops reading; its output must not pile up in
+/// its memory.
 async fn stalled_pipeline(server: &Server) -> Result<String> {
     let mut imap = login(server, ACCOUNT).await?;
     imap.ok("EXAMINE INBOX").await?;

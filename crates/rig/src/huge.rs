@@ -1,7 +1,7 @@
 //! One message of a gigabyte through LMTP, APPEND, FETCH and export, made and hashed on the fly.
 //!
-//! Neither this client nor the server may hold it: the client keeps a megabyte, the server's peak resident set is
-//! read from the kernel and compared with a limit.
+//! Neither this client nor the server may hold it: the client keeps a megabyte, the server's peak
+//! resident set is read from the kernel and compared with a limit.
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -182,7 +182,8 @@ pub async fn measure(target: &Target, mib: u64, dir: &Path) -> Result<Vec<Done>>
     Ok(done)
 }
 
-/// A message of a megabyte the same way, so that what a server sets up once does not count as what a large one costs.
+/// A message of a megabyte the same way, so that what a server sets up once does not count as what
+/// a large one costs.
 async fn warm_up(server: &Server, imap: &mut Imap) -> Result<()> {
     let (size, _) = Huge::measure(1);
     deliver(Lmtp::connect(server.lmtp).await?, 1).await?;

@@ -1,13 +1,15 @@
-//! What connections cost that do nothing: thousands of clients, one stage after the other, and the server's memory after
-//! each.
+//! What connections cost that do nothing: thousands of clients, one stage after the other, and the
+//! server's memory after each.
 //!
-//! The server runs in a process of its own, started anew when the mailboxes are filled, so that nothing is left of that in its
-//! memory. Then every account is opened once and unloaded again, so that what a server takes that has served that many (the
-//! store's page caches, the ends of logs, a second thread for passwords) is not taken for the connections'; it is printed. Its
-//! resident memory is read before the first connection and when all connections have reached a stage; the difference divided
-//! by their number is what one costs, everything included. Then they are left alone for a while, in which accounts that nobody
-//! uses are unloaded, and a little longer, which must cost no processor time. At last every account gets one message, to see how
-//! soon its clients hear of it.
+//! The server runs in a process of its own, started anew when the mailboxes are filled, so that
+//! nothing is left of that in its memory. Then every account is opened once and unloaded again, so
+//! that what a server takes that has served that many (the store's page caches, the ends of logs, a
+//! second thread for passwords) is not taken for the connections'; it is printed. Its resident
+//! memory is read before the first connection and when all connections have reached a stage; the
+//! difference divided by their number is what one costs, everything included. Then they are left
+//! alone for a while, in which accounts that nobody uses are unloaded, and a little longer, which
+//! must cost no processor time. At last every account gets one message, to see how soon its clients
+//! hear of it.
 
 use std::path::PathBuf;
 use std::pin::Pin;
@@ -73,7 +75,8 @@ pub struct Options {
     pub silence: Duration,
     /// The server's `memory`.
     pub memory: String,
-    /// The most that one may cost after the silence, when its account need not be loaded any more, in KiB; beyond it is an error.
+    /// The most that one may cost after the silence, when its account need not be loaded any more,
+    /// in KiB; beyond it is an error.
     pub limit_kib: Option<f64>,
 }
 

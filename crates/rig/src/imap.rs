@@ -1,7 +1,7 @@
 //! A raw IMAP client: sends a command line, reads until its tagged reply (RFC 3501 §2.2).
 //!
-//! Two ways to read: [`Imap::run`] keeps the untagged responses for whoever checks them, [`Imap::count`] only counts
-//! them, so that hundreds of megabytes cost the client little.
+//! Two ways to read: [`Imap::run`] keeps the untagged responses for whoever checks them,
+//! [`Imap::count`] only counts them, so that hundreds of megabytes cost the client little.
 
 use std::net::SocketAddr;
 
@@ -179,7 +179,8 @@ impl Imap {
                 return Ok(Reply { status: status.into_owned(), untagged });
             }
             if line.starts_with(b"* BYE") && !line.starts_with(b"* BYE Logging out") {
-                // The tagged reply of LOGOUT still follows; after any other BYE reading on ends with an error.
+                // The tagged reply of LOGOUT still follows; after any other BYE reading on ends
+                // with an error.
                 untagged.push(line);
                 continue;
             }

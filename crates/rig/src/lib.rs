@@ -1,11 +1,13 @@
 //! Our own rig: what a mail server must bear and keep, checked from outside, over its sockets.
 //!
-//! Nothing here knows how a server works inside: it starts one as a process ([`server`]), speaks LMTP and IMAP to
-//! it ([`lmtp`], [`imap`]), watches what its process uses, and compares what the server acknowledged with what it later
-//! shows. Every run is seeded, so that chosen operations can be made again.
+//! Nothing here knows how a server works inside: it starts one as a process ([`server`]), speaks
+//! LMTP and IMAP to it ([`lmtp`], [`imap`]), watches what its process uses, and compares what the
+//! server acknowledged with what it later shows. Every run is seeded, so that chosen operations can
+//! be made again.
 //!
 //! - [`compare`](mod@compare): the benchmark cases, two servers alternately, a report.
-//! - [`clients`]: every FETCH and SEARCH of a trace of real clients, beside Dovecot; [`shapes`] makes their list from the trace.
+//! - [`clients`]: every FETCH and SEARCH of a trace of real clients, beside Dovecot; [`shapes`]
+//!   makes their list from the trace.
 //! - [`crash`]: SIGKILL under load, restart, verify; thousands of times.
 //! - [`huge`]: a 1 GiB message in and out in bounded memory.
 //! - [`million`]: a mailbox of a million messages within the bound on memory.

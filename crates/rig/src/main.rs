@@ -57,7 +57,8 @@ enum Command {
         #[arg(long)]
         write: Option<PathBuf>,
     },
-    /// Every FETCH and SEARCH of the trace of real clients over whole mailboxes, beside Dovecot; print the tables.
+    /// Every FETCH and SEARCH of the trace of real clients over whole mailboxes, beside Dovecot;
+    /// print the tables.
     Clients {
         /// The sealpost binary.
         #[arg(long)]
@@ -143,7 +144,8 @@ enum Command {
         #[arg(long)]
         dir: Option<PathBuf>,
     },
-    /// A mailbox of a million messages: fill, open, synchronize, search, change; all within a bound on memory.
+    /// A mailbox of a million messages: fill, open, synchronize, search, change; all within a bound
+    /// on memory.
     Million {
         /// The sealpost binary.
         #[arg(long)]
@@ -157,7 +159,8 @@ enum Command {
         /// Fail when the server's peak memory is above this, in MiB.
         #[arg(long, default_value_t = 256)]
         limit_mib: u64,
-        /// Where the server keeps its data (default: a temporary directory). One that was filled before is used again.
+        /// Where the server keeps its data (default: a temporary directory). One that was filled
+        /// before is used again.
         #[arg(long)]
         dir: Option<PathBuf>,
     },
@@ -217,7 +220,8 @@ enum Command {
         /// How many clients.
         #[arg(long, default_value_t = 1000)]
         connections: usize,
-        /// How many accounts they share [default: each has its own]; each costs two password checks, to make and to log in
+        /// How many accounts they share [default: each has its own]; each costs two password
+        /// checks, to make and to log in
         #[arg(long)]
         accounts: Option<usize>,
         /// Messages of each INBOX.
@@ -229,8 +233,8 @@ enum Command {
         /// How far the clients go.
         #[arg(long, value_enum, default_value = "idle")]
         stage: idle::Stage,
-        /// How long they say nothing, in seconds, before it is measured what a connection costs. Accounts that were
-        /// quick to load are unloaded within half a minute.
+        /// How long they say nothing, in seconds, before it is measured what a connection costs.
+        /// Accounts that were quick to load are unloaded within half a minute.
         #[arg(long, default_value_t = 45)]
         silence: u64,
         /// The server's bound on memory.

@@ -1,5 +1,6 @@
-//! A mailbox of a million small messages in a server with a bound on memory: filled, opened, synchronized, searched and
-//! changed, with the time of each step and the server's peak resident set.
+//! A mailbox of a million small messages in a server with a bound on memory: filled, opened,
+//! synchronized, searched and changed, with the time of each step and the server's peak resident
+//! set.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -20,7 +21,8 @@ const AT_ONCE: u32 = 1000;
 const SAY_EVERY: u32 = 20_000;
 /// What COPY and MOVE of some messages take.
 const SOME: u32 = 1000;
-/// One in so many messages is flagged, one in so many not seen, one in so many from [`SOUGHT`] and has the word.
+/// One in so many messages is flagged, one in so many not seen, one in so many from [`SOUGHT`] and
+/// has the word.
 const FLAGGED_EVERY: u32 = 50;
 const UNSEEN_EVERY: u32 = 10;
 const SOUGHT_EVERY: u32 = 1000;

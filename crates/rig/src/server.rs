@@ -1,4 +1,5 @@
-//! Servers under test: Sealpost, with a configuration of one's own if need be, or Dovecot. Every check runs against either.
+//! Servers under test: Sealpost, with a configuration of one's own if need be, or Dovecot. Every
+//! check runs against either.
 
 mod configured;
 mod dovecot;

@@ -1,4 +1,5 @@
-//! The shapes of a published trace of IMAP clients: its commands, with what varies from mailbox to mailbox made equal.
+//! The shapes of a published trace of IMAP clients: its commands, with what varies from mailbox to
+//! mailbox made equal.
 //!
 //! `crates/bench/data/trace-shapes.tsv` is the result for the trace that `sealpost bench trace` repeats:
 //!
@@ -6,9 +7,10 @@
 //! sealpost-rig shapes imap_commands_dataset.log imap_commands_summary.csv > crates/bench/data/trace-shapes.tsv
 //! ```
 //!
-//! The log has one line for each different command, as Rust's `Debug` writes it; the summary says how often each verb was sent.
-//! In a shape, message sets are `1:*`, a mod-sequence is `{modseq}`, mailboxes besides INBOX are `{mailbox}`, and of commands
-//! that differ in dates, in the length of a part or in the text sought only the first is kept.
+//! The log has one line for each different command, as Rust's `Debug` writes it; the summary says
+//! how often each verb was sent. In a shape, message sets are `1:*`, a mod-sequence is `{modseq}`,
+//! mailboxes besides INBOX are `{mailbox}`, and of commands that differ in dates, in the length of
+//! a part or in the text sought only the first is kept.
 
 mod imap;
 mod value;

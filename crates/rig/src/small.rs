@@ -1,7 +1,8 @@
-//! Many small messages in threads: what a mailbox of years of correspondence looks like to SORT, THREAD and SEARCH.
+//! Many small messages in threads: what a mailbox of years of correspondence looks like to SORT,
+//! THREAD and SEARCH.
 //!
-//! About 2.5 kB each: trace headers, signatures, people who write to each other, replies that refer to what they answer,
-//! lists, encoded subjects. The same seed gives the same mailbox.
+//! About 2.5 kB each: trace headers, signatures, people who write to each other, replies that refer
+//! to what they answer, lists, encoded subjects. The same seed gives the same mailbox.
 
 use std::collections::VecDeque;
 use std::path::Path;

@@ -1,7 +1,7 @@
 //! One TCP connection with a read buffer: lines, counted bytes, and nothing else.
 //!
-//! The reader never holds more than [`LINE_BYTES`] and passes literals through without keeping them, so that the
-//! client costs little beside the server that is measured.
+//! The reader never holds more than [`LINE_BYTES`] and passes literals through without keeping
+//! them, so that the client costs little beside the server that is measured.
 
 use std::net::SocketAddr;
 

@@ -1,8 +1,10 @@
-//! The admin socket: what the server is doing, for `sealpost top` and whoever else may read the data directory.
+//! The admin socket: what the server is doing, for `sealpost top` and whoever else may read the
+//! data directory.
 //!
-//! A Unix socket in the data directory, mode 0600. Each line is one JSON object: a [`Request`], and for each an [`Answer`].
-//! A client keeps the connection and asks as often as it likes. It is told names of accounts and addresses of clients,
-//! which operators may see, and never a secret or anything of a message. Nothing can be changed here.
+//! A Unix socket in the data directory, mode 0600. Each line is one JSON object: a [`Request`], and
+//! for each an [`Answer`]. A client keeps the connection and asks as often as it likes. It is told
+//! names of accounts and addresses of clients, which operators may see, and never a secret or
+//! anything of a message. Nothing can be changed here.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -60,10 +62,10 @@ pub enum Ask {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Order {
-    /// Those that work on a command first, then by octets.
+    /// Those that work on a command first, then by bytes.
     #[default]
     Busy,
-    /// By octets in both directions.
+    /// By bytes in both directions.
     Bytes,
     /// The oldest first.
     Age,
@@ -149,9 +151,9 @@ pub struct ProtocolStats {
     pub refused: u64,
     /// Commands that were answered.
     pub commands: u64,
-    /// Octets received.
+    /// Bytes received.
     pub bytes_in: u64,
-    /// Octets sent.
+    /// Bytes sent.
     pub bytes_out: u64,
     /// Messages that were taken.
     pub messages: u64,
@@ -234,9 +236,9 @@ pub struct SessionStats {
     pub age_ms: u64,
     /// Commands so far.
     pub commands: u64,
-    /// Octets received so far.
+    /// Bytes received so far.
     pub bytes_in: u64,
-    /// Octets sent so far.
+    /// Bytes sent so far.
     pub bytes_out: u64,
 }
 
@@ -256,8 +258,8 @@ pub fn sockets(dir: &Path) -> impl Iterator<Item = PathBuf> {
     })
 }
 
-/// Listens on the first of them that nobody else listens on. Mail is more important: if there is none, the server runs
-/// without.
+/// Listens on the first of them that nobody else listens on. Mail is more important: if there is
+/// none, the server runs without.
 pub(crate) fn listen(dir: &Path) -> Option<(Listener, PathBuf)> {
     let mut why = None;
     for path in sockets(dir) {

@@ -1,11 +1,12 @@
-//! The doorbell between nodes: what is appended here is told to the others over a message bus, and what they tell is
-//! looked into.
+//! The doorbell between nodes: what is appended here is told to the others over a message bus, and
+//! what they tell is looked into.
 //!
-//! A message says an account and a position, or that its record has changed, and is a hint: it is never believed, only looked into
-//! by reading the log or the record, at most as often as [`Accounts::look`] and [`Standings::look`] allow. Without a bus, while it
-//! is away, for a while after somebody has connected to it, and while a node is missed on it ([`others`]), polling does the same,
-//! later (`docs/decisions/0029-doorbell.md`).
-//! The bus is NATS: core publish and subscribe, a text protocol of a few lines, spoken by
+//! A message says an account and a position, or that its record has changed, and is a hint: it is
+//! never believed, only looked into by reading the log or the record, at most as often as
+//! [`Accounts::look`] and [`Standings::look`] allow. Without a bus, while it is away, for a while
+//! after somebody has connected to it, and while a node is missed on it ([`others`]), polling does
+//! the same, later (`docs/decisions/0029-doorbell.md`). The bus is NATS: core publish and
+//! subscribe, a text protocol of a few lines, spoken by
 //! [`protocol`].
 
 mod connection;
@@ -64,11 +65,12 @@ const STAYED: Duration = Duration::from_secs(10);
 const CONNECT: Duration = Duration::from_secs(10);
 /// Within so long clients hear of what another node appends, whatever happens to the bus.
 const PROMISE: Duration = Duration::from_secs(10);
-/// After so much silence the bus is asked whether it is there; after twice as much it is taken for gone. What others appended
-/// meanwhile is found then, so twice this is well below [`PROMISE`].
+/// After so much silence the bus is asked whether it is there; after twice as much it is taken for
+/// gone. What others appended meanwhile is found then, so twice this is well below [`PROMISE`].
 const SILENCE: Duration = Duration::from_millis(2500);
-/// How long a node that has connected goes on polling, and so do those who hear that it has: others, which were cut off with
-/// it, are on their way back, and tell nothing until they are there.
+/// How long a node that has connected goes on polling, and so do those who hear that it has:
+/// others, which were cut off with it, are on their way back, and tell nothing until they are
+/// there.
 const SETTLE: Duration = RETRY_MAX.saturating_add(CONNECT);
 /// Hints sent together.
 const TOGETHER: usize = 64;
@@ -88,7 +90,8 @@ pub(crate) struct Ears {
     pub standings: Standings,
 }
 
-/// Tells those who are connected to the bus that the record of an account has changed, for a command that has changed it.
+/// Tells those who are connected to the bus that the record of an account has changed, for a
+/// command that has changed it.
 ///
 /// # Errors
 /// `Retry` if they could not be told; they find it out by themselves within minutes.
@@ -208,8 +211,9 @@ impl Node<'_> {
                             self.poll(true);
                         }
                         Line::Message(payload) if presence(&payload) == Some(Presence::Here(self.me)) => {
-                            // Nothing that this node says comes back. One of two with one id would hide that the other falls
-                            // silent; the other says again that it is there.
+                            // Nothing that this node says comes back. One of two with one id would
+                            // hide that the other falls silent; the other says again that it is
+                            // there.
                             tracing::info!(
                                 "another node uses the same id on the bus, as after copying a data directory; \
                                  this node takes a new id"
@@ -259,9 +263,10 @@ impl Node<'_> {
         }
     }
 
-    /// Polls while others may be unable to tell: they are on their way to the bus (not `settled`), or missed there. Records are
-    /// changed by commands, which go on the bus for that, and say so if they cannot: who is missed there does not matter for them,
-    /// and one round of polling after this node has connected (`for_long`) finds what was changed before.
+    /// Polls while others may be unable to tell: they are on their way to the bus (not `settled`),
+    /// or missed there. Records are changed by commands, which go on the bus for that, and say so
+    /// if they cannot: who is missed there does not matter for them, and one round of polling after
+    /// this node has connected (`for_long`) finds what was changed before.
     fn look_round(&mut self, settled: bool, for_long: bool) {
         let missed = self.others.misses(Instant::now());
         if missed && !self.polls {

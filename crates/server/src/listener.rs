@@ -1,7 +1,8 @@
 //! Accept loops: a connection becomes a session, or is turned away before it costs anything.
 //!
-//! One task per listening socket owns the tasks of its sessions ([`accept`]). When the server stops it closes the socket first,
-//! so that nobody new comes in, and then waits for its sessions; dropping it cuts them off.
+//! One task per listening socket owns the tasks of its sessions ([`accept`]). When the server stops
+//! it closes the socket first, so that nobody new comes in, and then waits for its sessions;
+//! dropping it cuts them off.
 
 use std::io;
 use std::net::SocketAddr;
@@ -80,11 +81,12 @@ impl Listener {
         Ok(Listener::Tcp(listen().map_err(|e| cannot_listen(address, e))?))
     }
 
-    /// Listens on a Unix socket at `path`, with that mode. A socket that no server listens on any more is replaced.
+    /// Listens on a Unix socket at `path`, with that mode. A socket that no server listens on any
+    /// more is replaced.
     ///
     /// # Errors
-    /// `Retry` if another server does, or the system has no room; `Invalid` if there can be no socket: something else is there, there
-    /// is no such directory, or this user may not.
+    /// `Retry` if another server does, or the system has no room; `Invalid` if there can be no
+    /// socket: something else is there, there is no such directory, or this user may not.
     pub(crate) fn unix(path: &Path, mode: u32) -> Result<Self> {
         use io::ErrorKind::{InvalidInput, NotADirectory, NotFound, PermissionDenied};
         let failed = |e: io::Error| {

@@ -58,12 +58,13 @@ pub struct Server {
 }
 
 impl Server {
-    /// Loads the certificate, listens on every address of the settings, and serves. Must be called inside a tokio
-    /// runtime. If anything fails nothing is left behind.
+    /// Loads the certificate, listens on every address of the settings, and serves. Must be called
+    /// inside a tokio runtime. If anything fails nothing is left behind.
     ///
     /// # Errors
-    /// `Invalid` for settings that contradict themselves, or name what is not there or may not be used; `Retry` if it may work later,
-    /// such as an address that another server listens on. The message names what it was.
+    /// `Invalid` for settings that contradict themselves, or name what is not there or may not be
+    /// used; `Retry` if it may work later, such as an address that another server listens on. The
+    /// message names what it was.
     pub async fn start(
         settings: Settings,
         store: Store,
@@ -184,8 +185,8 @@ impl Server {
         }
     }
 
-    /// Takes no more connections, has every session say goodbye (BYE, 421), and returns when all have ended, or
-    /// after `grace` with those that have not cut off. Says how many those were.
+    /// Takes no more connections, has every session say goodbye (BYE, 421), and returns when all
+    /// have ended, or after `grace` with those that have not cut off. Says how many those were.
     pub async fn stop(mut self, grace: Duration) -> usize {
         self.ctx.shutdown.begin();
         let all_ended = async { while self.listeners.join_next().await.is_some() {} };
@@ -206,8 +207,9 @@ impl Server {
     }
 }
 
-/// Whether the database of a local store lists what it has, before anything is written there. Damage is no reason to serve nothing:
-/// what can be read is read, and what comes is told to come again after a repair.
+/// Whether the database of a local store lists what it has, before anything is written there.
+/// Damage is no reason to serve nothing: what can be read is read, and what comes is told to come
+/// again after a repair.
 async fn look_at_database(store: &Store) {
     match store.inspect(Extent::Newest, DATABASE_START_TIME).await {
         Ok(found) => {
@@ -231,7 +233,8 @@ async fn written_last(store: &Store) -> Option<Timestamp> {
     })
 }
 
-/// Looks at the clock, for the first time when the server begins; nothing is removed for good while it is not believed.
+/// Looks at the clock, for the first time when the server begins; nothing is removed for good while
+/// it is not believed.
 async fn watch_clock(ctx: &Context, begins: Option<Option<Timestamp>>) {
     let (watch, now) = (ctx.clock_watch.clone(), ctx.clock.now());
     let look = move || match begins {
@@ -327,7 +330,8 @@ fn session_services(ctx: &Arc<Context>, key: &ServerKeys) -> (Serve, Serve, Serv
 }
 
 async fn sweep_spool(ctx: &Context) {
-    // What a server that was killed had spooled cannot be opened any more; another one running now has nothing that old.
+    // What a server that was killed had spooled cannot be opened any more; another one running now
+    // has nothing that old.
     match sealpost_vault::spool::sweep(&ctx.store, before(ctx.clock.now(), SPOOL_AGE)).await {
         Ok(0) => {}
         Ok(objects) => tracing::info!(objects, "spooled messages of an earlier run were removed"),
@@ -335,8 +339,8 @@ async fn sweep_spool(ctx: &Context) {
     }
 }
 
-/// Deletes removed accounts whose retention period is over, if the clock that says so is believed, and what processes that were
-/// killed left of passwords and app passwords that were withdrawn.
+/// Deletes removed accounts whose retention period is over, if the clock that says so is believed,
+/// and what processes that were killed left of passwords and app passwords that were withdrawn.
 async fn maintain_records(ctx: &Context) {
     let is_believed = !ctx.clock_watch.is_doubted();
     let removed_before = is_believed.then(|| before(ctx.clock.now(), ctx.settings.retention));

@@ -12,7 +12,8 @@ use sealpost_session::Context;
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
-/// Runs what `task` makes, anew after each panic, until it ends by itself. Panics are counted, and logged by the panic hook.
+/// Runs what `task` makes, anew after each panic, until it ends by itself. Panics are counted, and
+/// logged by the panic hook.
 pub(crate) async fn survive<F: Future<Output = ()>>(
     name: &'static str,
     ctx: Arc<Context>,

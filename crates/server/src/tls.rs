@@ -1,9 +1,10 @@
-//! TLS: certificates from files or self-signed, replaced while the server runs, and one configuration that costs
-//! little memory per connection.
+//! TLS: certificates from files or self-signed, replaced while the server runs, and one
+//! configuration that costs little memory per connection.
 //!
-//! The configuration never changes; the certificate it presents does. A certificate that cannot be loaded at the
-//! start is an error; one that cannot be loaded later leaves the old one in place and says so in the log, for a
-//! half-written renewal must not take the server down. TLS 1.2 and 1.3 only (RFC 8314 §4.1, RFC 8996).
+//! The configuration never changes; the certificate it presents does. A certificate that cannot be
+//! loaded at the start is an error; one that cannot be loaded later leaves the old one in place and
+//! says so in the log, for a half-written renewal must not take the server down. TLS 1.2 and 1.3
+//! only (RFC 8314 §4.1, RFC 8996).
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, RwLock};
@@ -40,11 +41,13 @@ struct Files {
 type FileStamps = [(SystemTime, u64); 2];
 
 impl Tls {
-    /// Loads, or for [`TlsSource::SelfSigned`] makes, the certificate; `None` if TLS is off. Blocks on the disk.
+    /// Loads, or for [`TlsSource::SelfSigned`] makes, the certificate; `None` if TLS is off. Blocks
+    /// on the disk.
     ///
     /// # Errors
-    /// `Invalid` if a file is missing, may not be read or is not what it should be, or the key is not the certificate's; `Retry` if
-    /// the disk fails. The message names the file and says what to do.
+    /// `Invalid` if a file is missing, may not be read or is not what it should be, or the key is
+    /// not the certificate's; `Retry` if the disk fails. The message names the file and says what
+    /// to do.
     pub fn load(source: &TlsSource, hostname: &str) -> Result<Option<Self>> {
         let (certificate, key) = match source {
             TlsSource::Off => return Ok(None),
@@ -79,7 +82,8 @@ impl Tls {
         self.current.get().cert.first().cloned().unwrap_or_else(|| CertificateDer::from(Vec::new()))
     }
 
-    /// What is wrong with the time in which the certificate is valid, for the log: clients refuse it. Nothing, most of the time.
+    /// What is wrong with the time in which the certificate is valid, for the log: clients refuse
+    /// it. Nothing, most of the time.
     pub fn out_of_date(&self, now: Timestamp) -> Option<String> {
         let (certificate, provider) = (self.current.get(), self.config.crypto_provider());
         let wrong = pair::out_of_date(&certificate.cert, provider, now)?;

@@ -26,7 +26,8 @@ const MESSAGES: usize = 512;
 /// Clients at once.
 const CLIENTS: usize = 9;
 
-/// With as much in its header as is kept of any for searching, nearly. Little of it is stored, because it repeats itself.
+/// With as much in its header as is kept of any for searching, nearly. Little of it is stored,
+/// because it repeats itself.
 fn mail() -> String {
     let name = "name ".repeat(80);
     let to: Vec<String> = (0..500).map(|n| format!("{name}{n} <a{n}@example.org>")).collect();

@@ -1,4 +1,5 @@
-//! A mailbox of very many messages in a server with little memory: a million in 256 MiB is what fifty thousand are here.
+//! A mailbox of very many messages in a server with little memory: a million in 256 MiB is what
+//! fifty thousand are here.
 //!
 //! One test in a process of its own, which looks at the most memory that the process ever had.
 
@@ -26,8 +27,8 @@ use peak::{forget_peak, peak};
 const MESSAGES: usize = 50_000;
 /// What loaded accounts may take: 87 MiB for a million is as much for each.
 const ACCOUNTS: usize = 87 * 1024 * 1024 / (1_000_000 / MESSAGES);
-/// What the process may take beyond what it took with an empty mailbox: the accounts, and as much for the work, its
-/// threads, and what the allocator holds back.
+/// What the process may take beyond what it took with an empty mailbox: the accounts, and as much
+/// for the work, its threads, and what the allocator holds back.
 const GROWTH: usize = ACCOUNTS + 16 * 1024 * 1024;
 
 /// Clients that do not read what they are told.

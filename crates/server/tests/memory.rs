@@ -1,7 +1,7 @@
 //! What a process takes while commands bring and take a great deal: as little as for little.
 //!
-//! One test in a process of its own, which looks at the most memory that the process ever had: nothing that is held
-//! without being drawn from the budget is overlooked.
+//! One test in a process of its own, which looks at the most memory that the process ever had:
+//! nothing that is held without being drawn from the budget is overlooked.
 
 #[path = "support/deflate_wire.rs"]
 mod deflate_wire;
@@ -21,14 +21,14 @@ use peak::peak;
 
 /// The budget that all of this has to be done in.
 const BUDGET: usize = 16 * 1024 * 1024;
-/// What the process may take beyond what it took at the start: the budget, and as much again for what allocators keep,
-/// SQLite and the threads that all of it makes.
+/// What the process may take beyond what it took at the start: the budget, and as much again for
+/// what allocators keep, SQLite and the threads that all of it makes.
 const GROWTH: usize = 4 * BUDGET;
-/// Octets of one message. The test moves fourteen times as much.
+/// Bytes of one message. The test moves fourteen times as much.
 const LARGE: usize = 50 * 1024 * 1024;
 
-/// Octets of a message, without holding them.
-async fn send_octets(client: &mut Client, mut left: usize) {
+/// Bytes of a message, without holding them.
+async fn send_bytes(client: &mut Client, mut left: usize) {
     let line = [b"0123456789abcdef".repeat(4095).as_slice(), b"0123456789abcd\r\n"].concat();
     while left > 0 {
         let now = left.min(line.len());
@@ -37,7 +37,7 @@ async fn send_octets(client: &mut Client, mut left: usize) {
     }
 }
 
-/// The octet of a part at that place: no two lines are the same.
+/// The byte of a part at that place: no two lines are the same.
 fn octet(at: usize) -> u8 {
     ((at / 57) >> (at % 57 % 4 * 8)) as u8
 }
@@ -59,10 +59,10 @@ async fn what_commands_move_is_never_held() {
 
     // RFC 3502: four messages of one command, 200 MiB.
     client.send(format!("x APPEND INBOX {{{LARGE}+}}\r\n").as_bytes()).await;
-    send_octets(&mut client, LARGE).await;
+    send_bytes(&mut client, LARGE).await;
     for _ in 0..3 {
         client.send(format!(" (\\Seen) {{{LARGE}+}}\r\n").as_bytes()).await;
-        send_octets(&mut client, LARGE).await;
+        send_bytes(&mut client, LARGE).await;
     }
     client.send(b"\r\n").await;
     let line = client.line().await;

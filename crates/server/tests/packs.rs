@@ -135,7 +135,8 @@ async fn a_thousand_messages_are_read_in_a_few_requests() {
         ("FETCH 1:* FULL", 20, MESSAGES),
         ("FETCH 1:* (BODY.PEEK[])", 40, MESSAGES),
         ("FETCH 1:* (BODY.PEEK[TEXT])", 40, MESSAGES),
-        // The last messages are in no pack, since a few are not worth one; they are read twice, and segments are written.
+        // The last messages are in no pack, since a few are not worth one; they are read twice, and
+        // segments are written.
         ("SEARCH BODY \"is number 77.\"", 60, 1),
         ("SORT (SUBJECT) UTF-8 ALL", 40, 1),
     ];
@@ -233,7 +234,8 @@ async fn what_came_while_nobody_was_here_is_packed_at_the_next_login() {
     tokio::time::timeout(TIMEOUT, packed).await.expect("packs are made");
 }
 
-/// Structures come with the log, and whole messages are packed a moment later: nobody has to wait for the packs.
+/// Structures come with the log, and whole messages are packed a moment later: nobody has to wait
+/// for the packs.
 #[tokio::test]
 async fn what_came_while_nobody_was_here_is_shown_in_few_requests() {
     let calls = Faulty::new(Arc::new(InMemory::new()), Plan::default(), 1);
@@ -269,8 +271,8 @@ async fn changes_of_a_thousand_messages_take_few_requests() {
     }
 }
 
-/// A login and SELECT in a process that knows nothing: the record of the account, the end of its log, the manifests, the
-/// checkpoint and its chunks. It does not grow with the length of the log.
+/// A login and SELECT in a process that knows nothing: the record of the account, the end of its
+/// log, the manifests, the checkpoint and its chunks. It does not grow with the length of the log.
 #[tokio::test]
 async fn a_cold_account_opens_in_few_requests() {
     for append_mode in [AppendMode::Conditional, AppendMode::Siblings] {
@@ -295,7 +297,8 @@ async fn a_cold_account_opens_in_few_requests() {
     }
 }
 
-/// The whole of it, as a client of LMTP causes it: whose address it is, the message, and the entry; on stores of both kinds.
+/// The whole of it, as a client of LMTP causes it: whose address it is, the message, and the entry;
+/// on stores of both kinds.
 #[tokio::test]
 async fn a_delivery_takes_three_requests() {
     for append_mode in [AppendMode::Conditional, AppendMode::Siblings] {
@@ -432,8 +435,8 @@ async fn what_was_purged_is_in_no_pack() {
     assert!(lines.len() == 91 && requests <= 3, "{requests}");
 }
 
-/// What segments of headers and structures answer is what the messages say, in few requests, and not what they said before
-/// something was expunged.
+/// What segments of headers and structures answer is what the messages say, in few requests, and
+/// not what they said before something was expunged.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn segments_answer_what_the_messages_say() {
     let bucket = Bucket::new(400).await;

@@ -1,4 +1,5 @@
-//! Clients that ask for what is long and do not take it: what waits for them is little, or drawn from the budget.
+//! Clients that ask for what is long and do not take it: what waits for them is little, or drawn
+//! from the budget.
 //!
 //! One test in a process of its own, which looks at the most memory that the process ever had.
 
@@ -23,7 +24,8 @@ use peak::peak;
 const SLOW: usize = 60;
 /// The budget.
 const BUDGET: usize = 8 * 1024 * 1024;
-/// What the process may take for them beyond what it took with all keywords there: half of the names, for each.
+/// What the process may take for them beyond what it took with all keywords there: half of the
+/// names, for each.
 const GROWTH: usize = SLOW * limits::KEYWORDS * limits::KEYWORD_BYTES / 2;
 
 #[cfg(target_os = "linux")]

@@ -1,24 +1,27 @@
 //! Who is let in: how many connections there are, in all and from each address, and what they cost.
 //!
-//! A connection is charged what it costs at worst before it acquires memory from the budget ([`limits::CONNECTION_BYTES`],
-//! and [`limits::TLS_BYTES`] more while it speaks TLS), so that all of them together fit into their part of the memory. A
-//! session that only waits for its client takes much less: it *rests* ([`Admitted::rest`]), and is charged what it keeps.
-//! Before it reads what its client sends, or has something to tell it, it *stirs* ([`Admitted::stir`]): it is charged the
-//! worst again, and waits for that if others have it. A connection too many is told to come back before anything is
-//! allocated for it.
+//! A connection is charged what it costs at worst before it acquires memory from the budget
+//! ([`limits::CONNECTION_BYTES`], and [`limits::TLS_BYTES`] more while it speaks TLS), so that all
+//! of them together fit into their part of the memory. A session that only waits for its client
+//! takes much less: it *rests* ([`Admitted::rest`]), and is charged what it keeps. Before it reads
+//! what its client sends, or has something to tell it, it *stirs* ([`Admitted::stir`]): it is
+//! charged the worst again, and waits for that if others have it. A connection too many is told to
+//! come back before anything is allocated for it.
 //!
-//! Places are not for those who say nothing. A connection is a *stranger* until it has logged in or named a recipient;
-//! when there is no memory, the stranger that has been there longest makes room for the connection that comes or stirs. So
-//! thousands of half-open handshakes cost an honest client nothing as long as it is quicker than they are many. TLS
-//! handshakes under way, which cost more than connections that wait, have fewer places of their own ([`handshakes`]), by
-//! the same rule.
+//! Places are not for those who say nothing. A connection is a *stranger* until it has logged in or
+//! named a recipient; when there is no memory, the stranger that has been there longest makes room
+//! for the connection that comes or stirs. So thousands of half-open handshakes cost an honest
+//! client nothing as long as it is quicker than they are many. TLS handshakes under way, which cost
+//! more than connections that wait, have fewer places of their own ([`handshakes`]), by the same
+//! rule.
 //!
-//! Nor are they all for one account, or for those who send mail: a holder of places gets another one, or stirs another
-//! connection, only while what nobody holds is as much as its own ([`counts`]). Alone it has half, two such have a third
-//! each, and others always have as much as the greediest. Its connections beyond that wait for each other.
+//! Nor are they all for one account, or for those who send mail: a holder of places gets another
+//! one, or stirs another connection, only while what nobody holds is as much as its own
+//! ([`counts`]). Alone it has half, two such have a third each, and others always have as much as
+//! the greediest. Its connections beyond that wait for each other.
 //!
-//! When users have taken all of it, accounts lend some of their memory ([`Admission::with_loan`]): while users rest, their
-//! accounts need not be loaded.
+//! When users have taken all of it, accounts lend some of their memory ([`Admission::with_loan`]):
+//! while users rest, their accounts need not be loaded.
 
 mod counts;
 mod handshakes;
@@ -39,8 +42,8 @@ use self::counts::{Counts, Entry, Holder, Lender};
 use self::handshakes::Handshakes;
 use crate::settings::Connections;
 
-/// Strangers make room only when they are more than all connections divided by this. The others would only push
-/// each other out.
+/// Strangers make room only when they are more than all connections divided by this. The others
+/// would only push each other out.
 const STRANGERS_SHARE: usize = 16;
 /// Connections that a holder may have however many others have, and that may stir.
 const LEAST_HELD: usize = 8;
@@ -91,8 +94,8 @@ impl Admission {
         Admission(Arc::new(Shared { limits, counts, handshakes: Handshakes::new(handshakes) }))
     }
 
-    /// Counts a connection from `peer` (`None`: a Unix socket, which counts in the total alone), unless that would
-    /// be one too many. It does not rest.
+    /// Counts a connection from `peer` (`None`: a Unix socket, which counts in the total alone),
+    /// unless that would be one too many. It does not rest.
     pub fn admit(&self, peer: Option<IpAddr>) -> Option<Admitted> {
         let network = peer.map(Network::of);
         let mut counts = self.lock();
@@ -146,8 +149,8 @@ impl Admission {
 }
 
 impl Admitted {
-    /// The client has logged in to that account: it does not have to make room for others any more. False if the account
-    /// has too many already.
+    /// The client has logged in to that account: it does not have to make room for others any more.
+    /// False if the account has too many already.
     pub fn logged_in(&self, account: AccountId) -> bool {
         self.held_by(Holder::Account(account))
     }
@@ -191,8 +194,8 @@ impl Admitted {
         true
     }
 
-    /// It waits for its client, and keeps no more than `bytes` meanwhile beside what TLS does: it is charged that until it
-    /// stirs, and never more than if it did not rest.
+    /// It waits for its client, and keeps no more than `bytes` meanwhile beside what TLS does: it
+    /// is charged that until it stirs, and never more than if it did not rest.
     pub fn rest(&mut self, bytes: usize) {
         let tls = if self.most > limits::CONNECTION_BYTES { limits::RESTING_TLS_BYTES } else { 0 };
         let mut counts = self.admission.lock();
@@ -207,8 +210,9 @@ impl Admitted {
         self.rests
     }
 
-    /// Charges it the worst again, before it reads something or has something to say. Waits for that while others have it, or
-    /// while its holder has more than there is for others. Cancel-safe.
+    /// Charges it the worst again, before it reads something or has something to say. Waits for
+    /// that while others have it, or while its holder has more than there is for others.
+    /// Cancel-safe.
     ///
     /// # Errors
     /// If it is a stranger's, for whom others need not make room.
@@ -219,7 +223,8 @@ impl Admitted {
         Ok(())
     }
 
-    /// Whether others wait for memory to stir that it holds: of its own holder, or of one that has less than there is for it.
+    /// Whether others wait for memory to stir that it holds: of its own holder, or of one that has
+    /// less than there is for it.
     pub fn is_wanted(&self) -> bool {
         !self.rests && self.admission.lock().is_wanted(self.number)
     }

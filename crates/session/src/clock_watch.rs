@@ -1,9 +1,10 @@
 //! Whether the clock can be believed by whoever removes for good.
 //!
-//! A clock that is years ahead makes everything old that was expunged or removed lately. So the server notes the time while it runs,
-//! and a clock further past the newest time that is known than [`CLOCK_AHEAD`] is not believed: the server serves, and
-//! removes nothing for good, until the clock is set or the operator says that it is right (`sealpost store confirm-clock`). A server that
-//! was off for as long cannot be told from that, and waits for the operator too.
+//! A clock that is years ahead makes everything old that was expunged or removed lately. So the
+//! server notes the time while it runs, and a clock further past the newest time that is known than
+//! [`CLOCK_AHEAD`] is not believed: the server serves, and removes nothing for good, until the
+//! clock is set or the operator says that it is right (`sealpost store confirm-clock`). A server
+//! that was off for as long cannot be told from that, and waits for the operator too.
 
 use std::io::{Read, Result, Seek, Write};
 use std::path::{Path, PathBuf};
@@ -41,15 +42,17 @@ impl ClockWatch {
         ClockWatch { file, state: Mutex::new(state), doubted: AtomicBool::new(false) }
     }
 
-    /// The server begins; `written` is when something was written to the store last, if that is known. A note counts for more: what
-    /// was written while the clock was not believed has its time. Whether the clock is believed.
+    /// The server begins; `written` is when something was written to the store last, if that is
+    /// known. A note counts for more: what was written while the clock was not believed has its
+    /// time. Whether the clock is believed.
     pub fn begin(&self, now: Timestamp, written: Option<Timestamp>) -> bool {
         let noted = self.file.as_deref().and_then(noted);
         self.lock().newest = noted.or(written).unwrap_or(UNKNOWN);
         self.look(now)
     }
 
-    /// Looks at the clock, and notes the time if it is believed; whether it is. Blocks the thread for a moment.
+    /// Looks at the clock, and notes the time if it is believed; whether it is. Blocks the thread
+    /// for a moment.
     pub fn look(&self, now: Timestamp) -> bool {
         let mut state = self.lock();
         if let Some(noted) = self.file.as_deref().and_then(noted) {

@@ -1,4 +1,5 @@
-//! What every session is given, whatever its protocol. What one protocol needs besides is its own: `ImapShared`, `SmtpShared`.
+//! What every session is given, whatever its protocol. What one protocol needs besides is its own:
+//! `ImapShared`, `SmtpShared`.
 
 use std::sync::Arc;
 
@@ -72,7 +73,8 @@ pub struct Context {
 }
 
 impl Context {
-    /// A context over `store`. Must be called inside a tokio runtime; starts the threads that check passwords.
+    /// A context over `store`. Must be called inside a tokio runtime; starts the threads that check
+    /// passwords.
     ///
     /// # Errors
     /// `Invalid` if the settings contradict themselves.

@@ -1,8 +1,9 @@
 //! Whether the server is alive: asked of every accept loop, which answers between two connections.
 //!
-//! An answer proves that the runtime runs tasks, that its timers and sockets are served, and that the loop is neither
-//! stuck nor gone. `/healthz` and the watchdog of the service manager go by it. It says nothing of the store: a server that
-//! cannot reach its store gives temporary errors, and no restart helps.
+//! An answer proves that the runtime runs tasks, that its timers and sockets are served, and that
+//! the loop is neither stuck nor gone. `/healthz` and the watchdog of the service manager go by it.
+//! It says nothing of the store: a server that cannot reach its store gives temporary errors, and
+//! no restart helps.
 
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
@@ -78,8 +79,8 @@ impl Health {
         futures::future::try_join_all(answers).await.map(drop)
     }
 
-    /// Waits until an accept loop has ended although the server does not stop, and says which. There is no way back: nobody
-    /// listens there any more.
+    /// Waits until an accept loop has ended although the server does not stop, and says which.
+    /// There is no way back: nobody listens there any more.
     pub async fn lost(&self) -> &'static str {
         let mut lost = self.lost.subscribe();
         // The sender lives as long as `self`, so this ends only when there is one.

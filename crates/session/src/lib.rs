@@ -1,7 +1,9 @@
-//! What sessions of every protocol are given: the client's connection, the context of the server with its settings and counters, a
-//! place in the table of sessions, and the token by which they learn that the server stops.
+//! What sessions of every protocol are given: the client's connection, the context of the server
+//! with its settings and counters, a place in the table of sessions, and the token by which they
+//! learn that the server stops.
 //!
-//! The protocols are in crates of their own above this one; the server, which accepts connections and starts sessions, is above those.
+//! The protocols are in crates of their own above this one; the server, which accepts connections
+//! and starts sessions, is above those.
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 

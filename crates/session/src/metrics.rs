@@ -1,8 +1,9 @@
-//! What the server measures of itself: counted by whoever does the work, read by whoever scrapes `/metrics` or asks on the
-//! admin socket.
+//! What the server measures of itself: counted by whoever does the work, read by whoever scrapes
+//! `/metrics` or asks on the admin socket.
 //!
-//! Nothing here takes a lock while it counts, and no label comes from outside: protocols, commands and results are fixed
-//! tables, so there are never more series than the tables have places. Names of users and addresses are in no metric;
+//! Nothing here takes a lock while it counts, and no label comes from outside: protocols, commands
+//! and results are fixed tables, so there are never more series than the tables have places. Names
+//! of users and addresses are in no metric;
 //! [`crate::sessions`] has them, for the operator's own eyes. What each metric means is said once, where
 //! the server shows them.
 
@@ -52,7 +53,8 @@ pub struct LogMetrics {
     pub lost: Counter,
     /// Errors: damage, or mistakes in this program. Those whose line was not written again are among them.
     pub errors: Counter,
-    /// Errors and warnings that were not written: the same one was within the hour, or too many of their kind were.
+    /// Errors and warnings that were not written: the same one was within the hour, or too many of
+    /// their kind were.
     pub repeated: Counter,
 }
 
@@ -65,13 +67,13 @@ pub struct ProtocolMetrics {
     pub refused: Counter,
     /// Sessions that ended because the client sent a line of HTTP.
     pub http: Counter,
-    /// Octets received, without TLS.
+    /// Bytes received, without TLS.
     pub bytes_in: Counter,
-    /// Octets sent, without TLS.
+    /// Bytes sent, without TLS.
     pub bytes_out: Counter,
     /// Messages that were taken.
     pub messages: Counter,
-    /// Their octets.
+    /// Their bytes.
     pub message_bytes: Counter,
     /// Recipients that they were delivered to.
     pub deliveries: Counter,

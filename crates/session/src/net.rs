@@ -1,9 +1,9 @@
 //! One connection, whatever carries it: TCP, a Unix socket, or TLS over either.
 //!
-//! Sessions read and write plain bytes and never learn the difference, except where a protocol asks (is a
-//! password safe here?). The stream buffers nothing itself; bytes that a session read ahead before STARTTLS are
-//! the session's to throw away (RFC 3207 §4.2, RFC 3501 §6.2.1: anything sent in clear before the handshake is
-//! not to be believed afterwards).
+//! Sessions read and write plain bytes and never learn the difference, except where a protocol asks
+//! (is a password safe here?). The stream buffers nothing itself; bytes that a session read ahead
+//! before STARTTLS are the session's to throw away (RFC 3207 §4.2, RFC 3501 §6.2.1: anything sent
+//! in clear before the handshake is not to be believed afterwards).
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -42,7 +42,7 @@ pub struct Stream {
     unanswered: bool,
     /// Its place among all connections; `None` if it did not come from a listener.
     admitted: Option<Admitted>,
-    /// The session that its octets are counted for.
+    /// The session that its bytes are counted for.
     live: Option<Arc<Live>>,
 }
 
@@ -113,13 +113,14 @@ impl Stream {
         Stream { admitted: Some(admitted), ..self }
     }
 
-    /// Somebody has logged in to that account: the client need not make room for others any more. False if the account has
-    /// too many connections already.
+    /// Somebody has logged in to that account: the client need not make room for others any more.
+    /// False if the account has too many connections already.
     pub fn logged_in(&self, account: AccountId) -> bool {
         self.admitted.as_ref().is_none_or(|admitted| admitted.logged_in(account))
     }
 
-    /// The client brings mail for somebody: it need not make room for others any more, unless too many bring some.
+    /// The client brings mail for somebody: it need not make room for others any more, unless too
+    /// many bring some.
     pub fn sends(&self) {
         if let Some(admitted) = &self.admitted {
             admitted.sends();
@@ -174,16 +175,16 @@ impl Stream {
         self.admitted.as_ref().is_some_and(Admitted::is_wanted)
     }
 
-    /// From here on, octets are counted for that session.
+    /// From here on, bytes are counted for that session.
     pub fn count_for(&mut self, live: Arc<Live>) {
         self.live = Some(live);
     }
 
     /// Tells the client's kernel that its bytes have come, when we wait for more of them before we answer.
     ///
-    /// A client that sends a literal and the line end after it in two writes has Nagle's algorithm hold back the
-    /// second until the first is acknowledged, and delayed acknowledgements (RFC 1122 §4.2.3.2) would let it wait for
-    /// 40 ms. An answer acknowledges by itself.
+    /// A client that sends a literal and the line end after it in two writes has Nagle's algorithm
+    /// hold back the second until the first is acknowledged, and delayed acknowledgements (RFC 1122
+    /// §4.2.3.2) would let it wait for 40 ms. An answer acknowledges by itself.
     fn acknowledge(&mut self) {
         if !std::mem::take(&mut self.unanswered) {
             return;
@@ -269,8 +270,8 @@ impl Stream {
     /// Performs the server's side of a TLS handshake, which has to finish within `timeout`.
     ///
     /// # Errors
-    /// The handshake's own; `InvalidInput` if TLS is active already; `TimedOut`; `OutOfMemory` if TLS has no room, or
-    /// others have taken this handshake's.
+    /// The handshake's own; `InvalidInput` if TLS is active already; `TimedOut`; `OutOfMemory` if
+    /// TLS has no room, or others have taken this handshake's.
     pub async fn start_tls(self, config: &Arc<ServerConfig>, timeout: Duration) -> io::Result<Stream> {
         // A connection holds what a handshake needs in its first moments only.
         Box::pin(tokio::time::timeout(timeout, self.shake_hands(config)))
@@ -308,11 +309,12 @@ impl Stream {
         Ok(Stream { transport: Transport::Tls(Box::new(tls)), ..self })
     }
 
-    /// Sends what is still buffered, says goodbye (TLS close_notify, then FIN), waits for the client to hang up
-    /// and drops the connection; a client that does not is dropped after two seconds.
+    /// Sends what is still buffered, says goodbye (TLS close_notify, then FIN), waits for the
+    /// client to hang up and drops the connection; a client that does not is dropped after two
+    /// seconds.
     ///
-    /// The wait matters: closing a TCP socket with unread input resets the connection, and a reset may overtake
-    /// the last reply.
+    /// The wait matters: closing a TCP socket with unread input resets the connection, and a reset
+    /// may overtake the last reply.
     pub async fn close(mut self) {
         let goodbye = async {
             self.shutdown().await?;

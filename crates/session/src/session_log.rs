@@ -36,7 +36,8 @@ pub struct SessionLog {
 }
 
 impl SessionLog {
-    /// A session that begins now. From here on it is among the server's, and the stream's octets are counted for it.
+    /// A session that begins now. From here on it is among the server's, and the stream's bytes are
+    /// counted for it.
     pub fn begin(protocol: Protocol, stream: &mut Stream, ctx: &Context) -> Self {
         let (clock, started) = (ctx.clock.clone(), ctx.clock.monotonic());
         let (metrics, sessions) = (ctx.metrics.clone(), ctx.sessions.clone());
@@ -120,7 +121,7 @@ impl SessionLog {
         self.live.finish();
     }
 
-    /// A message of so many octets was delivered to so many recipients.
+    /// A message of so many bytes was delivered to so many recipients.
     pub fn delivered(&mut self, recipients: u64, octets: u64) {
         let metrics = self.metrics.of(self.protocol);
         metrics.messages.increment();

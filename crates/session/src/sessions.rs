@@ -1,7 +1,7 @@
 //! The sessions there are, for `sealpost top` and for counting them.
 //!
-//! The table is locked when a session begins, when it ends, and when somebody looks; what changes in between are atomics
-//! of the session's own.
+//! The table is locked when a session begins, when it ends, and when somebody looks; what changes
+//! in between are atomics of the session's own.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -86,9 +86,9 @@ pub struct SessionInfo {
     pub command: Option<&'static str>,
     /// Commands so far.
     pub commands: u64,
-    /// Octets received so far.
+    /// Bytes received so far.
     pub bytes_in: u64,
-    /// Octets sent so far.
+    /// Bytes sent so far.
     pub bytes_out: u64,
 }
 
@@ -159,13 +159,13 @@ impl Sessions {
 }
 
 impl Live {
-    /// Octets came.
+    /// Bytes came.
     pub fn received(&self, octets: usize) {
         self.bytes_in.fetch_add(octets as u64, Ordering::Relaxed);
         self.metrics.of(self.protocol).bytes_in.add(octets as u64);
     }
 
-    /// Octets went.
+    /// Bytes went.
     pub fn sent(&self, octets: usize) {
         self.bytes_out.fetch_add(octets as u64, Ordering::Relaxed);
         self.metrics.of(self.protocol).bytes_out.add(octets as u64);
@@ -197,7 +197,7 @@ impl Live {
         self.command.store(NONE, Ordering::Relaxed);
     }
 
-    /// Octets in both directions.
+    /// Bytes in both directions.
     pub fn bytes(&self) -> u64 {
         self.bytes_in.load(Ordering::Relaxed) + self.bytes_out.load(Ordering::Relaxed)
     }

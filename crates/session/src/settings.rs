@@ -1,7 +1,8 @@
 //! What an operator decides about the server, with a default for everything.
 //!
-//! A plain value: the `cli` crate parses the configuration file into it and writes the documented configuration
-//! from the comments below. Nothing here reads a file or the environment. Sizes are bytes, times are
+//! A plain value: the `cli` crate parses the configuration file into it and writes the documented
+//! configuration from the comments below. Nothing here reads a file or the environment. Sizes are
+//! bytes, times are
 //! [`Duration`]s, and what a session may not exceed for safety's sake is in [`sealpost_base::limits`].
 
 use std::fmt;
@@ -17,7 +18,8 @@ pub use sealpost_auth::Login;
 /// Everything the server can be told. `Settings::default()` listens nowhere and has no TLS.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
-    /// The server's name: in greetings, in `Received` fields, and where the recipient `postmaster` without a domain is.
+    /// The server's name: in greetings, in `Received` fields, and where the recipient `postmaster`
+    /// without a domain is.
     pub hostname: String,
     /// The domain of names that are given without one, at login and elsewhere; none: such a name is nobody's.
     pub domain: Option<String>,
@@ -33,18 +35,19 @@ pub struct Settings {
     pub message_size: u64,
     /// The most recipients of one SMTP or LMTP transaction; at least 100 (RFC 5321 §4.5.3.1.8).
     pub recipients: usize,
-    /// The account or alias that gets mail for `postmaster` (RFC 5321 §4.5.1) when no account and no alias has
-    /// that name; none: such mail is refused.
+    /// The account or alias that gets mail for `postmaster` (RFC 5321 §4.5.1) when no account and
+    /// no alias has that name; none: such mail is refused.
     pub postmaster: Option<String>,
-    /// How users reach the administrator: a URI, such as `mailto:help@example.org` or `tel:…`. IMAP clients are told it
-    /// (RFC 5464 §3.2.1.1, `/shared/admin`); none: mail to the postmaster, if there is one.
+    /// How users reach the administrator: a URI, such as `mailto:help@example.org` or `tel:…`. IMAP
+    /// clients are told it (RFC 5464 §3.2.1.1, `/shared/admin`); none: mail to the postmaster, if
+    /// there is one.
     pub admin: Option<String>,
     /// Searches that everybody finds by their names (RFC 5466, `/shared/filters/values`).
     pub filters: Vec<StoredSearch>,
     /// How long removed accounts and messages that nothing points to are kept before they are deleted.
     pub retention: Duration,
-    /// Balancers in front of this server: each connection that comes from one of these begins with a header of the PROXY protocol,
-    /// which says whose it is.
+    /// Balancers in front of this server: each connection that comes from one of these begins with
+    /// a header of the PROXY protocol, which says whose it is.
     pub trusted_proxies: Vec<IpRange>,
     /// How many connections are served.
     pub connections: Connections,
@@ -58,7 +61,8 @@ pub struct Settings {
     pub data: Option<PathBuf>,
 }
 
-/// A search that the operator stored for all users (RFC 5466): what the keys mean is for the session that runs them.
+/// A search that the operator stored for all users (RFC 5466): what the keys mean is for the
+/// session that runs them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredSearch {
     /// Its name.
@@ -144,12 +148,14 @@ pub struct Timeouts {
     pub smtp: Duration,
     /// For the next IMAP command before login.
     pub imap_anonymous: Duration,
-    /// For the next IMAP command after login, and for a client that idles; at least 30 minutes (RFC 3501 §5.4).
+    /// For the next IMAP command after login, and for a client that idles; at least 30 minutes (RFC
+    /// 3501 §5.4).
     pub imap: Duration,
-    /// How long a client that idles hears nothing; then it is told that the server is still there, before a router on the
-    /// way forgets the connection. Zero: it is not told.
+    /// How long a client that idles hears nothing; then it is told that the server is still there,
+    /// before a router on the way forgets the connection. Zero: it is not told.
     pub imap_keep_alive: Duration,
-    /// How long a session that waits for its client keeps the account loaded; sooner if others need the memory.
+    /// How long a session that waits for its client keeps the account loaded; sooner if others need
+    /// the memory.
     pub imap_hibernate: Duration,
     /// For a client to take what is sent to it, however little at a time.
     pub write: Duration,
@@ -174,8 +180,8 @@ pub struct Bus {
     pub certificate: PathBuf,
     /// The file with its key.
     pub key: PathBuf,
-    /// The directory where this node keeps what it calls itself there (`node-1.id`), normally the data directory; none: it is
-    /// another node whenever it is started.
+    /// The directory where this node keeps what it calls itself there (`node-1.id`), normally the
+    /// data directory; none: it is another node whenever it is started.
     pub node: Option<PathBuf>,
 }
 

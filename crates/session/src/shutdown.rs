@@ -1,7 +1,7 @@
 //! The token by which the whole server learns that it has to stop.
 //!
-//! Sessions select on [`Shutdown::wait`] wherever they wait for their client, say goodbye (`* BYE`, `421`) and
-//! return. Whoever does not return in time is cut off by the server.
+//! Sessions select on [`Shutdown::wait`] wherever they wait for their client, say goodbye (`* BYE`,
+//! `421`) and return. Whoever does not return in time is cut off by the server.
 
 use std::sync::Arc;
 

@@ -1,10 +1,12 @@
 //! The store of a history: in memory, with everything that may go wrong between a node and an object store.
 //!
-//! What it promises, and all that it promises: a write that was acknowledged is seen by every request that begins after
-//! that. A write that is under way, or whose reply was an error, may happen now, later, twice or never. With
+//! What it promises, and all that it promises: a write that was acknowledged is seen by every
+//! request that begins after that. A write that is under way, or whose reply was an error, may
+//! happen now, later, twice or never. With
 //! [`AppendMode::Conditional`] creates are serialized. With [`AppendMode::Siblings`] a create overwrites, and a write that was not
-//! acknowledged may be seen by one reader and not by the next. Lists come in pages, each of its own moment. An answer to a read may have a wrong bit,
-//! but not the same one twice in a row: that would be damage.
+//! acknowledged may be seen by one reader and not by the next. Lists come in pages, each of its own
+//! moment. An answer to a read may have a wrong bit, but not the same one twice in a row: that
+//! would be damage.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
@@ -117,8 +119,9 @@ impl Bucket {
         whole.get(chosen).map(|path| ((**path).clone(), position(path) == last))
     }
 
-    /// Somebody who can write to the store and has no key plants something beside the log of `account`: at the next position or
-    /// far behind, as the manifest of a checkpoint, or as a mark.
+    /// Somebody who can write to the store and has no key plants something beside the log of
+    /// `account`: at the next position or far behind, as the manifest of a checkpoint, or as a
+    /// mark.
     pub fn plant(&self, account: AccountId) {
         let (random, mut state) = (&self.0.random, self.lock());
         if state.calm {
@@ -173,7 +176,8 @@ impl Bucket {
         self.lock().requests
     }
 
-    /// Everything that was ever written below a `log` folder: path and content, in the order in which it came.
+    /// Everything that was ever written below a `log` folder: path and content, in the order in
+    /// which it came.
     pub fn archive(&self) -> Vec<(String, Bytes)> {
         self.lock().archive.clone()
     }

@@ -1,10 +1,12 @@
-//! Seeded histories of several nodes on one store that delays, fails, loses replies, repeats requests and shows writes late,
-//! with nodes that pause, die and have wrong clocks; and what must hold whatever happens.
+//! Seeded histories of several nodes on one store that delays, fails, loses replies, repeats
+//! requests and shows writes late, with nodes that pause, die and have wrong clocks; and what must
+//! hold whatever happens.
 //!
-//! A history is one world ([`world`]): a bucket ([`bucket`]), nodes ([`node`]) with accounts of their own over it, and clients
-//! that note what they were told ([`told`]). In the end the one true log is found without the code under test, by walking
-//! back the hashes of everything that was ever written, and replayed; everything anybody was told or shown must follow from
-//! it ([`truth`]). Time is virtual, everything is drawn from the seed: the same seed gives the same history.
+//! A history is one world ([`world`]): a bucket ([`bucket`]), nodes ([`node`]) with accounts of
+//! their own over it, and clients that note what they were told ([`told`]). In the end the one true
+//! log is found without the code under test, by walking back the hashes of everything that was ever
+//! written, and replayed; everything anybody was told or shown must follow from it ([`truth`]).
+//! Time is virtual, everything is drawn from the seed: the same seed gives the same history.
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 

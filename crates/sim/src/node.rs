@@ -24,7 +24,8 @@ enum NodeState {
 
 /// Between a node and the rest of the world. Cloning shares it.
 ///
-/// Not a `watch` channel: that one wakes its receivers in an order of its own, and histories would not repeat.
+/// Not a `watch` channel: that one wakes its receivers in an order of its own, and histories would
+/// not repeat.
 #[derive(Clone)]
 pub struct Gate(Arc<(Mutex<Going>, Notify)>);
 
@@ -87,8 +88,8 @@ impl Gate {
     }
 }
 
-/// A clock that is wrong by the same amount all the time, and whose monotonic time stands while its node does, as that of a
-/// suspended machine.
+/// A clock that is wrong by the same amount all the time, and whose monotonic time stands while its
+/// node does, as that of a suspended machine.
 struct Skewed {
     began: Instant,
     seconds: i64,

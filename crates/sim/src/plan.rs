@@ -24,8 +24,9 @@ pub struct Plan {
     pub lose_reply: u64,
     /// Writes that happen once more later: soon, or hours later.
     pub repeat: u64,
-    /// Writes that get stuck half-way: some readers see them, some do not, until they are written again. Only without
-    /// conditional create, where a write that was not acknowledged may be on some of the store's machines.
+    /// Writes that get stuck half-way: some readers see them, some do not, until they are written
+    /// again. Only without conditional create, where a write that was not acknowledged may be on
+    /// some of the store's machines.
     pub stick: u64,
     /// The longest delay of a request, before and after its effect.
     pub delay: Duration,

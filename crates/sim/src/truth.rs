@@ -1,5 +1,5 @@
-//! The one true log, found without the code under test: the hashes of everything that was ever written are walked back
-//! from the end, and what is found is replayed.
+//! The one true log, found without the code under test: the hashes of everything that was ever
+//! written are walked back from the end, and what is found is replayed.
 
 use std::collections::HashMap;
 

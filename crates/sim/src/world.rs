@@ -204,7 +204,8 @@ impl Simulation {
                 && let Some((path, is_last)) = self.bucket.some_entry()
             {
                 let mut seen = vec![SeenAs::Short, SeenAs::Wrong, SeenAs::Unreadable];
-                // Where nothing but listings tells of the end of a log, an acknowledged one is never left out.
+                // Where nothing but listings tells of the end of a log, an acknowledged one is
+                // never left out.
                 if !is_last || self.plan.append_mode == AppendMode::Conditional {
                     seen.push(SeenAs::Absent);
                 }
@@ -248,7 +249,8 @@ impl Simulation {
         }
         let mut nodes = nodes;
         nodes.push(self.start());
-        // What opening an account sets going, such as ending grace periods, comes to its end in the first round.
+        // What opening an account sets going, such as ending grace periods, comes to its end in the
+        // first round.
         for round in [1, 2] {
             let mut ends = Vec::new();
             for node in &nodes {

@@ -1,5 +1,5 @@
-//! What interrupted deliveries leave is removed when it is old by the store's clock, whatever the nodes' clocks say; and what is removed
-//! while somebody reads it is no damage.
+//! What interrupted deliveries leave is removed when it is old by the store's clock, whatever the
+//! nodes' clocks say; and what is removed while somebody reads it is no damage.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -78,7 +78,8 @@ async fn objects_that_no_event_refers_to_are_collected_after_the_grace_period() 
     assert_eq!(objects().await, 2);
 }
 
-/// A node stands still between storing a message and the entry that refers to it, for longer than others leave such objects alone.
+/// A node stands still between storing a message and the entry that refers to it, for longer than
+/// others leave such objects alone.
 #[tokio::test(start_paused = true)]
 async fn what_may_have_been_collected_meanwhile_is_not_acknowledged() {
     let world = Fixture::calm();
@@ -155,7 +156,8 @@ impl std::io::Write for Errors {
     }
 }
 
-/// A node stands still while it loads an account, at any moment, and the checkpoint that it reads is removed meanwhile.
+/// A node stands still while it loads an account, at any moment, and the checkpoint that it reads
+/// is removed meanwhile.
 #[tokio::test(start_paused = true)]
 async fn a_checkpoint_that_goes_while_it_is_read_is_no_damage() {
     let slow = Duration::from_millis(100);

@@ -13,8 +13,8 @@ use sealpost_session::metrics::Verdict;
 
 impl Session {
     pub(super) async fn command(&mut self, command: Command) -> Result<(), End> {
-        // RFC 2920 §3.2 (2): replies to these may leave together; (5) "MUST NOT buffer responses to EHLO, DATA, VRFY,
-        // EXPN, TURN, QUIT, and NOOP". BDAT is answered after its octets.
+        // RFC 2920 §3.2 (2): replies to these may leave together; (5) "MUST NOT buffer responses to
+        // EHLO, DATA, VRFY, EXPN, TURN, QUIT, and NOOP". BDAT is answered after its bytes.
         let together =
             matches!(command, Command::Mail(_) | Command::Rcpt(_) | Command::Rset | Command::Bdat(_));
         // A chunk is measured once it is there.
@@ -25,7 +25,8 @@ impl Session {
             Command::Hello(hello) => self.hello(hello),
             Command::Mail(mail) => self.mail(mail),
             Command::Rcpt(rcpt) => {
-                // Whoever names recipients without end, on a thousand connections, leaves processors to others.
+                // Whoever names recipients without end, on a thousand connections, leaves
+                // processors to others.
                 let queue = self.shared.recipients.clone();
                 fair_scheduler::run(&queue, pin!(self.rcpt(rcpt))).await;
             }
@@ -95,8 +96,8 @@ impl Session {
         if !mail.utf8 && !mail.from.is_ascii() {
             return self.refuse(replies::sender_needs_utf8());
         }
-        // RFC 5321 §4.1.1.11: these are of submission, and not offered. AUTH of a sender that is not trusted counts as `<>`
-        // (RFC 4954 §5), as it does in any case here.
+        // RFC 5321 §4.1.1.11: these are of submission, and not offered. AUTH of a sender that is
+        // not trusted counts as `<>` (RFC 4954 §5), as it does in any case here.
         if mail.require_tls || mail.hold.is_some() {
             return self.refuse(Misuse::Parameter.reply());
         }

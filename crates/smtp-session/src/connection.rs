@@ -21,15 +21,16 @@ use sealpost_session::Context;
 use sealpost_session::net::Stream;
 use sealpost_session::session_log::SessionLog;
 
-/// Octets read at once while no memory is drawn for a message: between messages, when most sessions idle, and at its beginning.
+/// Bytes read at once while no memory is drawn for a message: between messages, when most sessions
+/// idle, and at its beginning.
 const SMALL_READ_BYTES: usize = 4 * 1024;
-/// Octets read at once within a message that memory is drawn for.
+/// Bytes read at once within a message that memory is drawn for.
 const MESSAGE_READ_BYTES: usize = 16 * 1024;
-/// Octets of replies that wait for the client before no more is read from it.
+/// Bytes of replies that wait for the client before no more is read from it.
 pub(super) const REPLY_BYTES: usize = 2 * 1024;
 /// How often a client that holds budget is looked at, when others wait for it.
 const PRESSURE_WINDOW: Duration = Duration::from_secs(15);
-/// Octets that it has to send in that time.
+/// Bytes that it has to send in that time.
 const PRESSURE_BYTES: u64 = 32 * 1024;
 
 /// Why a session is over.
@@ -89,7 +90,7 @@ impl End {
     }
 }
 
-/// What the next octets belong to.
+/// What the next bytes belong to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Within {
     /// Commands.
@@ -121,7 +122,7 @@ pub(super) struct Connection {
     stream: Option<Stream>,
     decoder: Decoder,
     out: BytesMut,
-    /// How long the client was waited for in the present window of pressure, and octets that came in it.
+    /// How long the client was waited for in the present window of pressure, and bytes that came in it.
     window: (Duration, u64),
 }
 
@@ -154,7 +155,7 @@ impl Connection {
         write::reply(reply, &mut self.out);
     }
 
-    /// Octets of replies that are not sent.
+    /// Bytes of replies that are not sent.
     #[cfg(test)]
     pub(super) fn waiting(&self) -> usize {
         self.out.len()
@@ -184,7 +185,7 @@ impl Connection {
         }
     }
 
-    /// Sends what is queued and reads more: at least one octet.
+    /// Sends what is queued and reads more: at least one byte.
     pub(super) async fn fill(&mut self, shared: &SmtpShared, within: Within) -> Result<(), End> {
         let ctx = &*shared.ctx;
         self.flush(ctx).await?;
@@ -217,8 +218,8 @@ impl Connection {
         }
     }
 
-    /// A client that holds memory and hardly sends must not keep others from theirs. Only the time that it was waited
-    /// for counts: a slow disk is not its fault.
+    /// A client that holds memory and hardly sends must not keep others from theirs. Only the time
+    /// that it was waited for counts: a slow disk is not its fault.
     fn check_pressure(&mut self, shared: &SmtpShared, within: Within) -> Result<(), End> {
         if self.window.0 < PRESSURE_WINDOW {
             return Ok(());
@@ -234,7 +235,8 @@ impl Connection {
         self.window = (Duration::ZERO, 0);
     }
 
-    /// Answers the 220 that is queued with a handshake. What the client sent before it is dropped (RFC 3207 §4.2).
+    /// Answers the 220 that is queued with a handshake. What the client sent before it is dropped
+    /// (RFC 3207 §4.2).
     pub(super) async fn start_tls(&mut self, ctx: &Context, config: &Arc<ServerConfig>) -> Result<(), End> {
         self.flush(ctx).await?;
         let early = self.decoder.discard_input();

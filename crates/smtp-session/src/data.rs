@@ -35,7 +35,7 @@ impl Session {
         self.connection.begin_data();
     }
 
-    /// BDAT: its octets follow, whether or not it can be accepted.
+    /// BDAT: its bytes follow, whether or not it can be accepted.
     pub(super) fn bdat(&mut self, chunk: Chunk) {
         let refused = match &self.transaction {
             None => Some(replies::out_of_order("Say MAIL first")),
@@ -76,7 +76,7 @@ impl Session {
         transaction.incoming = Some(Incoming::new(id, trace));
     }
 
-    /// Octets of the message.
+    /// Bytes of the message.
     pub(super) async fn receive(&mut self, octets: &[u8]) {
         if self.chunk.as_ref().is_some_and(|current| current.refused.is_some()) {
             return;
@@ -99,7 +99,7 @@ impl Session {
         self.end_message().await
     }
 
-    /// All octets of a BDAT chunk are there.
+    /// All bytes of a BDAT chunk are there.
     pub(super) async fn end_chunk(&mut self) -> Result<(), End> {
         let Some(CurrentChunk { chunk, refused }) = self.chunk.take() else { return Ok(()) };
         if let Some(reply) = refused {
@@ -130,8 +130,8 @@ impl Session {
         };
         let (id, octets) = (incoming.id.clone(), incoming.octets());
         let over_quota = quota_check::over_quota_each(&self.shared.ctx, &envelope.accounts, octets).await;
-        // SMTP has one reply for all. What only some have no room for, and nobody could know at RCPT, they get all the
-        // same: it is one message beyond the limit, and they are full then.
+        // SMTP has one reply for all. What only some have no room for, and nobody could know at
+        // RCPT, they get all the same: it is one message beyond the limit, and they are full then.
         let nobody = over_quota.iter().all(Option::is_some);
         let delivered = match incoming.finish(&self.shared, &envelope.accounts).await {
             Err(reply) => self.refuse_message(&envelope, &reply).await?,
@@ -247,6 +247,6 @@ mod tests {
         let reply = replies::no_memory();
         assert!(session.refuse_message(&envelope, &reply).now_or_never().is_none(), "nobody reads them");
         let waiting = session.connection.waiting();
-        assert!((1..2 * REPLY_BYTES).contains(&waiting), "{waiting} octets wait");
+        assert!((1..2 * REPLY_BYTES).contains(&waiting), "{waiting} bytes wait");
     }
 }

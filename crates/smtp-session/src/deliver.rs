@@ -41,8 +41,8 @@ async fn store_all(ctx: &Arc<Context>, message: Copies, accounts: Vec<Account>) 
     stream::iter(copies).buffered(STORING).try_collect().await
 }
 
-/// LMTP: delivers to each account for itself; the results come in the order of `accounts`, each as soon as it is
-/// known (RFC 2033 §5).
+/// LMTP: delivers to each account for itself; the results come in the order of `accounts`, each as
+/// soon as it is known (RFC 2033 §5).
 pub(super) fn each(
     ctx: &Arc<Context>,
     source: Source,

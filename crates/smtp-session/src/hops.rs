@@ -4,18 +4,19 @@ use memchr::memchr;
 
 const NAME: &[u8] = b"Received:";
 
-/// How many hosts a message has passed. Looks at the first octets of each line of the header, holds nothing else.
+/// How many hosts a message has passed. Looks at the first bytes of each line of the header, holds
+/// nothing else.
 #[derive(Debug, Default)]
 pub(super) struct Hops {
     count: usize,
-    /// The first octets of the line so far.
+    /// The first bytes of the line so far.
     line: [u8; NAME.len()],
     filled: usize,
     body: bool,
 }
 
 impl Hops {
-    /// Looks at the next octets of the message.
+    /// Looks at the next bytes of the message.
     pub(super) fn push(&mut self, mut octets: &[u8]) {
         while let (Some(&octet), false) = (octets.first(), self.body) {
             if self.filled == NAME.len() && octet != b'\n' {

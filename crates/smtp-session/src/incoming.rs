@@ -31,7 +31,7 @@ impl Incoming {
         Incoming { id, octets: 0, hops: Hops::default(), head: trace, sink: None, failure: None }
     }
 
-    /// Octets so far, without the trace fields.
+    /// Bytes so far, without the trace fields.
     pub(super) fn octets(&self) -> u64 {
         self.octets
     }
@@ -53,7 +53,7 @@ impl Incoming {
         self.head = Vec::new();
     }
 
-    /// Takes the next octets.
+    /// Takes the next bytes.
     pub(super) async fn push(&mut self, shared: &SmtpShared, accounts: &[Account], octets: &[u8]) {
         self.octets += octets.len() as u64;
         if self.failure.is_some() {

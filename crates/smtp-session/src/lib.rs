@@ -3,19 +3,23 @@
 //! What a session promises:
 //! - **Durable before 250.** A message is acknowledged after every account it goes to has it in its log.
 //! - **Nothing is relayed.** A recipient that [`sealpost_directory::Directory`] does not know is refused.
-//! - **Byte-exact.** The message is stored as it came, behind one `Return-Path` and one `Received` field. Long lines, NUL,
-//!   8-bit headers and broken MIME are not refused; a look-alike of the end of data is ([`sealpost_smtp::data`]).
-//! - **Bounded memory**, whatever the size of a message: a session holds 16 KiB of it, and what more it needs is drawn
-//!   from the budget and let go of soon; a client that holds it and does not send is cut off when others wait.
+//! - **Byte-exact.** The message is stored as it came, behind one `Return-Path` and one `Received`
+//!   field. Long lines, NUL, 8-bit headers and broken MIME are not refused; a look-alike of the end
+//!   of data is ([`sealpost_smtp::data`]).
+//! - **Bounded memory**, whatever the size of a message: a session holds 16 KiB of it, and what
+//!   more it needs is drawn from the budget and let go of soon; a client that holds it and does not
+//!   send is cut off when others wait.
 //!
-//! Several recipients in SMTP share one reply. All copies are stored before the first log entry is appended, so that
-//! a store that fails while storing leaves nothing delivered, and the client's next attempt makes no duplicates.
-//! Only if appending itself fails for some accounts is the message in some mailboxes and the reply still 451: the
-//! next attempt delivers it there again. Losing it is not an option, and without a queue RFC 5321 §6.1 leaves
-//! no third one. LMTP has one reply for each recipient and no such case.
+//! Several recipients in SMTP share one reply. All copies are stored before the first log entry is
+//! appended, so that a store that fails while storing leaves nothing delivered, and the client's
+//! next attempt makes no duplicates. Only if appending itself fails for some accounts is the
+//! message in some mailboxes and the reply still 451: the next attempt delivers it there again.
+//! Losing it is not an option, and without a queue RFC 5321 §6.1 leaves no third one. LMTP has one
+//! reply for each recipient and no such case.
 //!
-//! DSN (RFC 3461) parameters are parsed but the extension is not offered: offering it promises reports of success
-//! that this server cannot send yet, and a client that is not offered it sends them itself (RFC 3461 §5.2.2).
+//! DSN (RFC 3461) parameters are parsed but the extension is not offered: offering it promises
+//! reports of success that this server cannot send yet, and a client that is not offered it sends
+//! them itself (RFC 3461 §5.2.2).
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
@@ -76,9 +80,9 @@ pub async fn serve(stream: Stream, shared: Arc<SmtpShared>, protocol: Protocol) 
 
 /// The part of the memory budget that messages with several recipients may hold while they wait for more.
 ///
-/// Such a message is held in memory (or read back from the spool) while copies of it are written, which draw from the budget themselves.
-/// If those that hold could use up the budget, all would wait for each other; with a quarter of it, somebody
-/// can always go on.
+/// Such a message is held in memory (or read back from the spool) while copies of it are written,
+/// which draw from the budget themselves. If those that hold could use up the budget, all would
+/// wait for each other; with a quarter of it, somebody can always go on.
 #[derive(Clone)]
 struct Fanout(Budget);
 

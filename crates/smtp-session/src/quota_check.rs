@@ -8,7 +8,8 @@ use super::replies;
 use super::transaction::Account;
 use sealpost_session::Context;
 
-/// The reply if a message of so many octets is too much for an account; what cannot be found out does not keep mail out.
+/// The reply if a message of so many bytes is too much for an account; what cannot be found out
+/// does not keep mail out.
 pub(super) async fn over_quota(
     ctx: &Context,
     account: AccountId,

@@ -60,9 +60,10 @@ impl Session {
     }
 }
 
-/// Why an address leads nowhere: its domain is not served here, or nobody there has that name. A local part that names another domain to
-/// send the mail on to is a foreign address too (`user%domain`, `domain!user`, a quoted address; RFC 5321 §4.1.2 leaves what it means to
-/// the host that it is at).
+/// Why an address leads nowhere: its domain is not served here, or nobody there has that name. A
+/// local part that names another domain to send the mail on to is a foreign address too
+/// (`user%domain`, `domain!user`, a quoted address; RFC 5321 §4.1.2 leaves what it means to the
+/// host that it is at).
 async fn unknown(ctx: &Context, to: &ForwardPath) -> Reply {
     let ForwardPath::Mailbox(mailbox) = to else { return replies::no_such_user() };
     let domains = [Some(mailbox.host.to_string()), routed_domain(mailbox.local.as_str()).map(str::to_owned)];
@@ -89,8 +90,9 @@ fn routed_domain(local: &str) -> Option<&str> {
     (!user.is_empty() && is_domain(domain)).then_some(domain)
 }
 
-/// Refuses a recipient that has no room for a message of the size that MAIL said, as far as it said one. An alias is
-/// refused if any of its accounts has none: the sender tries again, and nobody gets it twice.
+/// Refuses a recipient that has no room for a message of the size that MAIL said, as far as it said
+/// one. An alias is refused if any of its accounts has none: the sender tries again, and nobody
+/// gets it twice.
 async fn check_room(
     ctx: &Context,
     to: &ForwardPath,

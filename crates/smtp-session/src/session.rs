@@ -22,7 +22,7 @@ pub(super) struct Session {
     pub(super) log: SessionLog,
     pub(super) hello: Option<Hello>,
     pub(super) transaction: Option<Transaction>,
-    /// The BDAT chunk whose octets are coming.
+    /// The BDAT chunk whose bytes are coming.
     pub(super) chunk: Option<CurrentChunk>,
     /// Mistakes of the client since its last message that was stored.
     errors: usize,
@@ -31,7 +31,7 @@ pub(super) struct Session {
 /// A BDAT chunk.
 pub(super) struct CurrentChunk {
     pub(super) chunk: Chunk,
-    /// Its octets are dropped, and this is why.
+    /// Its bytes are dropped, and this is why.
     pub(super) refused: Option<Reply>,
 }
 

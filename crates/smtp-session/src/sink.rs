@@ -1,8 +1,8 @@
-//! Where the octets of a message go while they arrive, and where its copies come from.
+//! Where the bytes of a message go while they arrive, and where its copies come from.
 //!
-//! For one account they go straight into its store, scanned and sealed on the way. For several they are kept once, in
-//! memory or, beyond [`limits::SMTP_MEMORY_BYTES`], in the spool (sealed under a key that only this value knows), and
-//! are stored account by account when the message is complete.
+//! For one account they go straight into its store, scanned and sealed on the way. For several they
+//! are kept once, in memory or, beyond [`limits::SMTP_MEMORY_BYTES`], in the spool (sealed under a
+//! key that only this value knows), and are stored account by account when the message is complete.
 
 use futures::StreamExt;
 use sealpost_account::{Ingest, Stored};
@@ -73,7 +73,7 @@ impl Sink {
         Ok(Sink::Memory(Memory { bytes: Vec::with_capacity(limit), limit, gate }))
     }
 
-    /// Takes the next octets.
+    /// Takes the next bytes.
     pub(super) async fn write(self, ctx: &Context, octets: &[u8]) -> Result<Self> {
         match self {
             Sink::Direct(mut ingest) => {

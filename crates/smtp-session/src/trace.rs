@@ -40,8 +40,8 @@ impl Trace<'_> {
         text.into_bytes()
     }
 
-    /// `Extended-Domain = Domain [ FWS "(" TCP-info ")" ] / address-literal FWS "(" TCP-info ")"`. A name that is
-    /// neither goes into a comment.
+    /// `Extended-Domain = Domain [ FWS "(" TCP-info ")" ] / address-literal FWS "(" TCP-info ")"`.
+    /// A name that is neither goes into a comment.
     fn client(&self) -> String {
         let address = match self.peer {
             Some(IpAddr::V4(address)) => Some(format!("[{address}]")),

@@ -1,8 +1,8 @@
 //! The client's side of the wire: commands out, each with the reply it got.
 //!
 //! [`Client`] knows which replies are owed and in what order, so commands may be pipelined (RFC 2920) freely. After an
-//! LMTP message it expects one reply for each recipient that was accepted (RFC 2033 §4.2). It decides nothing: what
-//! to send and what to make of a reply is the caller's.
+//! LMTP message it expects one reply for each recipient that was accepted (RFC 2033 §4.2). It
+//! decides nothing: what to send and what to make of a reply is the caller's.
 
 #[cfg(test)]
 mod tests;
@@ -155,7 +155,8 @@ impl Client {
         self.owed.push_back(Owed::One(Sent::Command(command)));
     }
 
-    /// A line of an authentication exchange, already in base64, after AUTH was answered with 334 (RFC 4954 §4).
+    /// A line of an authentication exchange, already in base64, after AUTH was answered with 334
+    /// (RFC 4954 §4).
     pub fn auth_response(&mut self, response: &Secret, out: &mut BytesMut) {
         write::auth_response(response, out);
         self.owed.push_back(Owed::One(Sent::AuthResponse));
@@ -172,13 +173,13 @@ impl Client {
         self.owed.push_back(Owed::Message { chunk: false });
     }
 
-    /// BDAT with its octets (RFC 3030).
+    /// BDAT with its bytes (RFC 3030).
     pub fn chunk(&mut self, octets: &[u8], last: bool, out: &mut BytesMut) {
         self.begin_chunk(Chunk { size: octets.len() as u64, last }, out);
         out.put_slice(octets);
     }
 
-    /// BDAT without its octets: exactly `chunk.size` of them must be sent next.
+    /// BDAT without its bytes: exactly `chunk.size` of them must be sent next.
     pub fn begin_chunk(&mut self, chunk: Chunk, out: &mut BytesMut) {
         let command = Command::Bdat(chunk);
         write::command(&command, out);
@@ -217,7 +218,7 @@ impl Client {
     }
 
     /// To be called when TLS has started: all that was learned in plain text is forgotten (RFC 3207 §4.2).
-    /// Returns how many octets had come in too early; a careful caller hangs up if there are any.
+    /// Returns how many bytes had come in too early; a careful caller hangs up if there are any.
     pub fn tls_started(&mut self) -> usize {
         let early = self.decoder.discard_input();
         self.extensions = Extensions::default();

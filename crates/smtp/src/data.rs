@@ -1,7 +1,7 @@
 //! Mail data of the DATA command: transparency (RFC 5321 §4.5.2), and where it ends.
 //!
 //! Only `<CRLF>.<CRLF>` ends it, and only a dot after `<CRLF>` is taken out (RFC 5321 §2.3.8, §4.1.1.4).
-//! Everything else, bare CR and LF, NUL and 8-bit octets among it, passes unchanged. A line of one dot whose
+//! Everything else, bare CR and LF, NUL and 8-bit bytes among it, passes unchanged. A line of one dot whose
 //! line ends are not both CRLF (`\n.\n`, `\r\n.\r\r\n`, `\n.\r\n`, …) is an end to some servers and not to
 //! others: the way one message is smuggled inside another. Such data passes too, and [`End::lookalike`] says
 //! so, that the message can be refused once its real end is known. Memory: none.
@@ -18,13 +18,13 @@ pub struct End {
 /// A piece of mail data.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Piece {
-    /// Octets of the message.
+    /// Bytes of the message.
     Data(Bytes),
     /// `<CRLF>.<CRLF>`: what follows is a command.
     End(End),
 }
 
-/// What came just before the next octet.
+/// What came just before the next byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     /// CRLF, or the DATA command: a line begins.
@@ -56,13 +56,13 @@ impl Default for DataDecoder {
     }
 }
 
-/// What to do at an octet.
+/// What to do at a byte.
 enum Step {
     /// It belongs to the message; next state.
     Keep(State),
     /// It is held back or dropped; next state.
     Hold(State),
-    /// The CR held back belongs to the message; look at the same octet again after it.
+    /// The CR held back belongs to the message; look at the same byte again after it.
     GiveCr,
     /// The end.
     End,
@@ -93,7 +93,7 @@ impl DataDecoder {
                     self.state = state;
                     kept += 1;
                 }
-                // Data before the octet goes first; the octet is looked at again by the next call.
+                // Data before the byte goes first; the byte is looked at again by the next call.
                 Step::Hold(_) | Step::End if kept > 0 => {
                     return Some(Piece::Data(input.split_to(kept).freeze()));
                 }
@@ -140,7 +140,7 @@ impl DataDecoder {
 /// Bare CR and LF pass unchanged: a message that holds a look-alike of the end should go by BDAT instead.
 #[derive(Debug, Default)]
 pub struct DataEncoder {
-    /// How many octets of CRLF the data so far ends in; `None` before the first octet.
+    /// How many bytes of CRLF the data so far ends in; `None` before the first byte.
     crlf: Option<u8>,
 }
 

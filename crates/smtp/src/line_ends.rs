@@ -1,7 +1,8 @@
 //! Makes every line end of a message CRLF (RFC 5321 §2.3.8: CR and LF never leave alone).
 //!
-//! A bare CR or LF is how one message is smuggled inside another: some servers end lines, and messages, with it. Here
-//! each of them becomes CRLF, and the last line gets the end that it may lack.
+//! A bare CR or LF is how one message is smuggled inside another: some servers end lines, and
+//! messages, with it. Here each of them becomes CRLF, and the last line gets the end that it may
+//! lack.
 
 use bytes::BytesMut;
 

@@ -58,8 +58,8 @@ pub fn command(line: &[u8]) -> Result<Command, Misuse> {
     }
 }
 
-/// The digits of the size in a BDAT line that is otherwise wrong, so that its octets can be swallowed all the same
-/// (RFC 3030 §2). `None` if it is no BDAT or names no size.
+/// The digits of the size in a BDAT line that is otherwise wrong, so that its bytes can be
+/// swallowed all the same (RFC 3030 §2). `None` if it is no BDAT or names no size.
 pub(crate) fn bdat_digits(line: &[u8]) -> Option<&str> {
     let (verb, rest) = line.split_at_checked(4)?;
     if !verb.eq_ignore_ascii_case(b"BDAT") {
@@ -97,7 +97,8 @@ fn mail(rest: &str) -> Result<Command, Misuse> {
     parameters::mail(from, &mut cursor).map(Command::Mail)
 }
 
-/// `rcpt = "RCPT TO:" ( "<Postmaster@" Domain ">" / "<Postmaster>" / Forward-path ) [SP Rcpt-parameters] CRLF`
+/// `rcpt = "RCPT TO:" ( "<Postmaster@" Domain ">" / "<Postmaster>" / Forward-path ) [SP
+/// Rcpt-parameters] CRLF`
 fn rcpt(rest: &str) -> Result<Command, Misuse> {
     let mut cursor = Cursor::new(rest);
     cursor.keyword("TO:").ok_or(Misuse::Arguments("RCPT TO:<address> is the form"))?;

@@ -2,7 +2,7 @@
 //!
 //! The decoder only frames and parses; what a command means in its session is the caller's decision. It never
 //! reads ahead of that decision: after [`Event::Command`] of DATA the caller either calls
-//! [`Decoder::begin_data`] or goes on, and what follows is read accordingly. Octets of BDAT are always framed as
+//! [`Decoder::begin_data`] or goes on, and what follows is read accordingly. Bytes of BDAT are always framed as
 //! such, even if the transaction failed (RFC 3030 §2). Memory: one command line, and what was fed and not yet
 //! taken out.
 
@@ -20,13 +20,13 @@ use crate::types::{Command, Misuse, Secret};
 /// What the bytes mean.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
-    /// A command. For BDAT, its octets follow as [`Event::Data`], then [`Event::ChunkEnd`].
+    /// A command. For BDAT, its bytes follow as [`Event::Data`], then [`Event::ChunkEnd`].
     Command(Command),
     /// A line that is no command; the session goes on after the reply.
     Bad(Misuse),
     /// The line that answers a challenge of AUTH, without its CRLF; see [`Decoder::expect_auth_line`].
     AuthLine(Secret),
-    /// Octets of the message, of DATA (dots taken out) or of a BDAT chunk.
+    /// Bytes of the message, of DATA (dots taken out) or of a BDAT chunk.
     Data(Bytes),
     /// The end of DATA's message.
     DataEnd(End),
@@ -41,7 +41,7 @@ pub enum Event {
 pub enum Fatal {
     /// A line that still did not end after [`limits::SMTP_DISCARD_BYTES`].
     EndlessLine,
-    /// A BDAT chunk whose size does not fit: its octets cannot be told from commands.
+    /// A BDAT chunk whose size does not fit: its bytes cannot be told from commands.
     ChunkSize,
     /// A line of HTTP ([`cross_protocol`]): what follows is not from a mail client, whatever it says.
     Http,
@@ -53,13 +53,13 @@ enum Mode {
     Line,
     /// Reading the answer to a challenge of AUTH.
     AuthLine,
-    /// Dropping the rest of a bad line; how many octets so far, and whether the last one was CR.
+    /// Dropping the rest of a bad line; how many bytes so far, and whether the last one was CR.
     Discard { octets: usize, cr: bool },
     /// Mail data of DATA.
     Data(DataDecoder),
-    /// Octets of a BDAT chunk still to come.
+    /// Bytes of a BDAT chunk still to come.
     Chunk(u64),
-    /// Octets to drop after a BDAT line that was wrong, which is reported after them.
+    /// Bytes to drop after a BDAT line that was wrong, which is reported after them.
     Swallow { octets: u64, misuse: Misuse },
     /// After [`Event::Fatal`].
     Dead,
@@ -77,7 +77,7 @@ enum Step {
 pub struct Decoder {
     input: BytesMut,
     mode: Mode,
-    /// Octets of `input` that were searched for a line end already.
+    /// Bytes of `input` that were searched for a line end already.
     searched: usize,
     line_limit: usize,
 }
@@ -134,14 +134,15 @@ impl Decoder {
         self.mode = Mode::Data(DataDecoder::new());
     }
 
-    /// The server sent a challenge (334): the next line answers it, whatever it looks like, and may have up to
+    /// The server sent a challenge (334): the next line answers it, whatever it looks like, and may
+    /// have up to
     /// [`limits::SMTP_AUTH_LINE_BYTES`]. Call it right after AUTH, or after the answer before.
     pub fn expect_auth_line(&mut self) {
         self.searched = 0;
         self.mode = Mode::AuthLine;
     }
 
-    /// Drops everything fed and not yet taken out; how many octets that was. To be called before TLS starts:
+    /// Drops everything fed and not yet taken out; how many bytes that was. To be called before TLS starts:
     /// what came in plain text must not be read as if it had come protected (RFC 3207 §4.2).
     pub fn discard_input(&mut self) -> usize {
         let dropped = self.input.len();
@@ -280,12 +281,13 @@ impl Decoder {
     }
 }
 
-/// Whether the line that `input` begins with is one of HTTP. No command begins with a method, or with a word that ends in a colon.
+/// Whether the line that `input` begins with is one of HTTP. No command begins with a method, or
+/// with a word that ends in a colon.
 fn is_http(input: &[u8]) -> bool {
     cross_protocol::begins_with_method(input) || cross_protocol::is_header_field(input)
 }
 
-/// Takes up to `left` octets off the front of `input` and counts them; `None` if there are none.
+/// Takes up to `left` bytes off the front of `input` and counts them; `None` if there are none.
 fn take(input: &mut BytesMut, left: &mut u64) -> Option<Bytes> {
     if input.is_empty() {
         return None;

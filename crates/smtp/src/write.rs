@@ -7,7 +7,7 @@ use crate::types::{
     Body, Chunk, Command, HOLD_SECONDS, Hello, Hold, Mail, Notify, Rcpt, Reply, Return, Secret, Verb,
 };
 
-/// Octets of one reply line, CRLF included (RFC 5321 §4.5.3.1.5).
+/// Bytes of one reply line, CRLF included (RFC 5321 §4.5.3.1.5).
 const REPLY_LINE_BYTES: usize = 512;
 
 /// Appends a reply, every line of it with its code and enhanced code (RFC 5321 §4.2.1, RFC 2034 §4).
@@ -30,8 +30,8 @@ pub fn reply(reply: &Reply, out: &mut BytesMut) {
     }
 }
 
-/// Appends a command with its CRLF, as a client sends it. Control characters in free text are left out, so that
-/// one command never becomes two.
+/// Appends a command with its CRLF, as a client sends it. Control characters in free text are left
+/// out, so that one command never becomes two.
 pub fn command(command: &Command, out: &mut BytesMut) {
     let mut line = match command {
         Command::Hello(hello) => self::hello(hello),
@@ -58,8 +58,8 @@ pub fn command(command: &Command, out: &mut BytesMut) {
     out.put_slice(b"\r\n");
 }
 
-/// Appends a line of an authentication exchange: base64, or `*`, which gives up (RFC 4954 §4). Other characters are left
-/// out, so that it never becomes two lines.
+/// Appends a line of an authentication exchange: base64, or `*`, which gives up (RFC 4954 §4).
+/// Other characters are left out, so that it never becomes two lines.
 pub fn auth_response(response: &Secret, out: &mut BytesMut) {
     let allowed = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/' | b'=' | b'*');
     out.extend(response.expose().bytes().filter(allowed));

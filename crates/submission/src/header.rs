@@ -1,6 +1,7 @@
 //! The header of a submitted message: collected while the message streams, then completed (RFC 6409 §8).
 //!
-//! A header is held as a whole, because a signature covers it (RFC 6376 §5); [`limits::SUBMISSION_HEADER_BYTES`] bounds it.
+//! A header is held as a whole, because a signature covers it (RFC 6376 §5);
+//! [`limits::SUBMISSION_HEADER_BYTES`] bounds it.
 
 use sealpost_base::{Timestamp, limits};
 use sealpost_mime::header::address::parse_list;
@@ -19,7 +20,8 @@ pub enum Fault {
     Unreadable,
 }
 
-/// Splits a message into header and body. Takes lines that end with CRLF, as [`super::lines::LineEnds`] makes them.
+/// Splits a message into header and body. Takes lines that end with CRLF, as
+/// [`super::lines::LineEnds`] makes them.
 #[derive(Debug, Default)]
 pub struct Collector {
     header: Vec<u8>,
@@ -29,7 +31,8 @@ pub struct Collector {
 }
 
 impl Collector {
-    /// Takes the next bytes, up to the end of the header; how many those were. All of them belong to the header until
+    /// Takes the next bytes, up to the end of the header; how many those were. All of them belong
+    /// to the header until
     /// [`Collector::is_done`].
     ///
     /// # Errors
@@ -66,8 +69,8 @@ impl Collector {
         self.header.is_empty()
     }
 
-    /// The header with its empty line, and the beginning of the body that was taken for header: a line that is no field ends it
-    /// (as Postfix and sendmail have it).
+    /// The header with its empty line, and the beginning of the body that was taken for header: a
+    /// line that is no field ends it (as Postfix and sendmail have it).
     pub fn finish(mut self) -> (Vec<u8>, Vec<u8>) {
         if !self.done && self.line < self.header.len() {
             self.end_line();
@@ -93,7 +96,8 @@ impl Collector {
     }
 }
 
-/// `ftext = %d33-57 / %d59-126` up to the colon; white space before that is obsolete and allowed (RFC 5322 §2.2, §4.5.8).
+/// `ftext = %d33-57 / %d59-126` up to the colon; white space before that is obsolete and allowed
+/// (RFC 5322 §2.2, §4.5.8).
 fn is_field(line: &[u8]) -> bool {
     let Some(colon) = memchr::memchr(b':', line) else { return false };
     let name = line[..colon].trim_ascii_end();
@@ -122,8 +126,8 @@ pub struct Completed {
     pub message_id: String,
 }
 
-/// Completes a header that [`Collector::finish`] returned: without Bcc, Resent-Bcc and Return-Path, with Date and Message-ID. The
-/// other fields stay as they are, byte for byte.
+/// Completes a header that [`Collector::finish`] returned: without Bcc, Resent-Bcc and Return-Path,
+/// with Date and Message-ID. The other fields stay as they are, byte for byte.
 ///
 /// # Errors
 /// What keeps the message from being sent.
@@ -132,7 +136,8 @@ pub fn complete(header: &[u8], stamp: &Stamp<'_>) -> Result<Completed, Fault> {
     let (mut from, mut sender, mut dated, mut message_id) = (None, None, false, None);
     for (name, field) in raw_fields(header) {
         let is = |wanted: &str| name.eq_ignore_ascii_case(wanted.as_bytes());
-        // RFC 5322 §3.6.3: nobody else sees who is in Bcc. RFC 5321 §4.4: the server that delivers adds Return-Path.
+        // RFC 5322 §3.6.3: nobody else sees who is in Bcc. RFC 5321 §4.4: the server that delivers
+        // adds Return-Path.
         if is("Bcc") || is("Resent-Bcc") || is("Return-Path") {
             continue;
         }

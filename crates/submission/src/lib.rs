@@ -1,10 +1,11 @@
-//! What every protocol does to send a message, before the queue has it (RFC 6409): SMTP submission, and JMAP's
-//! EmailSubmission.
+//! What every protocol does to send a message, before the queue has it (RFC 6409): SMTP submission,
+//! and JMAP's EmailSubmission.
 //!
 //! - [`sender`]: which addresses an account may send as.
-//! - [`lines`]: line ends. No bare CR or LF leaves this server: what another server takes for the end of a message must not be in
-//!   one (RFC 5321 §2.3.8).
-//! - [`header`]: the header of a message, collected while it streams, then completed: Date and Message-ID added, Bcc removed.
+//! - [`lines`]: line ends. No bare CR or LF leaves this server: what another server takes for the
+//!   end of a message must not be in one (RFC 5321 §2.3.8).
+//! - [`header`]: the header of a message, collected while it streams, then completed: Date and
+//!   Message-ID added, Bcc removed.
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 

@@ -1,6 +1,7 @@
 //! Line ends as SMTP needs them, while a message streams.
 
-/// Makes every line end CRLF: a bare LF and a bare CR become one. Holds no more than whether the last byte was CR.
+/// Makes every line end CRLF: a bare LF and a bare CR become one. Holds no more than whether the
+/// last byte was CR.
 #[derive(Debug, Default)]
 pub struct LineEnds {
     after_cr: bool,

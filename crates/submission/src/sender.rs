@@ -1,7 +1,8 @@
 //! Which addresses an account may send as.
 //!
-//! Its own name and subaddresses of it, and an alias or catch-all that leads to it alone, because mail to these reaches nobody
-//! else; and what the operator allowed (`sealpost account allow-from`).
+//! Its own name and subaddresses of it, and an alias or catch-all that leads to it alone, because
+//! mail to these reaches nobody else; and what the operator allowed (`sealpost account
+//! allow-from`).
 
 use sealpost_base::{Kind, Result};
 use sealpost_directory::{AccountRecord, Address, Directory};

@@ -3,7 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-/// The inputs of a target, in the order of their names. `crate_dir` is `env!("CARGO_MANIFEST_DIR")` of the crate.
+/// The inputs of a target, in the order of their names. `crate_dir` is `env!("CARGO_MANIFEST_DIR")`
+/// of the crate.
 ///
 /// # Panics
 /// If there are none, or they cannot be read.
@@ -26,7 +27,8 @@ pub fn replay(crate_dir: &str, target: &str, run: impl FnMut(&[u8])) {
     inputs(crate_dir, target).iter().for_each(|input| run(input));
 }
 
-/// Runs `run` with every input of a target, whole, cut at some fifty places, and with a byte changed at each of them.
+/// Runs `run` with every input of a target, whole, cut at some fifty places, and with a byte
+/// changed at each of them.
 ///
 /// # Panics
 /// As [`inputs`].
@@ -42,7 +44,8 @@ pub fn replay_variants(crate_dir: &str, target: &str, mut run: impl FnMut(&[u8])
     }
 }
 
-/// Runs `run` with every input of a target, whose first byte says how the rest is cut, and with some other cuts.
+/// Runs `run` with every input of a target, whose first byte says how the rest is cut, and with
+/// some other cuts.
 ///
 /// # Panics
 /// As [`inputs`].

@@ -1,6 +1,7 @@
 //! A small server that speaks S3, for tests: it keeps objects in memory, and does wrong what a test asks for.
 //!
-//! Written from Amazon's API reference, for the requests that are made here and no others. It checks no signatures.
+//! Written from Amazon's API reference, for the requests that are made here and no others. It
+//! checks no signatures.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;

@@ -1,7 +1,8 @@
 //! An object store that misbehaves by a seeded plan: for tests and simulations of everything above the store.
 //!
-//! It delays, fails before the effect, loses the reply after the effect, and lists late. The same seed and the same
-//! calls in the same order give the same faults; delays go through tokio's clock, which tests can stop.
+//! It delays, fails before the effect, loses the reply after the effect, and lists late. The same
+//! seed and the same calls in the same order give the same faults; delays go through tokio's clock,
+//! which tests can stop.
 
 use std::fmt;
 use std::ops::Range;
@@ -114,7 +115,7 @@ impl Faulty {
         self.0.left.store(calls, Ordering::SeqCst);
     }
 
-    /// The next answer with octets of an object whose path has `part` in it has one wrong bit.
+    /// The next answer with bytes of an object whose path has `part` in it has one wrong bit.
     pub fn mislead(&self, part: &str) {
         *self.0.wrong.lock().unwrap_or_else(PoisonError::into_inner) = Some(part.to_owned());
     }
@@ -124,7 +125,8 @@ impl Faulty {
         self.0.wrong.lock().unwrap_or_else(PoisonError::into_inner).is_none()
     }
 
-    /// When so many more listings of a prefix that ends so have passed, the next one waits until it is told to go on.
+    /// When so many more listings of a prefix that ends so have passed, the next one waits until it
+    /// is told to go on.
     pub fn hold_listing(&self, end: &str, passes: usize) -> Held {
         let (tell, reached) = oneshot::channel();
         let (go_on, goes_on) = oneshot::channel();

@@ -1,7 +1,8 @@
 //! What the MAC of a log entry costs a delivery and a reader: `make entry-mac`, in a release build.
 //!
-//! For entries of several sizes: sealing a delivery (HPKE, cipher and MAC), judging it, which is parsing and the MAC, and opening it.
-//! A table goes to standard output, in microseconds for each entry; the last column is the MAC's part of sealing.
+//! For entries of several sizes: sealing a delivery (HPKE, cipher and MAC), judging it, which is
+//! parsing and the MAC, and opening it. A table goes to standard output, in microseconds for each
+//! entry; the last column is the MAC's part of sealing.
 
 #![allow(clippy::print_stdout, reason = "it reports on its terminal")]
 

@@ -1,11 +1,14 @@
-//! What was read from a remote store, kept on this machine's disk: sealed objects never change, so nothing here is ever stale.
+//! What was read from a remote store, kept on this machine's disk: sealed objects never change, so
+//! nothing here is ever stale.
 //!
-//! Messages, index segments and checkpoint chunks are kept, which are most of what there is; log entries and records are
-//! not: whoever reads those wants to know whether they are still there. Small objects are kept whole when they are written,
-//! others as they are read: whole ones whole, ranges as blocks of 64 KiB.
+//! Messages, index segments and checkpoint chunks are kept, which are most of what there is; log
+//! entries and records are not: whoever reads those wants to know whether they are still there.
+//! Small objects are kept whole when they are written, others as they are read: whole ones whole,
+//! ranges as blocks of 64 KiB.
 //!
-//! It is a cache: whatever is missing, damaged or cannot be written is read from the store. Who reads waits for this disk as long as
-//! it keeps up, and a moment at most: what it cannot take is not kept.
+//! It is a cache: whatever is missing, damaged or cannot be written is read from the store. Who
+//! reads waits for this disk as long as it keeps up, and a moment at most: what it cannot take is
+//! not kept.
 
 mod disk;
 
@@ -33,7 +36,8 @@ const WHOLE: i64 = -1;
 const WHOLE_BYTES: usize = STORE_CACHE_QUEUE_BYTES;
 /// Jobs that wait for the disk.
 const QUEUE: usize = 64;
-/// How long who reads waits for room. A disk that takes longer for a batch is waited for no more, until it is quick again.
+/// How long who reads waits for room. A disk that takes longer for a batch is waited for no more,
+/// until it is quick again.
 const RETRY_POLICY: Duration = Duration::from_millis(250);
 
 /// The cache. One process at a time has it open.
@@ -77,8 +81,9 @@ impl Pending {
 }
 
 impl Cache {
-    /// The cache in `dir`, which is made if it is absent, of at most `bytes` on the disk. What was kept there is used again; what
-    /// cannot be read, or takes more than that, is begun anew. Blocks the thread.
+    /// The cache in `dir`, which is made if it is absent, of at most `bytes` on the disk. What was
+    /// kept there is used again; what cannot be read, or takes more than that, is begun anew.
+    /// Blocks the thread.
     ///
     /// # Errors
     /// `Retry` if the directory cannot be used, or another process has the cache in it open.
@@ -206,8 +211,8 @@ impl Cache {
         place.send(Job::Keep { path: path.to_owned(), number, bytes, _room: room });
     }
 
-    /// Room for so many bytes on their way to the disk, and a place among the jobs. Who reads faster than this disk writes waits
-    /// here; but not for a disk that is behind.
+    /// Room for so many bytes on their way to the disk, and a place among the jobs. Who reads
+    /// faster than this disk writes waits here; but not for a disk that is behind.
     async fn room_for(&self, bytes: u32) -> Option<(OwnedSemaphorePermit, mpsc::Permit<'_, Job>)> {
         let both = async {
             let room = self.room.clone().acquire_many_owned(bytes).await.ok()?;
@@ -220,7 +225,8 @@ impl Cache {
         })
     }
 
-    /// The whole object, or all of its blocks `numbers` (at least one), of which the last one alone may be short.
+    /// The whole object, or all of its blocks `numbers` (at least one), of which the last one alone
+    /// may be short.
     async fn find(&self, path: &str, numbers: Vec<i64>) -> (Option<Bytes>, Option<Vec<Bytes>>) {
         if let Some(whole) = self.pending.lock().get(&(path.to_owned(), WHOLE)) {
             return (Some(whole.clone()), None);

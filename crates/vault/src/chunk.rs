@@ -1,9 +1,11 @@
 //! Sealed chunks: what every sealed body is made of.
 //!
-//! A section is a run of chunks of [`CHUNK_BYTES`] plaintext each (the last one shorter, possibly empty). A chunk
-//! on disk is four bytes of header (the version, and the length of what follows) and the sealed content: the plaintext, compressed
-//! first where that pays, zeros up to one of few sizes ([`padded`]), and a trailer that says how it was compressed and how long it
-//! is. So whoever sees chunks learns neither to the byte. The header is associated data, so it cannot be changed either.
+//! A section is a run of chunks of [`CHUNK_BYTES`] plaintext each (the last one shorter, possibly
+//! empty). A chunk on disk is four bytes of header (the version, and the length of what follows)
+//! and the sealed content: the plaintext, compressed first where that pays, zeros up to one of few
+//! sizes ([`padded`]), and a trailer that says how it was compressed and how long it is. So whoever
+//! sees chunks learns neither to the byte. The header is associated data, so it cannot be changed
+//! either.
 
 use bytes::{Bytes, BytesMut};
 use sealpost_base::limits::CHUNK_BYTES;
@@ -28,8 +30,9 @@ const VERSION: u8 = 2;
 /// Content is padded to a multiple of this at least.
 const STEP_BYTES: usize = 32;
 
-/// How many bytes the content of a chunk takes: of each power of two, up to the next, there are 16 sizes (32 from 64 KiB on), as in
-/// Padmé (Nikitin et al., PoPETs 2019). That is 3 % more on average and 6 % at most above 512 bytes, and a length says four bits.
+/// How many bytes the content of a chunk takes: of each power of two, up to the next, there are 16
+/// sizes (32 from 64 KiB on), as in Padmé (Nikitin et al., PoPETs 2019). That is 3 % more on
+/// average and 6 % at most above 512 bytes, and a length says four bits.
 pub(crate) fn padded(length: usize) -> usize {
     let exponent = length.max(1).ilog2();
     let kept = exponent.max(1).ilog2() + 1;
@@ -72,8 +75,8 @@ pub(crate) fn seal_section(cipher: &ObjectCipher, section: u8, plain: &[u8], out
     seal_section_with(cipher, section, plain, Effort::default(), out)
 }
 
-/// The same, not compressed: of what holds texts of several senders, or of what has to give the same octets whatever version of
-/// this program seals it.
+/// The same, not compressed: of what holds texts of several senders, or of what has to give the
+/// same bytes whatever version of this program seals it.
 pub(crate) fn seal_section_raw(cipher: &ObjectCipher, section: u8, plain: &[u8], out: &mut Vec<u8>) -> usize {
     seal_section_with(cipher, section, plain, Effort::none(), out)
 }
@@ -136,8 +139,8 @@ fn content(opened: &[u8]) -> Result<(Encoding, usize)> {
     Ok((Encoding::of(trailer[0]).ok_or_else(wrong)?, length))
 }
 
-/// The plaintext of a whole section, which must fill `sealed` exactly; at most `limit` bytes. It may hold keys, so
-/// every copy made of it here is wiped.
+/// The plaintext of a whole section, which must fill `sealed` exactly; at most `limit` bytes. It
+/// may hold keys, so every copy made of it here is wiped.
 pub(crate) fn open_section(
     cipher: &ObjectCipher,
     section: u8,

@@ -1,7 +1,8 @@
 //! The primitives, all by `ring`: AES-256-GCM, HKDF-SHA256, HMAC-SHA256, SHA-256. Nothing else names `ring`.
 //!
-//! An [`ObjectCipher`] seals the pieces of one object. Its key is used for that object alone (the key material
-//! is random per object, and the derivation binds the object's context), so that nonces can be plain counters.
+//! An [`ObjectCipher`] seals the pieces of one object. Its key is used for that object alone (the
+//! key material is random per object, and the derivation binds the object's context), so that
+//! nonces can be plain counters.
 
 use ring::{aead, digest, hkdf, hmac};
 use sealpost_base::{Error, Result};
@@ -13,8 +14,8 @@ pub(crate) const TAG_BYTES: usize = 16;
 /// Bytes of the stack that [`wipe_stack`] overwrites: more than any derivation here uses.
 const STACK_BYTES: usize = 16 * 1024;
 
-/// 32 secret bytes behind one allocation that does not move: wiped when dropped, never shown, and filled in place, so that
-/// no copy stays where it was made.
+/// 32 secret bytes behind one allocation that does not move: wiped when dropped, never shown, and
+/// filled in place, so that no copy stays where it was made.
 #[derive(Clone)]
 pub(crate) struct Secret(Box<[u8; 32]>);
 
@@ -47,7 +48,8 @@ impl Drop for Secret {
     }
 }
 
-/// Overwrites what calls that have returned left on the stack: `ring` and `hpke` wipe no intermediate of theirs.
+/// Overwrites what calls that have returned left on the stack: `ring` and `hpke` wipe no
+/// intermediate of theirs.
 #[inline(never)]
 pub(crate) fn wipe_stack() {
     std::hint::black_box(&mut [0u8; STACK_BYTES]);

@@ -1,7 +1,9 @@
-//! zstd for one chunk or one message at a time, with contexts that are used again, and never more output than was allowed.
+//! zstd for one chunk or one message at a time, with contexts that are used again, and never more
+//! output than was allowed.
 //!
-//! No frame depends on another, so that no size tells what two senders wrote alike. What is small is compressed with a dictionary
-//! that comes with the program: words of headers and of HTML that any mail has (`docs/decisions/0053-sizes.md`).
+//! No frame depends on another, so that no size tells what two senders wrote alike. What is small
+//! is compressed with a dictionary that comes with the program: words of headers and of HTML that
+//! any mail has (`docs/decisions/0053-sizes.md`).
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{LazyLock, Mutex};
@@ -16,9 +18,11 @@ use zstd::zstd_safe::get_frame_content_size;
 const LEVEL: i32 = 1;
 /// Plaintexts below this are never worth a frame.
 const WORTH_TRYING_BYTES: usize = 128;
-/// After an attempt that did not pay, this many chunks of the same section at most are kept raw without trying.
+/// After an attempt that did not pay, this many chunks of the same section at most are kept raw
+/// without trying.
 const RETRY_POLICY: u32 = 15;
-/// Idle contexts kept of each kind (a few hundred KiB together); more are made when needed and dropped after use.
+/// Idle contexts kept of each kind (a few hundred KiB together); more are made when needed and
+/// dropped after use.
 const KEPT: usize = 4;
 
 /// Plaintexts above this gain nothing from a dictionary.
@@ -92,8 +96,9 @@ impl Effort {
 
 /// Whether `compressed` bytes instead of `plain` ones are worth the time it takes to undo it.
 ///
-/// base64 shrinks by a quarter because of its alphabet alone, and its decompression halves the speed of reading an
-/// attachment; text shrinks to less than half. See `docs/decisions/0002-ciphers-and-compression.md`.
+/// base64 shrinks by a quarter because of its alphabet alone, and its decompression halves the
+/// speed of reading an attachment; text shrinks to less than half. See
+/// `docs/decisions/0002-ciphers-and-compression.md`.
 fn pays(plain: usize, compressed: usize) -> bool {
     compressed <= plain * 5 / 8
 }
@@ -154,8 +159,8 @@ pub(crate) fn decompress(encoding: Encoding, compressed: &[u8]) -> Result<Vec<u8
     }
 }
 
-/// Appends `plain` as a piece by itself to `out`: a frame with the dictionary, without its first bytes; nothing if it is empty.
-/// How many bytes that is.
+/// Appends `plain` as a piece by itself to `out`: a frame with the dictionary, without its first
+/// bytes; nothing if it is empty. How many bytes that is.
 ///
 /// # Errors
 /// `Internal` if zstd fails.
@@ -210,7 +215,8 @@ fn corrupt() -> Error {
     Error::corrupt("a compressed chunk does not decompress")
 }
 
-/// Overwrites what idle contexts hold of what they were used for last: the literals of a chunk, in memory of zstd's own.
+/// Overwrites what idle contexts hold of what they were used for last: the literals of a chunk, in
+/// memory of zstd's own.
 pub(crate) fn wipe() {
     if !USED.swap(false, Ordering::Relaxed) {
         return;
@@ -305,7 +311,8 @@ mod tests {
         assert_eq!(out, b"again");
     }
 
-    /// The attack: whoever sends mail guesses what is in another's, and looks whether what is stored became shorter.
+    /// The attack: whoever sends mail guesses what is in another's, and looks whether what is
+    /// stored became shorter.
     #[test]
     fn what_two_messages_have_alike_makes_nothing_shorter() {
         let secret = b"the code for your account is QZXJVK, do not tell it to anybody";
@@ -313,7 +320,8 @@ mod tests {
             let mut section = Vec::new();
             put_piece(secret, &mut section).unwrap() + put_piece(guess, &mut section).unwrap()
         };
-        // The same letters in another order, which no other words have, so that the guess by itself takes as much.
+        // The same letters in another order, which no other words have, so that the guess by itself
+        // takes as much.
         let [right, wrong] = ["QZXJVK", "ZKQVXJ"]
             .map(|code| secret.to_vec().escape_ascii().to_string().replace("QZXJVK", code));
         assert_eq!(sizes(right.as_bytes()), sizes(wrong.as_bytes()));

@@ -1,11 +1,12 @@
-//! One log entry: sealed by its owner, who has the account's keys, or as a delivery, to the public key alone; and
-//! authenticated by the installation.
+//! One log entry: sealed by its owner, who has the account's keys, or as a delivery, to the public
+//! key alone; and authenticated by the installation.
 //!
-//! The header (where the entry is, what sealed it, what it follows, and the generation of UIDs that it was decided on) is
-//! readable without keys. A MAC under a key of `server.key` covers header and body, so that every process of the
-//! installation can tell an entry of the log from anything else at its path ([`judge`]); who can only write to the store
-//! makes none. The body is bound to the header as well: an entry that was moved, exchanged or rewritten does not open.
-//! Format: `docs/format/log-entry.md`.
+//! The header (where the entry is, what sealed it, what it follows, and the generation of UIDs that
+//! it was decided on) is readable without keys. A MAC under a key of `server.key` covers header and
+//! body, so that every process of the installation can tell an entry of the log from anything else
+//! at its path ([`judge`]); who can only write to the store makes none. The body is bound to the
+//! header as well: an entry that was moved, exchanged or rewritten does not open. Format:
+//! `docs/format/log-entry.md`.
 
 use std::fmt;
 use std::sync::Arc;
@@ -36,14 +37,15 @@ const KEY_BYTES: usize = 32;
 pub(crate) const MAC_BYTES: usize = 32;
 const HEADER_BYTES: usize = FIXED_BYTES + KEY_BYTES + MAC_BYTES;
 const SECTION: u8 = 0;
-/// Octets of a [`Renumbering`].
+/// Bytes of a [`Renumbering`].
 const RENUMBERING_BYTES: usize = 8 + 8 + 32;
 
-/// Plaintext bytes of an entry that is opened: more than [`ENTRY_BYTES`], which whoever seals keeps to, so that the
-/// limit can be lowered without making old entries unreadable.
+/// Plaintext bytes of an entry that is opened: more than [`ENTRY_BYTES`], which whoever seals keeps
+/// to, so that the limit can be lowered without making old entries unreadable.
 const MAX_BYTES: usize = 4 * ENTRY_BYTES;
 
-/// Authenticates the entries of all logs of an installation, and [marks](crate::mark) of their positions. Cheap to clone.
+/// Authenticates the entries of all logs of an installation, and [marks](crate::mark) of their
+/// positions. Cheap to clone.
 #[derive(Clone)]
 pub struct LogKey(Arc<[KeyParts]>);
 
@@ -97,8 +99,8 @@ impl LogKey {
         hmac_sha256(&self.current().mac, parts)
     }
 
-    /// Whether it is the MAC of `parts` under the key that is called `id`, and whether that was retired; `None` if there is no
-    /// such key.
+    /// Whether it is the MAC of `parts` under the key that is called `id`, and whether that was
+    /// retired; `None` if there is no such key.
     pub(crate) fn verify(&self, id: &[u8], parts: &[&[u8]], mac: &[u8; MAC_BYTES]) -> Option<(bool, bool)> {
         let key = self.called(id)?;
         Some((equal(&hmac_sha256(&key.mac, parts), mac), key.is_retired))
@@ -106,8 +108,8 @@ impl LogKey {
 }
 
 impl LogKey {
-    /// Whether `is_it` says so of the MAC of `parts` under one of the keys, and whether that was retired; `None` if of none.
-    /// For what is too short to name its key.
+    /// Whether `is_it` says so of the MAC of `parts` under one of the keys, and whether that was
+    /// retired; `None` if of none. For what is too short to name its key.
     pub(crate) fn verify_any(
         &self,
         parts: &[&[u8]],
@@ -123,8 +125,8 @@ impl KeyParts {
     }
 }
 
-/// How often the UIDs of an account were given a new meaning by a [`Renumbering`]. What a command says of UIDs is true in
-/// the generation that it was decided on.
+/// How often the UIDs of an account were given a new meaning by a [`Renumbering`]. What a command
+/// says of UIDs is true in the generation that it was decided on.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Encode, Decode)]
 #[cbor(transparent)]
 pub struct Generation(#[n(0)] pub u32);
@@ -211,10 +213,11 @@ impl CountedEntries {
 pub enum Verdict {
     /// The entry of that position, as a process of this installation wrote it.
     Authentic(Origin, Header),
-    /// The same under a key that was retired, which others may have: it is the entry if it was there when that was retired.
+    /// The same under a key that was retired, which others may have: it is the entry if it was
+    /// there when that was retired.
     Retired(Origin, Header),
-    /// It says that it is the entry of that position, and is not as it was written, or it was written under another key:
-    /// an entry may have been lost with it. Why, for the operator.
+    /// It says that it is the entry of that position, and is not as it was written, or it was
+    /// written under another key: an entry may have been lost with it. Why, for the operator.
     Damaged(String),
     /// Nothing that was ever written as that entry. Why, for the operator.
     Noise(String),
@@ -244,7 +247,8 @@ pub fn judge(key: &LogKey, account: AccountId, position: Position, object: &[u8]
     }
 }
 
-/// Whether `object` begins as the entry at `position` of `account` does: then it may be one of which the end is missing.
+/// Whether `object` begins as the entry at `position` of `account` does: then it may be one of
+/// which the end is missing.
 fn is_begun_as(account: AccountId, position: Position, object: &[u8]) -> bool {
     object.starts_with(&MAGIC)
         && object.get(17..33).is_some_and(|of| of == account.0)
@@ -297,8 +301,8 @@ fn seal_owner_by(
     })
 }
 
-/// Seals an entry to the account's public key: HPKE base mode (RFC 9180 §5.1.1), whose exported secret (§5.3) is
-/// the entry's key.
+/// Seals an entry to the account's public key: HPKE base mode (RFC 9180 §5.1.1), whose exported
+/// secret (§5.3) is the entry's key.
 ///
 /// # Errors
 /// `Corrupt` if the public key is none (a point of small order).
@@ -361,7 +365,8 @@ pub fn renumbering(object: &[u8]) -> Result<Renumbering> {
     })
 }
 
-/// Opens the entry at `position` of `account`, which was [judged](judge) to be one; a [`Renumbering`] says nothing in it.
+/// Opens the entry at `position` of `account`, which was [judged](judge) to be one; a
+/// [`Renumbering`] says nothing in it.
 ///
 /// # Errors
 /// `Corrupt` for anything that is not exactly what was sealed for this account and position.
@@ -551,8 +556,8 @@ mod tests {
                     continue;
                 }
                 let refused = open(&keys, ACCOUNT, AT, &damaged);
-                // RFC 7748 §5: the top bit of an encapsulated key's last byte means nothing, but the key schedule
-                // of RFC 9180 §4.1 covers it.
+                // RFC 7748 §5: the top bit of an encapsulated key's last byte means nothing, but
+                // the key schedule of RFC 9180 §4.1 covers it.
                 let epoch = (5..9).contains(&(bit / 8));
                 let kind = refused.unwrap_err().kind();
                 assert!(kind == Kind::Corrupt || epoch && kind == Kind::Denied, "bit {bit}: {kind:?}");
@@ -610,7 +615,8 @@ mod tests {
         assert_eq!(sealed.err().unwrap().kind(), Kind::Corrupt);
     }
 
-    /// What the MAC costs: `cargo test -p sealpost-vault --release what_a_mac_costs -- --ignored --nocapture`.
+    /// What the MAC costs: `cargo test -p sealpost-vault --release what_a_mac_costs -- --ignored
+    /// --nocapture`.
     #[test]
     #[ignore = "prints figures"]
     #[allow(clippy::print_stdout, reason = "that is what it is for")]
@@ -626,7 +632,7 @@ mod tests {
                 let began = clock.monotonic();
                 (0..times).for_each(|_| step());
                 let each = (clock.monotonic() - began) / times;
-                println!("{size} octets, {what}: {each:?}");
+                println!("{size} bytes, {what}: {each:?}");
             };
             let mac = || {
                 let object = owner.as_ref();

@@ -1,6 +1,7 @@
-//! The format of a store as a whole: raised whenever a program that knows the one before would misread what this one writes, or the
-//! other way round. A small store of each format from 5 on is kept below `tests/formats/`, and is read, changed and checked by every
-//! test run. Formats are described in `docs/format/`.
+//! The format of a store as a whole: raised whenever a program that knows the one before would
+//! misread what this one writes, or the other way round. A small store of each format from 5 on is
+//! kept below `tests/formats/`, and is read, changed and checked by every test run. Formats are
+//! described in `docs/format/`.
 
 use sealpost_base::Error;
 

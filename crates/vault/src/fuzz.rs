@@ -1,5 +1,5 @@
-//! Entry point of the fuzz target for stored formats: whatever a store returns must open or be refused, without
-//! harm and without more memory than the limits say.
+//! Entry point of the fuzz target for stored formats: whatever a store returns must open or be
+//! refused, without harm and without more memory than the limits say.
 
 use std::sync::OnceLock;
 
@@ -68,7 +68,8 @@ fn segment(keys: &AccountKeys, data: &[u8]) {
     }
 }
 
-/// A pack as it is, and one whose directory is sealed right and says what the fuzzer says: how many rows, the rows, and the body.
+/// A pack as it is, and one whose directory is sealed right and says what the fuzzer says: how many
+/// rows, the rows, and the body.
 fn packs(keys: &AccountKeys, data: &[u8]) {
     look_through(keys, &Bytes::copy_from_slice(data));
     let Some((&rows, rest)) = data.split_first() else { return };
@@ -88,8 +89,8 @@ fn look_through(keys: &AccountKeys, object: &Bytes) {
     assert!(bytes <= object.len());
 }
 
-/// A chunk whose seal is right and whose content is the fuzzer's, padded as it should be and not: what a thief of the keys could
-/// write.
+/// A chunk whose seal is right and whose content is the fuzzer's, padded as it should be and not:
+/// what a thief of the keys could write.
 fn sealed_chunk(cipher: &ObjectCipher, data: &[u8]) {
     let Some((&encoding, body)) = data.split_first() else { return };
     if body.len() > CHUNK_BYTES {
@@ -166,8 +167,9 @@ mod tests {
         corpus
     }
 
-    /// Writes the corpus: objects of every kind, as the fuzzer would like to begin. Only for a new format version,
-    /// under new names: the files that are there show that what is on disk stays readable.
+    /// Writes the corpus: objects of every kind, as the fuzzer would like to begin. Only for a new
+    /// format version, under new names: the files that are there show that what is on disk stays
+    /// readable.
     #[test]
     #[ignore = "writes files into the source tree"]
     fn write_the_corpus() {

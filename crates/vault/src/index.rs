@@ -1,8 +1,10 @@
-//! Index segments: what is derived from an account's messages to find them, sealed and bound to its account and path.
+//! Index segments: what is derived from an account's messages to find them, sealed and bound to its
+//! account and path.
 //!
-//! A segment has several sections, so that whoever reads it opens only those it needs. It holds no keys, and can be made
-//! again from what it was made of. Sections are not compressed, because they hold what different senders wrote: the texts of each
-//! message are, by themselves ([`put_piece`]). Format: `docs/format/summary.md`.
+//! A segment has several sections, so that whoever reads it opens only those it needs. It holds no
+//! keys, and can be made again from what it was made of. Sections are not compressed, because they
+//! hold what different senders wrote: the texts of each message are, by themselves ([`put_piece`]).
+//! Format: `docs/format/summary.md`.
 
 use bytes::{Bytes, BytesMut};
 use sealpost_base::limits::CHUNK_BYTES;
@@ -112,7 +114,8 @@ pub fn put_piece(plain: &[u8], section: &mut Vec<u8>) -> Result<usize> {
     compress::put_piece(plain, section)
 }
 
-/// Appends what [`put_piece`] was given to `out`, at most `limit` bytes of it. `scratch` is any vector, which is used again.
+/// Appends what [`put_piece`] was given to `out`, at most `limit` bytes of it. `scratch` is any
+/// vector, which is used again.
 ///
 /// # Errors
 /// `Corrupt` if it is no such piece, or longer.

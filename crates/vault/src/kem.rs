@@ -1,5 +1,5 @@
-//! Secrets that only the holder of a private key learns: HPKE base mode (RFC 9180 §5.1.1), of which the exported secret (§5.3)
-//! alone is used.
+//! Secrets that only the holder of a private key learns: HPKE base mode (RFC 9180 §5.1.1), of which
+//! the exported secret (§5.3) alone is used.
 
 use hpke::aead::AesGcm256;
 use hpke::kdf::HkdfSha256;

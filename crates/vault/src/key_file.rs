@@ -1,4 +1,5 @@
-//! Files that hold the keys of an installation: complete or absent, whenever the machine stops, and only their owner's to read.
+//! Files that hold the keys of an installation: complete or absent, whenever the machine stops, and
+//! only their owner's to read.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};

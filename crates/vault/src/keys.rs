@@ -1,7 +1,9 @@
-//! An account's keys: the root key, what is derived from it, and the public key that deliveries are sealed to.
+//! An account's keys: the root key, what is derived from it, and the public key that deliveries are
+//! sealed to.
 //!
-//! Derivation is HKDF-SHA256 (RFC 5869) with a label per purpose and the account's id, so that no two purposes
-//! and no two accounts ever share a key. Secrets are wiped when dropped and can be neither shown nor compared.
+//! Derivation is HKDF-SHA256 (RFC 5869) with a label per purpose and the account's id, so that no
+//! two purposes and no two accounts ever share a key. Secrets are wiped when dropped and can be
+//! neither shown nor compared.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,7 +19,8 @@ use crate::cipher::{
     ObjectCipher, PiecePosition, Secret, TAG_BYTES, derive, hmac_sha256, leaving_nothing, sha256,
 };
 
-/// How often an account was given a new root key, from 1. Everything that is sealed says which one it is sealed under.
+/// How often an account was given a new root key, from 1. Everything that is sealed says which one
+/// it is sealed under.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Epoch(pub u32);
 
@@ -38,7 +41,8 @@ impl Epoch {
         }
     }
 
-    /// The epoch of an object that [`Epoch::begin`] began, and what is behind it; `None` if it begins otherwise.
+    /// The epoch of an object that [`Epoch::begin`] began, and what is behind it; `None` if it
+    /// begins otherwise.
     pub(crate) fn begun(first: [u8; 4], later: [u8; 4], object: &[u8]) -> Option<(Epoch, &[u8])> {
         if let Some(rest) = object.strip_prefix(&first) {
             return Some((Epoch::FIRST, rest));
@@ -48,8 +52,8 @@ impl Epoch {
     }
 }
 
-/// An account's root key: 32 random bytes that exist only in memory and, sealed, in the account's slots; and the keys of earlier
-/// epochs, for what was sealed then. Clones share them.
+/// An account's root key: 32 random bytes that exist only in memory and, sealed, in the account's
+/// slots; and the keys of earlier epochs, for what was sealed then. Clones share them.
 #[derive(Clone)]
 pub struct RootKey(Arc<RootKeys>);
 
@@ -124,7 +128,8 @@ impl RootKey {
         PublicKey { epoch: self.epoch(), ..key_pair(&delivery).1 }
     }
 
-    /// The MAC under the key for slots of `account`, over `parts` and the epoch: those who have no root key of it make none.
+    /// The MAC under the key for slots of `account`, over `parts` and the epoch: those who have no
+    /// root key of it make none.
     pub(crate) fn tag_slot(&self, account: AccountId, parts: &[&[u8]]) -> [u8; 32] {
         let key = derive(b"sealpost account keys v1", self.bytes(), &[b"slots", &account.0]);
         let (epoch, label) = (self.epoch().0.to_be_bytes(), b"sealpost slot tag v1");
@@ -140,8 +145,8 @@ impl RootKey {
     }
 }
 
-/// The root keys of earlier epochs, sealed under the newest one: whoever opens a slot has all of them, and whoever has one of them
-/// none of the later ones.
+/// The root keys of earlier epochs, sealed under the newest one: whoever opens a slot has all of
+/// them, and whoever has one of them none of the later ones.
 #[derive(Clone, PartialEq, Eq, Encode, Decode)]
 pub struct EarlierKeys {
     #[cbor(n(0), with = "minicbor::bytes")]
@@ -220,7 +225,8 @@ impl<'b, C> Decode<'b, C> for RootKey {
     }
 }
 
-/// Keeps one copy of each account's root key in the process, however many logins open a slot of it. It keeps none alive.
+/// Keeps one copy of each account's root key in the process, however many logins open a slot of it.
+/// It keeps none alive.
 #[derive(Default)]
 pub struct Keyring(Mutex<HashMap<AccountId, Weak<RootKeys>>>);
 
@@ -244,8 +250,8 @@ impl Keyring {
 /// The private half of such a pair; wiped when dropped.
 pub(crate) type PrivateKey = <X25519HkdfSha256 as Kem>::PrivateKey;
 
-/// The keys derived from an account's root key, and from those of earlier epochs. Cheap to pass by reference, expensive enough to derive
-/// once.
+/// The keys derived from an account's root key, and from those of earlier epochs. Cheap to pass by
+/// reference, expensive enough to derive once.
 pub struct AccountKeys {
     pub(crate) log: Secret,
     pub(crate) checkpoint: Secret,
@@ -288,7 +294,8 @@ impl AccountKeys {
         self.public
     }
 
-    /// Whether something was met that these keys are too old for: the account has a newer key, which its slots hold.
+    /// Whether something was met that these keys are too old for: the account has a newer key,
+    /// which its slots hold.
     pub fn are_outdated(&self) -> bool {
         self.outdated.load(Ordering::Relaxed)
     }
@@ -310,7 +317,8 @@ impl AccountKeys {
         found.ok_or_else(|| Error::corrupt(format!("it is sealed under a key of epoch {}", epoch.0)))
     }
 
-    /// As [`AccountKeys::in_epoch`], for what this installation wrote. A later epoch says that these keys are outdated.
+    /// As [`AccountKeys::in_epoch`], for what this installation wrote. A later epoch says that
+    /// these keys are outdated.
     ///
     /// # Errors
     /// `Denied` for a later epoch, `Corrupt` for one that there is not.
@@ -324,8 +332,8 @@ impl AccountKeys {
         }
     }
 
-    /// Keys of `account` from one secret for each epoch, the first one's first, of which the one of `current` seals. Those after it
-    /// open what other nodes sealed already.
+    /// Keys of `account` from one secret for each epoch, the first one's first, of which the one of
+    /// `current` seals. Those after it open what other nodes sealed already.
     pub(crate) fn of_epochs(secrets: &[Secret], current: Epoch, account: AccountId) -> Option<Self> {
         let of_one = |(secret, epoch)| Self::of_one(secret, Epoch(epoch), account);
         let all = secrets.iter().zip(1u32..).map(of_one).collect();

@@ -1,9 +1,10 @@
 //! Sealing, keys and object stores. Plaintext cannot reach a store from here.
 //!
 //! [`Store`] takes nothing but [`Sealed`] bytes, and only this crate can make those: a log entry ([`entry`]),
-//! a checkpoint ([`checkpoint`]), an index segment ([`index`]), a message ([`message`]), a temporary message ([`spool`]) or a record
-//! authenticated by the server ([`record`]). Every reader checks the seal before it hands out a byte, and what
-//! is sealed is bound to its account and its place, so that nothing can be swapped, cut short or moved unseen.
+//! a checkpoint ([`checkpoint`]), an index segment ([`index`]), a message ([`message`]), a
+//! temporary message ([`spool`]) or a record authenticated by the server ([`record`]). Every reader
+//! checks the seal before it hands out a byte, and what is sealed is bound to its account and its
+//! place, so that nothing can be swapped, cut short or moved unseen.
 //!
 //! The bytes on disk are described in `docs/format/`.
 
@@ -40,7 +41,8 @@ pub mod store;
 #[doc(hidden)]
 pub mod fuzz;
 
-/// Overwrites what is left in scratch memory of plaintext that was compressed or decompressed; for whoever does so now and then.
+/// Overwrites what is left in scratch memory of plaintext that was compressed or decompressed; for
+/// whoever does so now and then.
 pub fn wipe_scratch() {
     compress::wipe();
 }

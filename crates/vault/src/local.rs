@@ -1,13 +1,15 @@
 //! The local backend: SQLite for small objects and for the names of all, files for large ones.
 //!
-//! One thread commits whatever has queued up as one transaction, so that many writers wait for the disk together;
-//! a few threads read. Several processes may open one directory: SQLite's locks order their commits, and each
-//! sees the commits of the others within a fifth of a second ([`LocalStore::changes`]).
+//! One thread commits whatever has queued up as one transaction, so that many writers wait for the
+//! disk together; a few threads read. Several processes may open one directory: SQLite's locks
+//! order their commits, and each sees the commits of the others within a fifth of a second
+//! ([`LocalStore::changes`]).
 //!
-//! What makes it safe to kill at any moment: a row is there after its transaction was synced to the write-ahead
-//! log and not before; the file that a row names was synced, renamed and its directory synced before the row was
-//! written, and is unlinked after the row is gone. What a crash can leave is a file without a row, which is swept
-//! up at a later start. The bytes on disk: `docs/format/local-store.md`; why: `docs/decisions/0003-local-store.md`.
+//! What makes it safe to kill at any moment: a row is there after its transaction was synced to the
+//! write-ahead log and not before; the file that a row names was synced, renamed and its directory
+//! synced before the row was written, and is unlinked after the row is gone. What a crash can leave
+//! is a file without a row, which is swept up at a later start. The bytes on disk:
+//! `docs/format/local-store.md`; why: `docs/decisions/0003-local-store.md`.
 
 mod failure;
 mod files;
@@ -93,19 +95,21 @@ struct Counters {
     metrics: Arc<StoreMetrics>,
 }
 
-/// Up to how many bytes the object at `path` is in a row. What a queue acknowledges mail by waits for one sync, not for those of a
-/// file as well; it is removed again soon.
+/// Up to how many bytes the object at `path` is in a row. What a queue acknowledges mail by waits
+/// for one sync, not for those of a file as well; it is removed again soon.
 fn inline_bytes(path: &str) -> usize {
     let is_queue_entry = path.starts_with("queue/") && path.contains("/log/");
     if is_queue_entry { QUEUE_ENTRY_BYTES + INLINE_OBJECT_BYTES } else { INLINE_OBJECT_BYTES }
 }
 
 impl LocalStore {
-    /// Opens the store in `dir`, made with mode 0700 if absent. Blocks the thread. On a full disk the reserve makes room for
-    /// what SQLite needs: otherwise nothing could be removed while no process has the store open.
+    /// Opens the store in `dir`, made with mode 0700 if absent. Blocks the thread. On a full disk
+    /// the reserve makes room for what SQLite needs: otherwise nothing could be removed while no
+    /// process has the store open.
     ///
     /// # Errors
-    /// `Retry` if the directory or the database cannot be opened, `Invalid` if a newer version of this program made it.
+    /// `Retry` if the directory or the database cannot be opened, `Invalid` if a newer version of
+    /// this program made it.
     pub fn open(dir: &FilePath) -> Result<Self> {
         let reserve = Reserve::of(dir);
         match Self::open_with_room(dir) {
@@ -152,8 +156,9 @@ impl LocalStore {
         })
     }
 
-    /// Opens the store in `dir` as it is, where nothing can be written: a read-only mount, or a directory that this user may only
-    /// read. Every write fails. Elsewhere as [`LocalStore::open`]. Blocks the thread.
+    /// Opens the store in `dir` as it is, where nothing can be written: a read-only mount, or a
+    /// directory that this user may only read. Every write fails. Elsewhere as
+    /// [`LocalStore::open`]. Blocks the thread.
     ///
     /// # Errors
     /// As [`LocalStore::open`].
@@ -193,8 +198,8 @@ impl LocalStore {
         spawn_blocking(look).await?.map_err(generic)
     }
 
-    /// Files that held account records and have no object any more: a process was killed before it had erased them. Paths below the
-    /// store's directory.
+    /// Files that held account records and have no object any more: a process was killed before it
+    /// had erased them. Paths below the store's directory.
     pub(crate) async fn left_slots(&self) -> object_store::Result<Vec<String>> {
         let (files, database, access) = (self.files.clone(), self.database.clone(), self.access);
         let now = self.clock.now();
@@ -274,12 +279,14 @@ impl LocalStore {
         Ok(row.file.map(|name| self.files.file(&name)))
     }
 
-    /// Gives room that removed objects took inside of files and the database back to the disk, of the database if it is worth it.
+    /// Gives room that removed objects took inside of files and the database back to the disk, of
+    /// the database if it is worth it.
     ///
     /// # Errors
     /// What SQLite says; everything is as it was then.
     pub(crate) async fn shrink(&self) -> object_store::Result<()> {
-        // What was removed is given back after those who waited for it were answered: by now, when the next one is.
+        // What was removed is given back after those who waited for it were answered: by now, when
+        // the next one is.
         self.writer()?.delete(Vec::new()).await?;
         let database = self.database.clone();
         spawn_blocking(move || shrink::shrink(&database)).await?.map_err(generic)
@@ -340,8 +347,8 @@ impl LocalStore {
         }
     }
 
-    /// Makes `payload` a body that a row of `path` can hold: small ones as they are, large ones, and those that are to be
-    /// erased some day, as a durable file.
+    /// Makes `payload` a body that a row of `path` can hold: small ones as they are, large ones,
+    /// and those that are to be erased some day, as a durable file.
     async fn body(&self, path: &Path, payload: PutPayload, frees: bool) -> object_store::Result<Body> {
         self.writer()?;
         if payload.content_length() <= inline_bytes(path.as_ref()) && !files::holds_slots(path.as_ref()) {
@@ -412,8 +419,8 @@ impl LocalStore {
         self.writer()?.delete(paths).await
     }
 
-    /// Parts of several objects, each with an answer of its own, and what `then` makes of them on the thread that read them.
-    /// It begins now, whenever it is polled.
+    /// Parts of several objects, each with an answer of its own, and what `then` makes of them on
+    /// the thread that read them. It begins now, whenever it is polled.
     pub(crate) fn get_ranges<T: Send + 'static>(
         &self,
         wanted: Vec<(String, std::ops::Range<u64>)>,
@@ -555,7 +562,8 @@ impl LocalStore {
     ) -> BoxStream<'static, object_store::Result<ObjectMeta>> {
         let readers = self.readers.clone();
         let (low, high) = match prefix.map(AsRef::<str>::as_ref) {
-            // '0' is the character after '/': everything below the prefix, as whole segments, is between the two.
+            // '0' is the character after '/': everything below the prefix, as whole segments, is
+            // between the two.
             Some(prefix) if !prefix.is_empty() => (format!("{prefix}/"), Some(format!("{prefix}0"))),
             _ => (String::new(), None),
         };

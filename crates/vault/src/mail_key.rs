@@ -1,9 +1,11 @@
-//! The mail key: what a node reads while nobody is logged in, queued outbound mail first of all, is sealed under it.
+//! The mail key: what a node reads while nobody is logged in, queued outbound mail first of all, is
+//! sealed under it.
 //!
-//! It is 32 random bytes in the file `mail.key` of the data directory, beside `server.key`; each node has a copy, and no store
-//! ever has one. So a stolen bucket or backup says nothing of mail that waits. The file lists all mail keys that the
-//! installation ever had, and each has a number, its [`Epoch`], which everything that is sealed carries: after a rotation what
-//! was sealed before still opens. Format: `docs/format/keys-and-slots.md`.
+//! It is 32 random bytes in the file `mail.key` of the data directory, beside `server.key`; each
+//! node has a copy, and no store ever has one. So a stolen bucket or backup says nothing of mail
+//! that waits. The file lists all mail keys that the installation ever had, and each has a number,
+//! its [`Epoch`], which everything that is sealed carries: after a rotation what was sealed before
+//! still opens. Format: `docs/format/keys-and-slots.md`.
 
 use std::io::{self, ErrorKind};
 use std::path::Path;
@@ -36,7 +38,8 @@ pub struct MailKeys(Arc<KeySet>);
 struct KeySet {
     /// The first epoch's first.
     keys: Vec<Secret>,
-    /// Of which epoch the key is that seals. One later key may follow, which only opens until all nodes have it.
+    /// Of which epoch the key is that seals. One later key may follow, which only opens until all
+    /// nodes have it.
     current: Epoch,
 }
 
@@ -67,8 +70,8 @@ impl MailKeys {
         }
     }
 
-    /// The keys in the file `path`; a new one, made and durable there, if there is no file. Of several processes that start
-    /// at once, one makes it and the others read it.
+    /// The keys in the file `path`; a new one, made and durable there, if there is no file. Of
+    /// several processes that start at once, one makes it and the others read it.
     ///
     /// # Errors
     /// `Retry` if the file cannot be read or written, `Corrupt` if it is no key file.
@@ -81,7 +84,8 @@ impl MailKeys {
         Self::load(path)
     }
 
-    /// Puts these keys into the place of those in the file `path`; durable when it returns, and whole or not at all.
+    /// Puts these keys into the place of those in the file `path`; durable when it returns, and
+    /// whole or not at all.
     ///
     /// # Errors
     /// `Retry` if the file cannot be written.
@@ -99,7 +103,8 @@ impl MailKeys {
         self.0.current
     }
 
-    /// The same with a key that will be the current one, if there is none yet: until all nodes have it, it only opens.
+    /// The same with a key that will be the current one, if there is none yet: until all nodes have
+    /// it, it only opens.
     ///
     /// # Errors
     /// `Limit` beyond [`limits::MAIL_KEYS`].
@@ -133,8 +138,8 @@ impl MailKeys {
         AccountKeys::of_epochs(&secrets, self.0.current, node).expect("a mail key file has its current key")
     }
 
-    /// Seals something small, such as a request to a queue or a signing key. It opens only with the same `label`, which names what it is
-    /// for, and under the same `name`, which is its path.
+    /// Seals something small, such as a request to a queue or a signing key. It opens only with the
+    /// same `label`, which names what it is for, and under the same `name`, which is its path.
     pub fn seal_note(&self, label: &str, name: &str, plaintext: &[u8], random: &dyn Random) -> Sealed {
         let mut salt = [0; SALT_BYTES];
         random.fill(&mut salt);

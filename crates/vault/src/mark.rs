@@ -1,9 +1,11 @@
-//! What is said of positions of a log beside it: there is a checkpoint, a position is passed over, older keys are vouched for.
+//! What is said of positions of a log beside it: there is a checkpoint, a position is passed over,
+//! older keys are vouched for.
 //!
-//! Every node acts on these, also without a key of the account: it does not append, or trims. So a MAC under a key of `server.key`
-//! covers each, with the account, the position and the kind; what has none was written by somebody else and says nothing
-//! ([`judge`]). The number in the name of a mark is a tag under the same key, so that a listing alone tells what somebody else
-//! planted ([`judge_name`], decision 71). Format: `docs/format/checkpoint.md`.
+//! Every node acts on these, also without a key of the account: it does not append, or trims. So a
+//! MAC under a key of `server.key` covers each, with the account, the position and the kind; what
+//! has none was written by somebody else and says nothing ([`judge`]). The number in the name of a
+//! mark is a tag under the same key, so that a listing alone tells what somebody else planted
+//! ([`judge_name`], decision 71). Format: `docs/format/checkpoint.md`.
 
 use sealpost_base::{AccountId, Position, Random};
 
@@ -86,8 +88,8 @@ pub enum NameVerdict {
     Unknown,
 }
 
-/// The number in the name of a new mark. Nobody else can choose it, so nothing is at that path before. Of attestations a log may
-/// have several, so half of theirs is random.
+/// The number in the name of a new mark. Nobody else can choose it, so nothing is at that path
+/// before. Of attestations a log may have several, so half of theirs is random.
 pub fn number(key: &LogKey, account: AccountId, position: Position, kind: Kind, random: &dyn Random) -> u64 {
     let nonce = match kind {
         Kind::Attestation => random.next_u64() as u32,
@@ -126,7 +128,8 @@ fn number_of(kind: Kind, nonce: u32, mac: &[u8; MAC_BYTES]) -> u64 {
     if kind == Kind::Attestation { u64::from(nonce) << 32 | tag >> 32 } else { tag }
 }
 
-/// What a writer's ballot of that round ends with after that nonce, in the log of `account`: nobody else can tell.
+/// What a writer's ballot of that round ends with after that nonce, in the log of `account`: nobody
+/// else can tell.
 pub fn ballot_tag(key: &LogKey, account: AccountId, round: u32, nonce: u32) -> u32 {
     ballot_tag_of(&key.sign(&[BALLOT_LABEL, &ballot_parts(account, round, nonce)]))
 }

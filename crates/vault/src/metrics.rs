@@ -13,8 +13,8 @@ pub struct StoreMetrics {
     pub deletes: Histogram,
     /// Operations that failed, those not counted that found an object absent, or there already.
     pub failures: Counter,
-    /// Signs of damage that were found in the database of the local backend: an index that is out of order, or hides objects. Nothing is
-    /// written any more then.
+    /// Signs of damage that were found in the database of the local backend: an index that is out
+    /// of order, or hides objects. Nothing is written any more then.
     pub damage: Counter,
     /// Requests sent to a remote store; a page of a listing and a part of an upload are one each.
     pub requests: Counter,

@@ -1,9 +1,10 @@
-//! Packs: sealed pieces of many message objects, octet for octet, in one object, so that whoever reads many messages of a remote
-//! store asks once. They are derived from the objects and are never needed.
+//! Packs: sealed pieces of many message objects, byte for byte, in one object, so that whoever
+//! reads many messages of a remote store asks once. They are derived from the objects and are never
+//! needed.
 //!
-//! A pack has a sealed directory and a body. The directory names each piece's message, where in the message's object it
-//! begins, how long it is and its digest; the body is the pieces, one after the other, sealed as they are. Format:
-//! `docs/format/pack.md`.
+//! A pack has a sealed directory and a body. The directory names each piece's message, where in the
+//! message's object it begins, how long it is and its digest; the body is the pieces, one after the
+//! other, sealed as they are. Format: `docs/format/pack.md`.
 
 use bytes::Bytes;
 use sealpost_base::{AccountId, Error, Kind, ObjectId, Random, Result, limits};
@@ -20,7 +21,8 @@ const DIGEST_BYTES: usize = 16;
 /// Number, object, start, length, digest.
 pub(crate) const ROW_BYTES: usize = 4 + 16 + 8 + 4 + DIGEST_BYTES;
 
-/// Consecutive sealed octets of a message object. There is no public constructor, so that a pack cannot hold anything else.
+/// Consecutive sealed bytes of a message object. There is no public constructor, so that a pack
+/// cannot hold anything else.
 #[derive(Clone)]
 pub struct Piece {
     start: u64,
@@ -37,7 +39,7 @@ impl Piece {
         self.start
     }
 
-    /// The octets of the object from there on.
+    /// The bytes of the object from there on.
     pub fn bytes(&self) -> &Bytes {
         &self.bytes
     }
@@ -131,7 +133,8 @@ impl Pack {
     /// Opens the directory of `object`, which was found at `path`. The pieces share the memory of `object`.
     ///
     /// # Errors
-    /// `Corrupt` for a directory that is not what was sealed for this account and path, or does not fit the body.
+    /// `Corrupt` for a directory that is not what was sealed for this account and path, or does not
+    /// fit the body.
     pub fn open(keys: &AccountKeys, account: AccountId, path: &str, object: &Bytes) -> Result<Self> {
         Self::read(keys, account, path, object).map_err(|e| e.context(path))
     }

@@ -1,7 +1,7 @@
 //! What a store really does, found out by doing it. Nothing is assumed of a store because of its name.
 //!
-//! Everything is written below `probe/`, under a random name, and removed again, also if something fails on the way: by the
-//! names that may have been written, as well as by what the store lists.
+//! Everything is written below `probe/`, under a random name, and removed again, also if something
+//! fails on the way: by the names that may have been written, as well as by what the store lists.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -45,7 +45,8 @@ pub struct Probe {
     pub lists_what_was_written: bool,
     /// What was removed is not in the next listing.
     pub forgets_what_was_removed: bool,
-    /// Versions of what was removed are kept, and whoever reads the bucket can have them; `false` where the store does not say.
+    /// Versions of what was removed are kept, and whoever reads the bucket can have them; `false`
+    /// where the store does not say.
     pub keeps_removed: bool,
     /// Ranges of objects are answered with exactly these bytes.
     pub reads_ranges: bool,
@@ -231,8 +232,8 @@ async fn without(store: &Store, below: &str, failed: Error, random: &dyn Random)
     }
 }
 
-/// What a probe found, once all that it may have written is removed. What cannot be removed is said with what failed before, or to
-/// the log.
+/// What a probe found, once all that it may have written is removed. What cannot be removed is said
+/// with what failed before, or to the log.
 async fn cleared<T>(store: &Store, below: &str, done: Result<T>) -> Result<T> {
     let left = clear(store, below, done.is_err()).await;
     match (done, left) {

@@ -1,8 +1,8 @@
-//! Objects of a queue beside its log: bodies that are too large for an entry, and segments, which hold mail that is still there
-//! when the entry it was accepted by is trimmed.
+//! Objects of a queue beside its log: bodies that are too large for an entry, and segments, which
+//! hold mail that is still there when the entry it was accepted by is trimmed.
 //!
-//! Each has a random key of its own, which the queue's log or checkpoint holds under the mail key. A segment holds mail of several
-//! senders and is not compressed.
+//! Each has a random key of its own, which the queue's log or checkpoint holds under the mail key.
+//! A segment holds mail of several senders and is not compressed.
 
 use bytes::Bytes;
 use futures::TryStreamExt;

@@ -1,6 +1,7 @@
-//! Records that the server itself must read without an account's key (account records, aliases): not secret, but
-//! authenticated. An HMAC under the server's keys binds each to its path, so a record can be neither changed nor
-//! put in another's place. Format: `docs/format/keys-and-slots.md`.
+//! Records that the server itself must read without an account's key (account records, aliases):
+//! not secret, but authenticated. An HMAC under the server's keys binds each to its path, so a
+//! record can be neither changed nor put in another's place. Format:
+//! `docs/format/keys-and-slots.md`.
 
 use sealpost_base::{Error, Random, Result};
 
@@ -66,7 +67,8 @@ impl Records {
         }
     }
 
-    /// Encrypts what a record of `directory` says, for nodes alone. It has to be sealed as a record all the same.
+    /// Encrypts what a record of `directory` says, for nodes alone. It has to be sealed as a record
+    /// all the same.
     pub fn hide(&self, directory: &str, plaintext: &[u8], random: &dyn Random) -> Vec<u8> {
         let mut hidden = Vec::with_capacity(SALT_BYTES + plaintext.len() + TAG_BYTES);
         hidden.resize(SALT_BYTES, 0);
@@ -107,7 +109,8 @@ pub fn open_record(keys: &ServerKeys, path: &str, object: &[u8]) -> Result<Vec<u
     Records::new(keys).open(path, object)
 }
 
-/// What an object says that looks like a record, whoever wrote it: for telling records apart, and for nothing else. `None` if it is none.
+/// What an object says that looks like a record, whoever wrote it: for telling records apart, and
+/// for nothing else. `None` if it is none.
 pub fn unverified_record(object: &[u8]) -> Option<&[u8]> {
     let (plaintext, _) = object.strip_prefix(&MAGIC)?.split_last_chunk::<MAC_BYTES>()?;
     Some(plaintext)

@@ -1,12 +1,14 @@
-//! Stores behind a network: every request is bounded in time, repeated when that may help, and waits its turn.
+//! Stores behind a network: every request is bounded in time, repeated when that may help, and
+//! waits its turn.
 //!
-//! What a backend of `object_store` does for one request is kept; what has to be right for write-once objects is done
-//! here: a conditional write whose reply was lost is repeated, and if something is there by then, it is read to find out whose
-//! it is. So [`PutMode::Create`] answers `AlreadyExists` for another's object only, as long as the network lets it find out;
-//! else it fails, and the outcome is unknown.
+//! What a backend of `object_store` does for one request is kept; what has to be right for
+//! write-once objects is done here: a conditional write whose reply was lost is repeated, and if
+//! something is there by then, it is read to find out whose it is. So [`PutMode::Create`] answers
+//! `AlreadyExists` for another's object only, as long as the network lets it find out; else it
+//! fails, and the outcome is unknown.
 //!
-//! Whole answers are held while they are received (the callers bound what they ask for), so that a body that breaks off
-//! is asked for again like everything else.
+//! Whole answers are held while they are received (the callers bound what they ask for), so that a
+//! body that breaks off is asked for again like everything else.
 
 mod azure;
 mod client;
@@ -128,7 +130,8 @@ impl Shared {
             let (payload, options) = (payload.clone(), options.clone());
             async move {
                 match self.put(path, payload.clone(), options).await {
-                    // Not to be told to anybody: an earlier attempt may have arrived, or nothing may be there.
+                    // Not to be told to anybody: an earlier attempt may have arrived, or nothing
+                    // may be there.
                     Err(e) if self.conflict == Conflict::Open && conflicts(&e) => {
                         Err(Error::Generic { store: "remote", source: Box::new(e) })
                     }
@@ -143,7 +146,8 @@ impl Shared {
         self.retrier.run("writing", put).await
     }
 
-    /// Writes an object, once. An answer whose ETag is not that of what was written is believed if it can be read.
+    /// Writes an object, once. An answer whose ETag is not that of what was written is believed if
+    /// it can be read.
     async fn put(&self, path: &Path, payload: PutPayload, options: PutOptions) -> Result<PutResult> {
         let put = self.bucket.put_opts(path, payload.clone(), options).await?;
         let payload = Bytes::from(payload);
@@ -274,8 +278,8 @@ impl ObjectStore for Remote {
     }
 }
 
-/// A listing, a page at a time. It has a request under way only while its reader waits for a page; after a failure it goes on
-/// behind the last object that it had.
+/// A listing, a page at a time. It has a request under way only while its reader waits for a page;
+/// after a failure it goes on behind the last object that it had.
 fn list(
     shared: Arc<Shared>,
     prefix: Option<&Path>,

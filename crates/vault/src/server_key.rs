@@ -1,11 +1,14 @@
-//! The server's keys: what authenticates that something in a store comes from this installation. They open no mail.
+//! The server's keys: what authenticates that something in a store comes from this installation.
+//! They open no mail.
 //!
-//! There is one current key, which everything new is authenticated with, and older ones, which only verify. Each has an id, and
-//! a MAC key of its own for every [`Purpose`]. The key file holds all of them; it is never in the store, and each node has a
-//! copy. Format: `docs/format/keys-and-slots.md`.
+//! There is one current key, which everything new is authenticated with, and older ones, which only
+//! verify. Each has an id, and a MAC key of its own for every [`Purpose`]. The key file holds all
+//! of them; it is never in the store, and each node has a copy. Format:
+//! `docs/format/keys-and-slots.md`.
 //!
-//! A key that was replaced passes through [`Role::Older`], when it still authenticates records, to [`Role::Retired`]: then all
-//! records were written again, and it verifies nothing but log entries, and opens sizes, which are never written again.
+//! A key that was replaced passes through [`Role::Older`], when it still authenticates records, to
+//! [`Role::Retired`]: then all records were written again, and it verifies nothing but log entries,
+//! and opens sizes, which are never written again.
 
 use std::fmt;
 use std::io::{self, ErrorKind};
@@ -67,11 +70,13 @@ impl Purpose {
 pub enum Role {
     /// Authenticates what is new.
     Current,
-    /// Will be the current one; until then it verifies everything, so that nodes may change one after the other.
+    /// Will be the current one; until then it verifies everything, so that nodes may change one
+    /// after the other.
     Next,
     /// Was the current one; verifies everything until all records were written again.
     Older,
-    /// Verifies log entries that were there when it was retired, and opens sizes: those are never written again.
+    /// Verifies log entries that were there when it was retired, and opens sizes: those are never
+    /// written again.
     Retired,
 }
 
@@ -163,8 +168,8 @@ impl ServerKeys {
         }
     }
 
-    /// The keys in the file `path`; a new one, made and durable there, if there is no file. Of several processes that start
-    /// at once, one makes it and the others read it.
+    /// The keys in the file `path`; a new one, made and durable there, if there is no file. Of
+    /// several processes that start at once, one makes it and the others read it.
     ///
     /// # Errors
     /// `Retry` if the file cannot be read or written, `Corrupt` if it is no key file.
@@ -178,7 +183,8 @@ impl ServerKeys {
         Self::load(path)
     }
 
-    /// Puts these keys into the place of those in the file `path`; durable when it returns, and whole or not at all.
+    /// Puts these keys into the place of those in the file `path`; durable when it returns, and
+    /// whole or not at all.
     ///
     /// # Errors
     /// `Retry` if the file cannot be written.
@@ -210,7 +216,8 @@ impl ServerKeys {
         Zeroizing::new(*self.0.current.purpose(label).bytes())
     }
 
-    /// For what is never written again: a key of each server key, retired ones included. The first is the current one's.
+    /// For what is never written again: a key of each server key, retired ones included. The first
+    /// is the current one's.
     pub(crate) fn derived(&self, label: &[u8]) -> Vec<Secret> {
         self.all().map(|key| key.derived(label)).collect()
     }
@@ -300,13 +307,14 @@ impl Macs {
         self.current.0
     }
 
-    /// HMAC-SHA256 under the current key over the concatenation of `parts`. Parts of variable length must be last or carry
-    /// their length.
+    /// HMAC-SHA256 under the current key over the concatenation of `parts`. Parts of variable
+    /// length must be last or carry their length.
     pub fn sign(&self, parts: &[&[u8]]) -> [u8; MAC_BYTES] {
         hmac_sha256(&self.current.1, parts)
     }
 
-    /// Whether it is the MAC of `parts` under the key that is called `id`; not if that is none of this server's.
+    /// Whether it is the MAC of `parts` under the key that is called `id`; not if that is none of
+    /// this server's.
     pub fn verify(&self, id: KeyId, parts: &[&[u8]], mac: &[u8; MAC_BYTES]) -> bool {
         self.all().any(|(key, secret)| *key == id && equal(&hmac_sha256(secret, parts), mac))
     }

@@ -1,13 +1,16 @@
 //! Slots: the ways to an account's root key, one for each secret.
 //!
-//! From its secret a slot derives a pair of keys. It publishes the public one, and the root key is sealed to that: so a root key
-//! can be sealed to every slot of an account without any of the secrets ([`Slot::reseal`]). A password slot stretches its secret
-//! with Argon2id; token and recovery slots hold secrets of their own making, too long to guess, and need none. Changing a password
-//! replaces a slot, never the mail. Every slot is bound to its account, its id and its kind.
+//! From its secret a slot derives a pair of keys. It publishes the public one, and the root key is
+//! sealed to that: so a root key can be sealed to every slot of an account without any of the
+//! secrets ([`Slot::reseal`]). A password slot stretches its secret with Argon2id; token and
+//! recovery slots hold secrets of their own making, too long to guess, and need none. Changing a
+//! password replaces a slot, never the mail. Every slot is bound to its account, its id and its
+//! kind.
 //!
-//! The record that slots are in carries a MAC of `server.key`, which others may have. So a slot has a *tag* too, under a key of the root
-//! key, over all that it says of itself: a new root key is sealed to slots with a right tag alone
-//! (`docs/decisions/0070-authentic-slots.md`). Format: `docs/format/keys-and-slots.md`.
+//! The record that slots are in carries a MAC of `server.key`, which others may have. So a slot has
+//! a *tag* too, under a key of the root key, over all that it says of itself: a new root key is
+//! sealed to slots with a right tag alone (`docs/decisions/0070-authentic-slots.md`). Format:
+//! `docs/format/keys-and-slots.md`.
 
 mod recovery;
 mod token;
@@ -72,8 +75,8 @@ impl Default for PasswordParams {
     }
 }
 
-/// The most a stored slot may ask for, which is what every slot is made with: so much memory is acquired for a login, and a forged slot
-/// must not take more.
+/// The most a stored slot may ask for, which is what every slot is made with: so much memory is
+/// acquired for a login, and a forged slot must not take more.
 const MAX_PARAMS: PasswordParams = PasswordParams { memory_kib: 19 * 1024, passes: 2, lanes: 1 };
 /// The encapsulated key, the root key and its tag.
 const SEALED_BYTES: usize = ENCAPSULATED_BYTES + 32 + TAG_BYTES;
@@ -140,7 +143,8 @@ impl Slot {
         slot.made(root, account, secret, random)
     }
 
-    /// A slot that opens with the token returned with it, and with nothing else. The token says that it is of the account called `name`.
+    /// A slot that opens with the token returned with it, and with nothing else. The token says
+    /// that it is of the account called `name`.
     pub fn token(
         root: &RootKey,
         account: AccountId,
@@ -162,8 +166,8 @@ impl Slot {
         (slot.made(root, account, &*secret, random), text)
     }
 
-    /// A slot that nothing opens, at the cost of a password slot: for names that are no account, so that time does
-    /// not tell them apart.
+    /// A slot that nothing opens, at the cost of a password slot: for names that are no account, so
+    /// that time does not tell them apart.
     pub fn decoy(params: PasswordParams, random: &dyn Random) -> Slot {
         Slot::empty(SlotKind::Password, Some(params), random)
     }
@@ -177,8 +181,8 @@ impl Slot {
         self
     }
 
-    /// The same slot with a tag, as the last step of making it; or of one whose secret has just opened it and is that of the public key
-    /// that it publishes ([`Opened::is_own_key`]).
+    /// The same slot with a tag, as the last step of making it; or of one whose secret has just
+    /// opened it and is that of the public key that it publishes ([`Opened::is_own_key`]).
     #[must_use]
     pub fn tagged(mut self, root: &RootKey, account: AccountId) -> Slot {
         self.tag = Some(self.tag_under(root, account));
@@ -233,17 +237,18 @@ impl Slot {
         self.created
     }
 
-    /// The root key, if `secret` (a password, a token or a recovery code, as typed) opens this slot of `account`, and whether the slot
-    /// publishes the key of that secret.
+    /// The root key, if `secret` (a password, a token or a recovery code, as typed) opens this slot
+    /// of `account`, and whether the slot publishes the key of that secret.
     ///
-    /// Costs the same whether it does or not. A password slot blocks the thread for as long as Argon2 takes and
-    /// uses the memory that its parameters say.
+    /// Costs the same whether it does or not. A password slot blocks the thread for as long as
+    /// Argon2 takes and uses the memory that its parameters say.
     pub fn open(&self, account: AccountId, secret: &[u8]) -> Option<Opened> {
         self.open_in(account, secret, &mut StretchMemory::default())
     }
 
-    /// As [`Slot::open`], in memory that the caller keeps: one slot after the other can be tried in it, and what is found be used
-    /// before it is overwritten and given back, which takes a tenth of the time of it all.
+    /// As [`Slot::open`], in memory that the caller keeps: one slot after the other can be tried in
+    /// it, and what is found be used before it is overwritten and given back, which takes a tenth
+    /// of the time of it all.
     pub fn open_in(&self, account: AccountId, secret: &[u8], memory: &mut StretchMemory) -> Option<Opened> {
         let parsed;
         let secret: &[u8] = match self.kind {
@@ -266,7 +271,8 @@ impl Slot {
         Some(Opened { root, is_own_key: equal(public.bytes(), self.public.bytes()) })
     }
 
-    /// The same slot with another root key of `account` in it, which its secret opens from now on, without a tag. Needs no secret.
+    /// The same slot with another root key of `account` in it, which its secret opens from now on,
+    /// without a tag. Needs no secret.
     ///
     /// # Errors
     /// `Corrupt` if the slot's public key is none.
@@ -301,7 +307,8 @@ impl Slot {
     }
 
     fn made(mut self, root: &RootKey, account: AccountId, secret: &[u8], random: &dyn Random) -> Slot {
-        // Parameters out of bounds are the caller's constant, not input: fall back to the default rather than fail.
+        // Parameters out of bounds are the caller's constant, not input: fall back to the default
+        // rather than fail.
         let memory = &mut StretchMemory::default();
         let keys = self.keys(account, secret, memory).or_else(|| {
             self.params = Some(PasswordParams::default());
@@ -346,8 +353,9 @@ const EXPORT: &[u8] = b"sealpost slot v2";
 const PLACE: PiecePosition = PiecePosition { section: 0, number: 0, last: true };
 const HEADER: [u8; 4] = [0; 4];
 
-/// The slots of `slots` that `secret` may open at a login: the token's own slot if it is a token of this account,
-/// else the password slots, of which an account has one: a record that was forged may have any number, and no more than
+/// The slots of `slots` that `secret` may open at a login: the token's own slot if it is a token of
+/// this account, else the password slots, of which an account has one: a record that was forged may
+/// have any number, and no more than
 /// [`limits::LOGIN_SLOTS`] are tried. Recovery codes are not for logging in.
 pub fn for_login<'a>(slots: &'a [Slot], secret: &[u8]) -> Vec<&'a Slot> {
     if let Some((id, _)) = token::parse(secret)

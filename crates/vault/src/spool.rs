@@ -1,5 +1,5 @@
-//! Messages between two places: a delivery to several accounts is received once, before it is known whose it will
-//! be, and sealed under a key that exists in this process's memory alone.
+//! Messages between two places: a delivery to several accounts is received once, before it is known
+//! whose it will be, and sealed under a key that exists in this process's memory alone.
 //!
 //! What a crash leaves below `spool/` cannot be read by anybody; [`sweep`] removes it.
 
@@ -83,7 +83,8 @@ impl EvictedBody for Spooled {
     }
 }
 
-/// Removes what was spooled before `before`: its key died with the process that had it. Returns how many there were.
+/// Removes what was spooled before `before`: its key died with the process that had it. Returns how
+/// many there were.
 pub async fn sweep(store: &Store, before: Timestamp) -> Result<usize> {
     let mut found = store.list("spool", None);
     let mut removed = 0;

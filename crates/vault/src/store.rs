@@ -1,8 +1,9 @@
-//! Where sealed objects live: any [`ObjectStore`], seen through the few operations that write-once objects need.
+//! Where sealed objects live: any [`ObjectStore`], seen through the few operations that write-once
+//! objects need.
 //!
-//! Objects are never overwritten. A write that returned is durable. A write that failed with `Retry` may or may
-//! not have happened: the caller may repeat the identical write, and must then take [`Put::Exists`] for "mine or
-//! another's" and read the object to find out which.
+//! Objects are never overwritten. A write that returned is durable. A write that failed with
+//! `Retry` may or may not have happened: the caller may repeat the identical write, and must then
+//! take [`Put::Exists`] for "mine or another's" and read the object to find out which.
 
 mod append_mode;
 mod batch;
@@ -68,7 +69,8 @@ struct Shared {
     append_mode: AppendMode,
     e_tags: Arc<ETags>,
     packs: bool,
-    /// Held so that receivers of a store nobody else can change wait for ever instead of seeing a closed channel.
+    /// Held so that receivers of a store nobody else can change wait for ever instead of seeing a
+    /// closed channel.
     silent: watch::Sender<u64>,
     part_bytes: usize,
     puts: AtomicU64,
@@ -83,8 +85,8 @@ struct Shared {
 }
 
 impl Store {
-    /// The same store for writes that free room, such as the log entry of an expunge: on a full disk they may use what is kept for
-    /// that.
+    /// The same store for writes that free room, such as the log entry of an expunge: on a full
+    /// disk they may use what is kept for that.
     #[must_use]
     pub fn freeing(&self) -> Self {
         Store(self.0.clone(), DiskUse::Reserve)
@@ -121,8 +123,8 @@ impl Store {
         self.0.local.as_deref().map(LocalStore::directory)
     }
 
-    /// Seals the sizes of messages that are written from now on, for nodes that have these keys and not the account's. A store has one
-    /// server: only the first ones count.
+    /// Seals the sizes of messages that are written from now on, for nodes that have these keys and
+    /// not the account's. A store has one server: only the first ones count.
     pub fn seal_sizes(&self, keys: &ServerKeys) {
         self.0.sizes.get_or_init(|| keys.derived(b"message sizes"));
     }
@@ -137,13 +139,14 @@ impl Store {
         self.0.sizes.get().map_or(&[], Vec::as_slice)
     }
 
-    /// Whether the store was seen to keep versions of what is removed, from where whoever reads it can take them; a bucket says so
-    /// with each write. Google's stores do not say it.
+    /// Whether the store was seen to keep versions of what is removed, from where whoever reads it
+    /// can take them; a bucket says so with each write. Google's stores do not say it.
     pub fn keeps_removed(&self) -> bool {
         self.0.keeps_removed.load(Ordering::Relaxed)
     }
 
-    /// Whether messages are packed here ([`crate::pack`]): each question takes a while, and many are to be avoided.
+    /// Whether messages are packed here ([`crate::pack`]): each question takes a while, and many
+    /// are to be avoided.
     pub fn wants_packs(&self) -> bool {
         self.0.packs
     }
@@ -195,8 +198,9 @@ impl Store {
         Ok(if added == Put::Created { finished } else { added })
     }
 
-    /// Writes the object `from` once more, as `to`, which may be the same path; returns it. Durable when it returns. It may replace
-    /// what is there, so nothing is written that was not [confirmed](Store::read_confirmed).
+    /// Writes the object `from` once more, as `to`, which may be the same path; returns it. Durable
+    /// when it returns. It may replace what is there, so nothing is written that was not
+    /// [confirmed](Store::read_confirmed).
     ///
     /// # Errors
     /// `NotFound` if there is no object `from`; as [`Store::read_confirmed`] and [`Store::put_new`].
@@ -226,7 +230,8 @@ impl Store {
     /// The whole object `path`.
     ///
     /// # Errors
-    /// `Corrupt` if it is [larger](is_too_large) than anything that belongs there, or is damaged; what the store says.
+    /// `Corrupt` if it is [larger](is_too_large) than anything that belongs there, or is damaged;
+    /// what the store says.
     pub async fn read(&self, path: &str) -> Result<Bytes> {
         let cache = self.cache_for(path);
         if let Some(cache) = cache
@@ -275,8 +280,9 @@ impl Store {
         }
     }
 
-    /// As [`Store::read_range`] for several objects at once, each with an answer of its own, in order: one question to the
-    /// readers of the local backend. The caller bounds how many, and how much.
+    /// As [`Store::read_range`] for several objects at once, each with an answer of its own, in
+    /// order: one question to the readers of the local backend. The caller bounds how many, and how
+    /// much.
     pub async fn read_ranges(&self, wanted: Vec<(String, Range<u64>)>) -> Vec<Result<Bytes>> {
         let failed = wanted.clone();
         let read = self.begin_ranges(wanted, |found| found).await;
@@ -286,8 +292,9 @@ impl Store {
         })
     }
 
-    /// As [`Store::read_ranges`], and what `then` makes of it where it may take a millisecond of processor time: on the
-    /// thread that read it, if there is one. It begins now, and not when the future is first polled.
+    /// As [`Store::read_ranges`], and what `then` makes of it where it may take a millisecond of
+    /// processor time: on the thread that read it, if there is one. It begins now, and not when the
+    /// future is first polled.
     pub(crate) fn begin_ranges<T: Send + 'static>(
         &self,
         wanted: Vec<(String, Range<u64>)>,
@@ -315,7 +322,8 @@ impl Store {
     /// The last object below `prefix` (whole path segments), by its path; `None` if there is none.
     ///
     /// # Errors
-    /// What the store says; `NotFound` if the object went while it was looked for; `Corrupt` as [`Store::read`].
+    /// What the store says; `NotFound` if the object went while it was looked for; `Corrupt` as
+    /// [`Store::read`].
     pub async fn last(&self, prefix: &str) -> Result<Option<(String, Bytes)>> {
         if let Some(local) = &self.0.local {
             let last = local.last(&location(prefix)?).await.map_err(|e| error(prefix, e))?;
@@ -372,8 +380,9 @@ impl Store {
         }
     }
 
-    /// Removes objects so that whenever one is gone, those before it in the list are gone too: one transaction on the
-    /// local backend, one after the other elsewhere. Those that are not there are no error.
+    /// Removes objects so that whenever one is gone, those before it in the list are gone too: one
+    /// transaction on the local backend, one after the other elsewhere. Those that are not there
+    /// are no error.
     pub async fn delete_in_order(&self, paths: Vec<String>) -> Result<()> {
         let Some(local) = &self.0.local else {
             for path in paths {
@@ -387,7 +396,8 @@ impl Store {
         self.timed(&self.0.metrics.deletes, delete).await.map_err(|e| error("several", e))
     }
 
-    /// Gives room that removed objects took inside of a file back to the disk, if it is worth it and this backend keeps any.
+    /// Gives room that removed objects took inside of a file back to the disk, if it is worth it
+    /// and this backend keeps any.
     ///
     /// # Errors
     /// What the store says; everything is as it was then.
@@ -398,7 +408,8 @@ impl Store {
         }
     }
 
-    /// Looks whether the local store's database is what was written, for at most `time`; of other backends nothing is said.
+    /// Looks whether the local store's database is what was written, for at most `time`; of other
+    /// backends nothing is said.
     ///
     /// # Errors
     /// What the store says if it cannot be looked at.
@@ -409,8 +420,9 @@ impl Store {
         }
     }
 
-    /// Files of the local store that held account records and have no object any more: a process was killed before it had erased
-    /// them. Paths below the store's directory; none of other backends.
+    /// Files of the local store that held account records and have no object any more: a process
+    /// was killed before it had erased them. Paths below the store's directory; none of other
+    /// backends.
     ///
     /// # Errors
     /// What the store says if it cannot be looked at.
@@ -432,7 +444,8 @@ impl Store {
         }
     }
 
-    /// Writes nothing any more if that is damage: where an index hides rows, what is written might lie beside what is there.
+    /// Writes nothing any more if that is damage: where an index hides rows, what is written might
+    /// lie beside what is there.
     pub fn write_only_if_sound(&self, found: &Inspection) {
         if let Some(local) = &self.0.local {
             local.write_only_if_sound(found);
@@ -442,16 +455,16 @@ impl Store {
     /// Repairs the database of the local store in `dir`, which no process has open.
     ///
     /// # Errors
-    /// `NotFound` if there is none; `Conflict` if a process has it open; `Corrupt` if nothing of it can be read; `Retry` for what the
-    /// disk says. Everything is as it was then.
+    /// `NotFound` if there is none; `Conflict` if a process has it open; `Corrupt` if nothing of it
+    /// can be read; `Retry` for what the disk says. Everything is as it was then.
     pub async fn repair(dir: &std::path::Path) -> Result<Repaired> {
         let dir = dir.to_owned();
         let repaired = tokio::task::spawn_blocking(move || LocalStore::repair(&dir)).await;
         repaired.map_err(|e| Error::internal("the repair panicked").with_source(e))?
     }
 
-    /// Counts the changes that others made to the store, as far as the backend can tell: the local one sees commits
-    /// of other processes within a fifth of a second, the others never ring.
+    /// Counts the changes that others made to the store, as far as the backend can tell: the local
+    /// one sees commits of other processes within a fifth of a second, the others never ring.
     pub fn changes(&self) -> watch::Receiver<u64> {
         match &self.0.local {
             Some(local) => local.changes(),
@@ -464,7 +477,8 @@ impl Store {
         self.0.local.is_some()
     }
 
-    /// Log entries that came to the store since `mark`, whoever wrote them; `None` from a backend that cannot tell.
+    /// Log entries that came to the store since `mark`, whoever wrote them; `None` from a backend
+    /// that cannot tell.
     ///
     /// # Errors
     /// What the store says.
@@ -475,8 +489,8 @@ impl Store {
         }
     }
 
-    /// When an object was written last, by the store's clock; `None` from an empty store, and from a backend that cannot tell without a
-    /// listing of everything.
+    /// When an object was written last, by the store's clock; `None` from an empty store, and from
+    /// a backend that cannot tell without a listing of everything.
     ///
     /// # Errors
     /// What the store says.

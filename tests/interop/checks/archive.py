@@ -129,7 +129,7 @@ def exports(context):
     archive.run(*command)
     archive.run(*command)
     equal(sum(1 for file in target.rglob("*") if file.parent.name in ("new", "cur")), count, "messages in the Maildir")
-    # The same octets again, back from the second format.
+    # The same bytes again, back from the second format.
     archive.copy, archive.kind = target, "maildir"
     archive.verify(name)
     session.logout()
@@ -148,7 +148,7 @@ def nuls(context):
         for message in (NULS, large):
             # Files of these formats have line ends of Unix.
             kept = message.replace(b"\r\n", b"\n")
-            ensure(any(kept in file for file in files), f"{kind}: {len(message)} octets are not in the copy")
+            ensure(any(kept in file for file in files), f"{kind}: {len(message)} bytes are not in the copy")
         archive.verify(name)
     ok(session.select(name, readonly=True))
     equal([body(session, n, "BINARY.PEEK[]") for n in (1, 2)], [NULS, large])
@@ -387,11 +387,11 @@ def migrate_killed(context):
 
 def attached(number, chance):
     """A mail of 30 kB, nearly all of it an attachment, with a word of its own in its text."""
-    octets = base64.encodebytes(chance.randbytes(21500)).replace(b"\n", b"\r\n")
+    encoded = base64.encodebytes(chance.randbytes(21500)).replace(b"\n", b"\r\n")
     return (f"From: Ada <ada@localhost>\r\nSubject: kept {number}\r\nMessage-ID: <kept-{number}@interop.example>\r\n"
             "MIME-Version: 1.0\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n"
             f"--b\r\nContent-Type: text/plain\r\n\r\nThe word here is zanzibar{number}x.\r\n"
-            "--b\r\nContent-Type: application/octet-stream\r\nContent-Transfer-Encoding: base64\r\n\r\n").encode() + octets + b"--b--\r\n"
+            "--b\r\nContent-Type: application/octet-stream\r\nContent-Transfer-Encoding: base64\r\n\r\n").encode() + encoded + b"--b--\r\n"
 
 
 def disk(directory):
@@ -461,8 +461,8 @@ def keeps_few_bodies(context):
     (exported,) = archive.run("export", "--from", archive.copy, "--from-format", "sealpost", *archive.opens, "--format", "maildir",
                               "--into", target)
     equal((exported["messages"], exported["failed"]), (200, []), "exported")
-    octets = sorted(file.read_bytes() for file in target.rglob("*") if file.parent.name in ("new", "cur"))
-    equal(octets == sorted(mail.replace(b"\r\n", b"\n") for mail in mails), True, "octet for octet, with the line ends of a Maildir")
+    found = sorted(file.read_bytes() for file in target.rglob("*") if file.parent.name in ("new", "cur"))
+    equal(found == sorted(mail.replace(b"\r\n", b"\n") for mail in mails), True, "byte for byte, with the line ends of a Maildir")
 
     # The server loses one that was given up, and one that was not.
     ok(session.store("1,200", "+FLAGS", "(\\Deleted)"))

@@ -176,7 +176,7 @@ def bdat(context):
         client.send(b"BDAT 0\r\n" + b"BDAT %d LAST\r\n" % (len(message) - 10) + message[10:])
         client.expect(250)
         client.expect(250)
-        client.send(b"BDAT 5 LAST\r\nabcde")  # a chunk's octets end without a line end
+        client.send(b"BDAT 5 LAST\r\nabcde")  # a chunk's bytes end without a line end
         client.expect(503)
         client.command("NOOP", 250)
     got, _ = inbox_last(context)

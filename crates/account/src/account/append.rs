@@ -22,8 +22,8 @@ pub struct NewMessage {
     pub received: Timestamp,
 }
 
-/// Says whether a log with that state may hold so much more. Asked where the log ends, so that appends which come at once
-/// do not each find room for one.
+/// Says whether a log with that state may hold so much more. Asked where the log ends, so that
+/// appends which come at once do not each find room for one.
 pub type Check = Arc<dyn Fn(&AccountState, Usage) -> Result<()> + Send + Sync>;
 
 pub(super) struct Waiting {
@@ -70,8 +70,8 @@ impl Account {
         Ok((placed.uid_validity, placed.uids))
     }
 
-    /// As [`Account::append`], for whoever has to know which log entry it was, if `check` allows it. What is refused is removed
-    /// from the store.
+    /// As [`Account::append`], for whoever has to know which log entry it was, if `check` allows
+    /// it. What is refused is removed from the store.
     ///
     /// # Errors
     /// As [`Account::append`], and what `check` says.
@@ -108,9 +108,9 @@ impl Account {
         }
     }
 
-    /// Places a stored message in a mailbox and expunges another one, as one change (RFC 8508 §3.4); `None` if
-    /// there was nothing left to replace, and then nothing is changed. Durable when it returns; a message that is refused is removed
-    /// from the store.
+    /// Places a stored message in a mailbox and expunges another one, as one change (RFC 8508
+    /// §3.4); `None` if there was nothing left to replace, and then nothing is changed. Durable
+    /// when it returns; a message that is refused is removed from the store.
     ///
     /// # Errors
     /// As [`Account::append`], and what `check` says; `Invalid` if it is not one message.

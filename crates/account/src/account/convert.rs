@@ -1,8 +1,9 @@
-//! A mailbox becomes a share: its messages are sealed anew into the share's log, then one entry in the account's log
-//! switches the name.
+//! A mailbox becomes a share: its messages are sealed anew into the share's log, then one entry in
+//! the account's log switches the name.
 //!
-//! Until that entry is there the mailbox is what it was, and the share is a log that nothing links to; after it the share
-//! is complete: the entry is decided on a state in which the mailbox is as it was copied.
+//! Until that entry is there the mailbox is what it was, and the share is a log that nothing links
+//! to; after it the share is complete: the entry is decided on a state in which the mailbox is as
+//! it was copied.
 
 use sealpost_base::{Error, MailboxId, ModSeq, Result, Uid, limits};
 
@@ -30,13 +31,15 @@ struct ShareFill<'a> {
 }
 
 impl Account {
-    /// Moves a mailbox into a share, which is an account that was never used, and links its name to it. It is one of those that no name
-    /// leads to ([`crate::share::unlinked`]): whoever deletes those that are left over gives it up first.
+    /// Moves a mailbox into a share, which is an account that was never used, and links its name to
+    /// it. It is one of those that no name leads to ([`crate::share::unlinked`]): whoever deletes
+    /// those that are left over gives it up first.
     ///
     /// # Errors
-    /// `NotFound` if there is no such mailbox, `Invalid` for the inbox, `Limit` if there are too many links, `Retry` if
-    /// the mailbox changes faster than it is copied, or the share was given up meanwhile, `Corrupt` if a message cannot be read, and what the store says. The mailbox
-    /// is then what it was, unless the store failed at the very last step: that may turn up as done.
+    /// `NotFound` if there is no such mailbox, `Invalid` for the inbox, `Limit` if there are too
+    /// many links, `Retry` if the mailbox changes faster than it is copied, or the share was given
+    /// up meanwhile, `Corrupt` if a message cannot be read, and what the store says. The mailbox is
+    /// then what it was, unless the store failed at the very last step: that may turn up as done.
     pub async fn move_into_share(
         &self,
         mailbox: MailboxId,

@@ -21,7 +21,8 @@ use crate::event::{Batch, Event};
 use crate::log_end::LogEnd;
 use crate::state::{self, AccountState, Restore};
 
-/// How often loading starts again because the log was trimmed meanwhile, or is broken: what is missing may be given out later.
+/// How often loading starts again because the log was trimmed meanwhile, or is broken: what is
+/// missing may be given out later.
 const LOAD_ATTEMPTS: usize = 5;
 /// Before it starts again because the log is broken; as long again each time.
 const BROKEN_PAUSE: Duration = Duration::from_millis(100);
@@ -139,7 +140,8 @@ impl Account {
         Ok(())
     }
 
-    /// Starts from the checkpoint again: the log was trimmed beyond what the state includes, is broken, or says how it goes on.
+    /// Starts from the checkpoint again: the log was trimmed beyond what the state includes, is
+    /// broken, or says how it goes on.
     ///
     /// # Errors
     /// As [`Account::follow`]. The state is what it was then.
@@ -270,8 +272,8 @@ enum Loaded {
     Trimmed,
     /// To where an entry is missing; which, for the operator.
     Broken(String),
-    /// To a renumbering that says which entries count from that position on, which the checkpoint is behind: what is in it may be
-    /// of others.
+    /// To a renumbering that says which entries count from that position on, which the checkpoint
+    /// is behind: what is in it may be of others.
     Contradicted(Position),
 }
 
@@ -345,8 +347,9 @@ impl Loading<'_> {
     }
 }
 
-/// The state of the newest checkpoint below a position that can be read whole; if none can, that of an empty log if all of the log is there, or else
-/// of the newest with what can be read of it; without any, the state of an empty log.
+/// The state of the newest checkpoint below a position that can be read whole; if none can, that of
+/// an empty log if all of the log is there, or else of the newest with what can be read of it;
+/// without any, the state of an empty log.
 async fn restore(
     journal: &Journal,
     keys: &AccountKeys,
@@ -431,7 +434,8 @@ enum Said {
     Nothing,
 }
 
-/// What an entry says; `Denied` if the account has a newer key than these, under which it is sealed: that is no damage.
+/// What an entry says; `Denied` if the account has a newer key than these, under which it is
+/// sealed: that is no damage.
 fn read_entry(id: AccountId, keys: &AccountKeys, entry: &Entry) -> Result<Said> {
     let why = match &entry.content {
         Content::Plain(origin, plaintext) => match Batch::decode(plaintext) {

@@ -1,5 +1,5 @@
-//! Checkpoints, trimming, and what happens after the grace period. Always in the background, never in a client's way
-//! for longer than it takes to look at the state once.
+//! Checkpoints, trimming, and what happens after the grace period. Always in the background, never
+//! in a client's way for longer than it takes to look at the state once.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -17,15 +17,15 @@ use crate::state::AccountState;
 
 /// The shortest tail that is worth a checkpoint, in events.
 const TAIL_EVENTS: usize = 256;
-/// A tail of this part of the account's messages is worth one, so that its cost for one event stays the same however
-/// large the account is.
+/// A tail of this part of the account's messages is worth one, so that its cost for one event stays
+/// the same however large the account is.
 const MESSAGES_PER_EVENT: usize = 16;
 
 /// As [`MESSAGES_PER_EVENT`], for looking through all objects.
 const MESSAGES_PER_EVENT_COLLECTED: usize = 2;
 
-/// Objects removed right after the end of their grace period. More than that are left to the next look at all objects, so that
-/// they need not all be remembered.
+/// Objects removed right after the end of their grace period. More than that are left to the next
+/// look at all objects, so that they need not all be remembered.
 const REMOVED_AT_ONCE: usize = 65_536;
 
 /// Of those that are not known one in so many is remembered.
@@ -72,9 +72,10 @@ impl Account {
             && work.since_checkpoint > self.state().message_count() / MESSAGES_PER_EVENT
     }
 
-    /// With the first checkpoint since it was loaded, and then when there were so many events that looking through all objects
-    /// costs the same for every one of them: it takes longer than a checkpoint, which writes only what changed. Not while all objects
-    /// are too young to be removed, as those of an account that is filled for the first time.
+    /// With the first checkpoint since it was loaded, and then when there were so many events that
+    /// looking through all objects costs the same for every one of them: it takes longer than a
+    /// checkpoint, which writes only what changed. Not while all objects are too young to be
+    /// removed, as those of an account that is filled for the first time.
     fn collection_is_due(&self, work: &Work) -> bool {
         let now = self.env.clock().monotonic();
         if self.new_since.is_some_and(|since| now.saturating_sub(since) < UNDER_WAY) {
@@ -124,7 +125,8 @@ impl Account {
     /// Writes a checkpoint of the state as it is, and removes what the last two make superfluous.
     ///
     /// # Errors
-    /// What the store says; `Corrupt` if the account is damaged, because what could still be repaired would be removed.
+    /// What the store says; `Corrupt` if the account is damaged, because what could still be
+    /// repaired would be removed.
     pub async fn checkpoint(&self) -> Result<()> {
         if self.is_damaged() {
             return Err(sealpost_base::Error::corrupt("the account is damaged: no objects are removed"));
@@ -147,7 +149,8 @@ impl Account {
         journal.trim().await
     }
 
-    /// Ends the grace period of what was expunged long enough ago, and removes the objects that leaves without use.
+    /// Ends the grace period of what was expunged long enough ago, and removes the objects that
+    /// leaves without use.
     async fn purge(&self) -> Result<usize> {
         if self.env.keeps_all() {
             return Ok(0);
@@ -169,8 +172,8 @@ impl Account {
         Ok(purged.len())
     }
 
-    /// Ends grace periods, and removes objects older than the grace period that no event refers to: what is left of
-    /// deliveries that were interrupted.
+    /// Ends grace periods, and removes objects older than the grace period that no event refers to:
+    /// what is left of deliveries that were interrupted.
     ///
     /// # Errors
     /// What the store says; `Corrupt` if the account is damaged.
@@ -178,8 +181,8 @@ impl Account {
         self.collect_garbage_by(limits::GARBAGE_IDS).await
     }
 
-    /// As [`Account::collect_garbage`], with at most `most` ids remembered at a time of those that are known, and a quarter of that
-    /// of those that are not. What is left is for the next time.
+    /// As [`Account::collect_garbage`], with at most `most` ids remembered at a time of those that
+    /// are known, and a quarter of that of those that are not. What is left is for the next time.
     #[doc(hidden)]
     pub async fn collect_garbage_by(&self, most: usize) -> Result<Maintenance> {
         if self.is_damaged() {
@@ -191,8 +194,8 @@ impl Account {
         let purged = self.purge().await?;
         let memory = self.env.budget().acquire(most.saturating_mul(COLLECTED_BYTES)).await;
         let most = (memory.bytes() / COLLECTED_BYTES).clamp(1, most.max(1));
-        // Whatever the grace period: an object may be older than the event that will refer to it by as long as a client
-        // takes for the rest of its command.
+        // Whatever the grace period: an object may be older than the event that will refer to it by
+        // as long as a client takes for the rest of its command.
         let period = self.env.grace().max(UNDER_WAY);
         // Not all parts are equally large.
         let each = (most - most / 8).max(1);
@@ -209,8 +212,9 @@ impl Account {
     async fn remove_orphans(&self, part: Part, most: usize, period: Duration) -> Result<usize> {
         self.refresh().await?;
         let known = self.known_objects(part);
-        // How old an object is, the store says: the time here may be wrong by more than any period. What the store wrote last
-        // tells the time there; it was just now if this follows a checkpoint.
+        // How old an object is, the store says: the time here may be wrong by more than any period.
+        // What the store wrote last tells the time there; it was just now if this follows a
+        // checkpoint.
         let mut store_time =
             self.head.journal.last_checkpoint_written().await?.unwrap_or(Timestamp(i64::MIN));
         let mut unknown = Vec::new();
@@ -230,8 +234,9 @@ impl Account {
         if unknown.is_empty() {
             return Ok(0);
         }
-        // An event that refers to an object as old as that is old too: reading on is enough to know it, but only when the object has
-        // been listed. Until then this node may have stood still for any time.
+        // An event that refers to an object as old as that is old too: reading on is enough to know
+        // it, but only when the object has been listed. Until then this node may have stood still
+        // for any time.
         self.refresh().await?;
         let known = self.known_objects(part);
         unknown.retain(|(id, _, _)| known.binary_search(id).is_err());
@@ -259,7 +264,8 @@ impl Account {
     /// Whole or thin.
     async fn remove_object(&self, object: ObjectId) -> Result<()> {
         let mut paths = vec![message::path(self.id, object)];
-        // A bucket has no thin ones of its own making, and each question takes a while: others are collected with the garbage.
+        // A bucket has no thin ones of its own making, and each question takes a while: others are
+        // collected with the garbage.
         if !self.env.store().wants_packs() {
             paths.push(message::thin_path(self.id, object));
         }

@@ -6,8 +6,9 @@ use sealpost_vault::message;
 
 use super::{Account, NewMessage};
 
-/// Messages that are stored in an account and that no event refers to yet. Those that are dropped are removed from the store,
-/// in the background: a command that is refused leaves nothing. What a process that ended left is collected with the garbage.
+/// Messages that are stored in an account and that no event refers to yet. Those that are dropped
+/// are removed from the store, in the background: a command that is refused leaves nothing. What a
+/// process that ended left is collected with the garbage.
 pub struct Unplaced {
     account: Arc<Account>,
     messages: Vec<NewMessage>,

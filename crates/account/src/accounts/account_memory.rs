@@ -1,4 +1,5 @@
-//! AccountMemory for loaded accounts: their part of the memory, who has how much of it, and who waits for some.
+//! AccountMemory for loaded accounts: their part of the memory, who has how much of it, and who
+//! waits for some.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,11 +14,11 @@ const ASK_AGAIN: Duration = Duration::from_millis(100);
 
 /// How long an account waits to be loaded while others are in use.
 const TIMEOUT: Duration = Duration::from_secs(20);
-/// While somebody waits for much, those who need little pass, for whom there is memory: until they have taken this part of it together,
-/// so that it comes to an end.
+/// While somebody waits for much, those who need little pass, for whom there is memory: until they
+/// have taken this part of it together, so that it comes to an end.
 const PASSING: usize = 16;
-/// While no more than this part of it is used, or than a few accounts take, there is ample memory for accounts that nobody uses at
-/// the moment.
+/// While no more than this part of it is used, or than a few accounts take, there is ample memory
+/// for accounts that nobody uses at the moment.
 const AMPLE: usize = 64;
 const AMPLE_BYTES: usize = 1 << 20;
 /// After so long of that it is no longer for those who have some to say when they are done.
@@ -51,12 +52,13 @@ pub enum Pressure {
     Ample,
     /// They take more than that, and less than half.
     Moderate,
-    /// They take more than half: what needs memory at once may not find it, and a session that waits releases its account.
+    /// They take more than half: what needs memory at once may not find it, and a session that
+    /// waits releases its account.
     Scarce,
     /// A load waits for memory: a session between two commands releases its account.
     Short,
-    /// A load has waited for long: a session that holds an account for a stalled client, or waits for other memory while it
-    /// holds one, ends or releases it.
+    /// A load has waited for long: a session that holds an account for a stalled client, or waits
+    /// for other memory while it holds one, ends or releases it.
     Severe,
 }
 
@@ -129,8 +131,8 @@ impl AccountMemory {
         self.since().is_some_and(|since| since.elapsed() >= SEVERE)
     }
 
-    /// Takes `bytes`, or all there is if that is less, waiting for it. `evict` is told how much is missing, again and
-    /// again while some is.
+    /// Takes `bytes`, or all there is if that is less, waiting for it. `evict` is told how much is
+    /// missing, again and again while some is.
     ///
     /// # Errors
     /// `Retry` if others need what they have for too long.
@@ -214,8 +216,8 @@ impl Reservation {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// What it takes by now. More than there is memory for is taken all the same: it is there already, and the next to load
-    /// something waits for it.
+    /// What it takes by now. More than there is memory for is taken all the same: it is there
+    /// already, and the next to load something waits for it.
     pub(crate) fn set(&self, bytes: usize) {
         let mut used = self.memory.lock();
         let before = self.bytes.swap(bytes, Ordering::Relaxed);

@@ -1,5 +1,5 @@
-//! When thousands of clients come at once, their accounts are loaded some at a time: with more, none would be there sooner, and all
-//! of them be half loaded for as long as the last one takes.
+//! When thousands of clients come at once, their accounts are loaded some at a time: with more,
+//! none would be there sooner, and all of them be half loaded for as long as the last one takes.
 
 use tokio::sync::{Semaphore, SemaphorePermit};
 

@@ -1,6 +1,7 @@
-//! The accounts that are loaded, in the order in which they were last used. Each stays for a while after its last
-//! session, for clients that come back at once, unless its room is wanted: the longer the more it took to load it. When
-//! many are loaded, those that nobody uses and that are quick to load have a part of the room, and no more.
+//! The accounts that are loaded, in the order in which they were last used. Each stays for a while
+//! after its last session, for clients that come back at once, unless its room is wanted: the
+//! longer the more it took to load it. When many are loaded, those that nobody uses and that are
+//! quick to load have a part of the room, and no more.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -12,8 +13,8 @@ use crate::account::Account;
 
 /// How long an account stays loaded after it was last opened, at least.
 const KEEP: Duration = Duration::from_secs(5);
-/// So many times as long as it took to load it, it stays in addition: half a second for a thousand messages on a local disk, a
-/// minute for an account in a bucket far away.
+/// So many times as long as it took to load it, it stays in addition: half a second for a thousand
+/// messages on a local disk, a minute for an account in a bucket far away.
 const KEEP_TIMES: u32 = 500;
 /// And at most: time passes for a server that stands still as well.
 const KEEP_MOST: Duration = Duration::from_secs(600);
@@ -36,7 +37,8 @@ impl Default for LoadedAccounts {
 pub(super) type Evicted = Vec<Arc<Account>>;
 
 impl LoadedAccounts {
-    /// Keeps an account that was just opened, unless it is about to go: then whoever holds it last unloads it.
+    /// Keeps an account that was just opened, unless it is about to go: then whoever holds it last
+    /// unloads it.
     pub(super) fn keep(&mut self, account: Arc<Account>, now: Duration) -> Option<Arc<Account>> {
         if account.is_leaving() {
             return Some(account);
@@ -50,8 +52,9 @@ impl LoadedAccounts {
         self.lru.contains(&id)
     }
 
-    /// Those that nobody has opened for long; and of those that nobody uses and that are quick to load, the ones that were
-    /// used least recently, until the others take no more than `ample` bytes.
+    /// Those that nobody has opened for long; and of those that nobody uses and that are quick to
+    /// load, the ones that were used least recently, until the others take no more than `ample`
+    /// bytes.
     pub(super) fn expire(&mut self, now: Duration, ample: usize) -> Evicted {
         let is_old = |since: &Duration, account: &Account| now.saturating_sub(*since) > keep(account.took());
         let mut taken = 0;
@@ -75,8 +78,9 @@ impl LoadedAccounts {
             .collect()
     }
 
-    /// Lets go of those that were used least recently and are not in use, until `bytes` are free. If that is not enough,
-    /// also of others: sessions are asked to do the same after their command, and the last one unloads it.
+    /// Lets go of those that were used least recently and are not in use, until `bytes` are free.
+    /// If that is not enough, also of others: sessions are asked to do the same after their
+    /// command, and the last one unloads it.
     pub(super) fn evict(&mut self, bytes: usize) -> Evicted {
         let asked: Vec<_> = self.asked.drain(..).filter_map(|asked| asked.upgrade()).collect();
         let oldest_first = || self.lru.iter().rev().map(|(_, (_, account))| account);

@@ -27,7 +27,8 @@ impl LogWatcher {
         LogWatcher { head, heard }
     }
 
-    /// Ends when there is an entry in the log, as far as this process knows, that was not there when this watcher was made.
+    /// Ends when there is an entry in the log, as far as this process knows, that was not there
+    /// when this watcher was made.
     pub async fn changed(&self) {
         let mut positions = self.head.known_end.subscribe();
         // The sender is in the head, which is held here.

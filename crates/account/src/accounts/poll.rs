@@ -1,7 +1,9 @@
-//! Looking for what other nodes append, where the store does not tell: every few seconds at the logs of accounts that have
-//! sessions here, and at once where somebody says there is something. Decision 29.
+//! Looking for what other nodes append, where the store does not tell: every few seconds at the
+//! logs of accounts that have sessions here, and at once where somebody says there is something.
+//! Decision 29.
 //!
-//! One listing for each account looked at, a bounded number at a time; none for accounts without sessions here.
+//! One listing for each account looked at, a bounded number at a time; none for accounts without
+//! sessions here.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -68,8 +70,8 @@ impl Accounts {
         self.0.appended.subscribe()
     }
 
-    /// Whether to look often for what other nodes append, or seldom, because somebody tells ([`Accounts::look`]). Either way
-    /// it is looked now, as what came before may have been missed.
+    /// Whether to look often for what other nodes append, or seldom, because somebody tells
+    /// ([`Accounts::look`]). Either way it is looked now, as what came before may have been missed.
     pub fn poll_often(&self, often: bool) {
         let before = self.0.polls.told.swap(!often, Ordering::Relaxed);
         if before == often {
@@ -80,8 +82,8 @@ impl Accounts {
         }
     }
 
-    /// Somebody says that another node has appended to this account. It is looked into if the account is in use here: one
-    /// look at a time, and not at once after another.
+    /// Somebody says that another node has appended to this account. It is looked into if the
+    /// account is in use here: one look at a time, and not at once after another.
     pub fn look(&self, id: AccountId) {
         let Some(head) = lock(&self.0.heads).by_account.get(&id).cloned() else { return };
         head.is_behind();

@@ -1,6 +1,8 @@
-//! What other processes append: the bells of the accounts concerned are rung, so that whoever listens reads on.
+//! What other processes append: the bells of the accounts concerned are rung, so that whoever
+//! listens reads on.
 //!
-//! The store says which log entries are new, so a change costs what it brings, however many accounts are listened to.
+//! The store says which log entries are new, so a change costs what it brings, however many
+//! accounts are listened to.
 
 use std::sync::{Arc, Weak};
 

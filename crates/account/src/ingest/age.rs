@@ -1,19 +1,20 @@
 //! How old the object of a message is to which no event refers yet.
 //!
 //! Objects like that are collected when they are old ([`UNDER_WAY`]), by any node: a message whose
-//! delivery took longer, because this node stood still, may be gone when the event that refers to it is appended. So it is given up
-//! long before that.
+//! delivery took longer, because this node stood still, may be gone when the event that refers to
+//! it is appended. So it is given up long before that.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use sealpost_base::{Clock, Error, Result, Timestamp};
 
-/// How long an object is left alone to which no event refers: a message may be stored for a command that takes long, but not
-/// nearly as long ([`crate::ingest`]).
+/// How long an object is left alone to which no event refers: a message may be stored for a command
+/// that takes long, but not nearly as long ([`crate::ingest`]).
 pub(crate) const UNDER_WAY: Duration = Duration::from_secs(24 * 3600);
 
-/// When the storing of a message began, by both clocks: one of them goes on while a process or a machine stands still.
+/// When the storing of a message began, by both clocks: one of them goes on while a process or a
+/// machine stands still.
 #[derive(Clone)]
 pub(crate) struct Age {
     clock: Arc<dyn Clock>,

@@ -1,5 +1,5 @@
-//! Messages that come in one after the other, piece by piece, and of which the small ones become durable together: one wait for
-//! the disk, or one round trip, for tens of them.
+//! Messages that come in one after the other, piece by piece, and of which the small ones become
+//! durable together: one wait for the disk, or one round trip, for tens of them.
 
 use sealpost_base::Result;
 use sealpost_vault::Store;
@@ -7,7 +7,8 @@ use sealpost_vault::message::{Finished, SealedMessage};
 
 use super::{Ingest, Scanned, Stored, scanned};
 
-/// Small messages of an account that are all there, and not stored yet. Dropped before [`Later::store`], nothing of them is left.
+/// Small messages of an account that are all there, and not stored yet. Dropped before
+/// [`Later::store`], nothing of them is left.
 pub struct Later {
     store: Store,
     waiting: Vec<SealedMessage>,
@@ -34,7 +35,8 @@ impl Later {
         }
     }
 
-    /// Takes one, which is stored at once if it is large; stores those before it if they would be too many together.
+    /// Takes one, which is stored at once if it is large; stores those before it if they would be
+    /// too many together.
     async fn add(&mut self, whole: SealedMessage) -> Result<()> {
         if whole.size() > Self::OBJECT_BYTES {
             return SealedMessage::store(vec![whole], &self.store).await;

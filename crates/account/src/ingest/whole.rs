@@ -1,8 +1,9 @@
-//! Storing messages that are there whole, many at a time: scanned and sealed one after the other on a thread that may block,
-//! and made durable together.
+//! Storing messages that are there whole, many at a time: scanned and sealed one after the other on
+//! a thread that may block, and made durable together.
 //!
-//! One message at a time costs a task, a request to the store and a wait for the disk each; for messages of a few hundred
-//! octets that is most of the work, and for those that become files the waits are.
+//! One message at a time costs a task, a request to the store and a wait for the disk each; for
+//! messages of a few hundred bytes that is most of the work, and for those that become files the
+//! waits are.
 
 use sealpost_base::{AccountId, Error, ObjectId, Result};
 use sealpost_mime::Scanner;
@@ -13,7 +14,8 @@ use tokio::task::spawn_blocking;
 use super::{Age, Ingest, SCANNED_BYTES, Scanned, Stored, scanned};
 use crate::env::AccountEnv;
 
-/// A message's text and structure, and its object, take at most this many times what the message does, give or take
+/// A message's text and structure, and its object, take at most this many times what the message
+/// does, give or take
 /// [`BESIDE_BYTES`].
 const GROWTH: usize = 2;
 /// What a small message's structure and object take beside what grows with it.
@@ -22,8 +24,8 @@ const BESIDE_BYTES: usize = 1024;
 /// What of some messages was sealed and not stored yet.
 type Sealed = (Vec<SealedMessage>, Vec<Option<Stored>>);
 
-/// Messages that come one after the other and become durable together. Dropped before [`IngestBatch::finish`], nothing
-/// refers to any of them.
+/// Messages that come one after the other and become durable together. Dropped before
+/// [`IngestBatch::finish`], nothing refers to any of them.
 pub struct IngestBatch {
     env: AccountEnv,
     account: AccountId,
@@ -31,7 +33,8 @@ pub struct IngestBatch {
 }
 
 impl IngestBatch {
-    /// Messages up to this size are stored with others; larger ones are durable when they were added, and cost more.
+    /// Messages up to this size are stored with others; larger ones are durable when they were
+    /// added, and cost more.
     pub const MESSAGE_BYTES: usize = SealedMessage::MESSAGE_BYTES;
 
     pub(crate) fn new(env: AccountEnv, account: AccountId) -> Self {
@@ -39,8 +42,8 @@ impl IngestBatch {
         IngestBatch { env, account, batch }
     }
 
-    /// Takes messages; what will refer to them, in their order. Several may be at it at once. The caller bounds their octets;
-    /// its own buffers are not drawn here.
+    /// Takes messages; what will refer to them, in their order. Several may be at it at once. The
+    /// caller bounds their bytes; its own buffers are not drawn here.
     ///
     /// # Errors
     /// What the store says; the batch is of no more use then.

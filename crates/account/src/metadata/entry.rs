@@ -5,7 +5,8 @@ use sealpost_base::{MailboxId, Position};
 /// What all metadata objects' names begin with.
 pub(crate) const PREFIX: &str = "meta/";
 
-/// The entry that says what a mailbox is for (RFC 6154 §4). It is computed from [`crate::state::Mailbox::special_uses`].
+/// The entry that says what a mailbox is for (RFC 6154 §4). It is computed from
+/// [`crate::state::Mailbox::special_uses`].
 pub const SPECIAL_USE: &str = "/private/specialuse";
 
 /// Whose entries.

@@ -1,7 +1,8 @@
 //! The one function that changes an account's state.
 //!
-//! Total, deterministic, without clock, randomness or I/O. It never fails: an event that refers to something gone
-//! does nothing. Limits are enforced here too, the same way on every replay; operations check them first to say why.
+//! Total, deterministic, without clock, randomness or I/O. It never fails: an event that refers to
+//! something gone does nothing. Limits are enforced here too, the same way on every replay;
+//! operations check them first to say why.
 
 use sealpost_base::{MailboxId, Position, Timestamp, Uid, UidSet, UidValidity, limits};
 use sealpost_vault::entry::Origin;
@@ -33,8 +34,8 @@ pub enum Applied {
         mailbox: MailboxId,
         /// UIDVALIDITY there.
         uid_validity: UidValidity,
-        /// The UIDs they had where they came from, ascending; empty for new messages. For one that replaced another,
-        /// the other's.
+        /// The UIDs they had where they came from, ascending; empty for new messages. For one that
+        /// replaced another, the other's.
         from: UidSet,
         /// Their UIDs, ascending, in the same order.
         uids: UidSet,
@@ -53,8 +54,8 @@ pub enum Applied {
 impl AccountState {
     /// Applies all events of the entry at `position`; what each did, in order.
     ///
-    /// From an entry that was sealed to the public key only deliveries and offers count: whoever made it need not have
-    /// been the owner.
+    /// From an entry that was sealed to the public key only deliveries and offers count: whoever
+    /// made it need not have been the owner.
     pub fn apply(&mut self, position: Position, origin: Origin, batch: &Batch) -> Vec<Applied> {
         self.position = position;
         let allowed = |event: &Event| {

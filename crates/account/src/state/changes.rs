@@ -1,10 +1,11 @@
 //! What changed since a log position, as JMAP asks for it (RFC 8620 §5.2): messages, threads, mailboxes.
 //!
-//! The answer is made of the rows that changed since then and of bounded tombstones ([`super::visible`]). `None` means that the position
-//! is too long ago: some of what went away since then is forgotten, and a client asks for everything anew (cannotCalculateChanges).
+//! The answer is made of the rows that changed since then and of bounded tombstones
+//! ([`super::visible`]). `None` means that the position is too long ago: some of what went away
+//! since then is forgotten, and a client asks for everything anew (cannotCalculateChanges).
 //!
-//! A shared mailbox is a log of its own: what becomes of its messages is in the changes of that log, and a message that moved there is
-//! destroyed here and created there, under the same id.
+//! A shared mailbox is a log of its own: what becomes of its messages is in the changes of that
+//! log, and a message that moved there is destroyed here and created there, under the same id.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -45,13 +46,14 @@ pub enum MailboxChanged {
 }
 
 impl AccountState {
-    /// What became of messages after `since`, up to a position before which at most `most` of them changed. A message is created when it
-    /// gets its first visible placement, and destroyed when it loses its last one; changes of its flags and mailboxes are updates. A
-    /// change that is followed by another one after that position may be told with that one alone. `None` if `since` is too long ago, or
-    /// more than `most` messages changed at one position.
+    /// What became of messages after `since`, up to a position before which at most `most` of them
+    /// changed. A message is created when it gets its first visible placement, and destroyed when
+    /// it loses its last one; changes of its flags and mailboxes are updates. A change that is
+    /// followed by another one after that position may be told with that one alone. `None` if
+    /// `since` is too long ago, or more than `most` messages changed at one position.
     ///
-    /// Looks at the rows of all mailboxes that changed since then, a column of each; takes 48 bytes for each message that changed, of at
-    /// most twice `most`, and for each tombstone since then.
+    /// Looks at the rows of all mailboxes that changed since then, a column of each; takes 48 bytes
+    /// for each message that changed, of at most twice `most`, and for each tombstone since then.
     pub fn email_changes(&self, since: Position, most: usize) -> Option<Changes<ObjectId>> {
         let mut found = ChangeCollector::new(since, most);
         for departure in self.departed.messages.since(since)?.map(Departure::unpack) {
@@ -78,10 +80,12 @@ impl AccountState {
         Some(changes)
     }
 
-    /// What became of threads after `since`: which got their first visible message, lost their last one, or have others than before;
-    /// otherwise as [`AccountState::email_changes`]. `None` also if there are no maps ([`crate::Account::with_maps`]).
+    /// What became of threads after `since`: which got their first visible message, lost their last
+    /// one, or have others than before; otherwise as [`AccountState::email_changes`]. `None` also
+    /// if there are no maps ([`crate::Account::with_maps`]).
     ///
-    /// Costs what [`AccountState::email_changes`] does, and goes through the messages of each thread that changed.
+    /// Costs what [`AccountState::email_changes`] does, and goes through the messages of each
+    /// thread that changed.
     pub fn thread_changes(&self, since: Position, most: usize) -> Option<Changes<ThreadId>> {
         let maps = self.maps()?;
         let mut found = ChangeCollector::new(since, most);
@@ -101,11 +105,12 @@ impl AccountState {
         })
     }
 
-    /// What became of mailboxes after `since`, links included, by id. `None` if that is too long ago, or a nonexistent parent came or went
-    /// since then ([`AccountState::nonexistent_parents`]).
+    /// What became of mailboxes after `since`, links included, by id. `None` if that is too long
+    /// ago, or a nonexistent parent came or went since then
+    /// ([`AccountState::nonexistent_parents`]).
     ///
-    /// With maps, a mailbox is among them also if only the unread threads of it changed, by what happened to messages in other ones.
-    /// Costs what [`AccountState::thread_changes`] does.
+    /// With maps, a mailbox is among them also if only the unread threads of it changed, by what
+    /// happened to messages in other ones. Costs what [`AccountState::thread_changes`] does.
     pub fn mailbox_changes(&self, since: Position) -> Option<Vec<MailboxChanged>> {
         if since < self.parents_changed {
             return None;
@@ -132,8 +137,9 @@ impl AccountState {
         Some(changes.into_values().chain(destroyed).collect())
     }
 
-    /// Messages that lost their last visible placement after `since`, each with its thread, whether or not they were there before.
-    /// `None` if that is too long ago. A client that knows another copy of one, in another log, has to be told.
+    /// Messages that lost their last visible placement after `since`, each with its thread, whether
+    /// or not they were there before. `None` if that is too long ago. A client that knows another
+    /// copy of one, in another log, has to be told.
     pub fn departed_since(&self, since: Position) -> Option<impl Iterator<Item = (ObjectId, ThreadId)>> {
         let departed = self.departed.messages.since(since)?.map(Departure::unpack);
         Some(departed.map(|departure| (departure.object, departure.thread)))
@@ -169,7 +175,8 @@ impl AccountState {
         visible.flat_map(|number| maps.placements(number)).map(|(mailbox, _)| mailbox).collect()
     }
 
-    /// Whether a message that clients know by that object has been visible since that position, for the maps to tell.
+    /// Whether a message that clients know by that object has been visible since that position, for
+    /// the maps to tell.
     fn showed(&self, object: ObjectId, position: Position) -> bool {
         let since = |number| self.visible_since(number).is_some_and(|since| since <= position);
         self.maps().is_some_and(|maps| maps.messages(object).any(since))

@@ -1,8 +1,8 @@
 //! A state as chunks of bytes and back: what checkpoints are made of.
 //!
-//! A chunk holds a block of messages, a block of one mailbox's rows, or what is left: small enough to be handled
-//! one at a time, and named so that a block in which nothing changed has the same name and the same bytes in the
-//! next checkpoint. `docs/format/checkpoint.md` gives the bytes.
+//! A chunk holds a block of messages, a block of one mailbox's rows, or what is left: small enough
+//! to be handled one at a time, and named so that a block in which nothing changed has the same
+//! name and the same bytes in the next checkpoint. `docs/format/checkpoint.md` gives the bytes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -347,7 +347,8 @@ impl RowsChunk {
     }
 }
 
-/// About the most that a state takes which consists of these chunks and a delivery for each of `entries`, in bytes.
+/// About the most that a state takes which consists of these chunks and a delivery for each of
+/// `entries`, in bytes.
 pub(crate) fn expected_bytes<'a>(names: impl Iterator<Item = &'a str>, entries: usize) -> usize {
     let bytes = names.map(|name| match Content::parse(name) {
         Some(Content::Messages(_)) => MESSAGES_PER_CHUNK as usize * MESSAGE_BYTES,
@@ -377,7 +378,8 @@ impl Restore {
         Restore { state: AccountState::new(account), headless: true, lenient: false }
     }
 
-    /// As [`Restore::new`], for a checkpoint of which chunks are missing: what refers to a missing message is left out.
+    /// As [`Restore::new`], for a checkpoint of which chunks are missing: what refers to a missing
+    /// message is left out.
     pub fn lenient(account: AccountId) -> Self {
         Restore { lenient: true, ..Self::new(account) }
     }

@@ -1,4 +1,5 @@
-//! Where a delivery goes: the node that appends it cannot read the account, so [`AccountState::apply`] decides.
+//! Where a delivery goes: the node that appends it cannot read the account, so
+//! [`AccountState::apply`] decides.
 //!
 //! [`AccountState::apply`]: super::AccountState::apply
 
@@ -12,8 +13,9 @@ use crate::share_name::is_of_others;
 use crate::{name, ops};
 
 impl AccountState {
-    /// The mailbox that a delivery for `target` goes to, made if `create` says so and it may be; the inbox if there is none, if the
-    /// name is none, or if it is a link: mail is sealed for this account alone, so it does not go into a share.
+    /// The mailbox that a delivery for `target` goes to, made if `create` says so and it may be;
+    /// the inbox if there is none, if the name is none, or if it is a link: mail is sealed for this
+    /// account alone, so it does not go into a share.
     pub(super) fn destination(&mut self, target: Option<&Target>, create: bool) -> MailboxId {
         let wanted = match target {
             None => None,
@@ -27,9 +29,10 @@ impl AccountState {
         wanted.unwrap_or_else(|| self.inbox().id)
     }
 
-    /// Makes a mailbox for a delivery, with those above it, and subscribes to it, so that clients show what is in it. `None` if it may
-    /// not be: the name is not allowed or another user's, there are too many mailboxes, or it would be below a link, where its owner
-    /// decides who sees it.
+    /// Makes a mailbox for a delivery, with those above it, and subscribes to it, so that clients
+    /// show what is in it. `None` if it may not be: the name is not allowed or another user's,
+    /// there are too many mailboxes, or it would be below a link, where its owner decides who sees
+    /// it.
     fn make_for_delivery(&mut self, name: &str) -> Option<MailboxId> {
         if name::check(name).is_err() || is_of_others(name) {
             return None;
@@ -59,7 +62,8 @@ impl AccountState {
     }
 }
 
-/// The flags of a delivery that a message may have: keywords that IMAP can write (RFC 9051 §9, `atom`), as many as there may be.
+/// The flags of a delivery that a message may have: keywords that IMAP can write (RFC 9051 §9,
+/// `atom`), as many as there may be.
 pub(super) fn allowed(flags: &Flags) -> Cow<'_, Flags> {
     let few = flags.keywords.len() <= limits::FLAG_SET_KEYWORDS;
     if few && flags.keywords.iter().all(|keyword| is_keyword(keyword)) {

@@ -1,5 +1,5 @@
-//! Whether flags can be stored: what [`super::AccountState::apply`] would leave out for want of room is refused before
-//! it is logged, for all messages of a change together.
+//! Whether flags can be stored: what [`super::AccountState::apply`] would leave out for want of
+//! room is refused before it is logged, for all messages of a change together.
 
 use std::collections::{HashMap, HashSet};
 

@@ -58,7 +58,8 @@ impl FlagSet {
     }
 }
 
-/// Keywords that messages of a mailbox have had: a bit each, because thousands of mailboxes may have thousands.
+/// Keywords that messages of a mailbox have had: a bit each, because thousands of mailboxes may
+/// have thousands.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct KeywordSet(Vec<u64>);
 
@@ -99,7 +100,8 @@ impl FromIterator<KeywordId> for KeywordSet {
     }
 }
 
-/// What a hash table takes that has room for so many entries: an eighth of it is kept free, and each place has a byte besides.
+/// What a hash table takes that has room for so many entries: an eighth of it is kept free, and
+/// each place has a byte besides.
 fn table_bytes<T>(capacity: usize) -> usize {
     capacity * 8 / 7 * (size_of::<T>() + 1)
 }
@@ -167,7 +169,8 @@ impl FlagTable {
         self.set_keywords
     }
 
-    /// About what all of it takes on the heap, in bytes: names and sets are there twice, by number and to be found.
+    /// About what all of it takes on the heap, in bytes: names and sets are there twice, by number
+    /// and to be found.
     pub(super) fn heap_bytes(&self) -> usize {
         let names: usize = self.keywords.iter().map(|name| 2 * heap_bytes(name.len())).sum();
         let sets = 2 * (self.used_sets() * heap_bytes(1) + self.set_keywords * size_of::<KeywordId>());

@@ -1,4 +1,5 @@
-//! What [`AccountState::apply`] makes of damage: UIDs get a new meaning, and entries that were decided on the old one count in part.
+//! What [`AccountState::apply`] makes of damage: UIDs get a new meaning, and entries that were
+//! decided on the old one count in part.
 
 use sealpost_base::{MailboxId, Position, limits};
 use sealpost_vault::entry::{Generation, Origin};
@@ -23,15 +24,17 @@ impl AccountState {
         }
     }
 
-    /// Applies what counts of an entry that was decided on UIDs of another generation, because its writer did not know of damage that
-    /// others found, or they not of what it had read. Whatever names messages by UIDs, or a mailbox that would change or go,
-    /// does nothing: they may be others. New messages count; in the inbox, if there is no such mailbox.
+    /// Applies what counts of an entry that was decided on UIDs of another generation, because its
+    /// writer did not know of damage that others found, or they not of what it had read. Whatever
+    /// names messages by UIDs, or a mailbox that would change or go, does nothing: they may be
+    /// others. New messages count; in the inbox, if there is no such mailbox.
     fn apply_of_another_generation(&mut self, position: Position, origin: Origin, batch: &Batch) {
         let counts = self.decided_on(self.generation.next(), batch);
         self.apply(position, origin, &counts);
     }
 
-    /// What counts of an entry that was decided on UIDs of `generation`: all of it, if that is the one of now.
+    /// What counts of an entry that was decided on UIDs of `generation`: all of it, if that is the
+    /// one of now.
     pub fn decided_on(&self, generation: Generation, batch: &Batch) -> Batch {
         if generation == self.generation {
             return batch.clone();
@@ -73,12 +76,13 @@ impl AccountState {
         }
     }
 
-    /// What a renumbering does at `position`: what was given out before it, also by entries that are lost, is not given again.
-    /// Nothing if that generation has begun already.
+    /// What a renumbering does at `position`: what was given out before it, also by entries that
+    /// are lost, is not given again. Nothing if that generation has begun already.
     pub fn apply_renumbering(&mut self, position: Position, generation: Generation) {
         self.position = position;
         if generation > self.generation {
-            // A lost entry may have made as many mailboxes as there may be; others may have begun generations in between.
+            // A lost entry may have made as many mailboxes as there may be; others may have begun
+            // generations in between.
             let generations = generation.0 - self.generation.0;
             let lost = generations.saturating_mul(limits::MAILBOXES as u32);
             self.generation = generation;
@@ -88,8 +92,8 @@ impl AccountState {
         }
     }
 
-    /// What replay does with an entry that the account's key does not open: its events are lost. Every mailbox gets a new
-    /// UIDVALIDITY, on every node alike.
+    /// What replay does with an entry that the account's key does not open: its events are lost.
+    /// Every mailbox gets a new UIDVALIDITY, on every node alike.
     pub fn apply_damage(&mut self, position: Position) {
         self.position = position;
         let ids: Vec<_> = self.mailboxes.keys().copied().collect();

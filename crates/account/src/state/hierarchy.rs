@@ -1,9 +1,10 @@
 //! Which mailbox is above which: names say it, and JMAP wants it by id (RFC 8621 §2, parentId).
 //!
-//! A name above mailboxes need not be a mailbox's: IMAP deletes a mailbox and leaves its inferiors (RFC 9051 §6.3.5). JMAP has to show
-//! something there: a **nonexistent parent**, which has no messages and an id made of its name
-//! ([`crate::object_id::nonexistent_parent_id`]). When one comes or goes is not told one by one: it is rare, and a client asks for all
-//! mailboxes then ([`super::changes`]).
+//! A name above mailboxes need not be a mailbox's: IMAP deletes a mailbox and leaves its inferiors
+//! (RFC 9051 §6.3.5). JMAP has to show something there: a **nonexistent parent**, which has no
+//! messages and an id made of its name ([`crate::object_id::nonexistent_parent_id`]). When one
+//! comes or goes is not told one by one: it is rare, and a client asks for all mailboxes then
+//! ([`super::changes`]).
 
 use std::collections::BTreeSet;
 
@@ -39,21 +40,23 @@ impl AccountState {
         }
     }
 
-    /// The names above mailboxes that no mailbox has, by name. Goes through the names of all mailboxes; there are at most
+    /// The names above mailboxes that no mailbox has, by name. Goes through the names of all
+    /// mailboxes; there are at most
     /// [`sealpost_base::limits::MAILBOX_LEVELS`] of them for each.
     pub fn nonexistent_parents(&self) -> impl Iterator<Item = &str> {
         let mut before = "";
         self.by_name.keys().flat_map(move |name| {
             let last = std::mem::replace(&mut before, name);
-            // Those that are above the name before too have been shown. Names are sorted: what is below one name comes together.
+            // Those that are above the name before too have been shown. Names are sorted: what is
+            // below one name comes together.
             let shown = move |above: &str| last.strip_prefix(above).is_some_and(|rest| rest.starts_with('/'));
             let levels = name.match_indices('/').map(|(at, _)| &name[..at]);
             levels.filter(move |above| !self.by_name.contains_key(*above) && !shown(above))
         })
     }
 
-    /// Whether a name that no mailbox has, and had or will have, makes or unmakes a nonexistent parent: it is one itself, or the name
-    /// above it, which nothing else is below.
+    /// Whether a name that no mailbox has, and had or will have, makes or unmakes a nonexistent
+    /// parent: it is one itself, or the name above it, which nothing else is below.
     pub(super) fn changes_parents(&self, name: &str) -> bool {
         let alone = |above: &str| !self.by_name.contains_key(above) && !self.has_inferiors(above);
         self.has_inferiors(name) || above(name).is_some_and(alone)

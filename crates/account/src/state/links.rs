@@ -42,8 +42,8 @@ impl AccountState {
         Applied::Done
     }
 
-    /// Makes a link for a share that somebody gives. Whoever that was can neither replace a mailbox nor make more than
-    /// the limits, that of one owner and that of all.
+    /// Makes a link for a share that somebody gives. Whoever that was can neither replace a mailbox
+    /// nor make more than the limits, that of one owner and that of all.
     pub(super) fn take_offer(
         &mut self,
         link: &Link,
@@ -81,8 +81,9 @@ impl AccountState {
         Applied::Created(id)
     }
 
-    /// Whether there are so many links of others that this account never subscribed to that one more would be too many: its owner
-    /// alone decides what fills its list, and strangers leave room for shares of its own.
+    /// Whether there are so many links of others that this account never subscribed to that one
+    /// more would be too many: its owner alone decides what fills its list, and strangers leave
+    /// room for shares of its own.
     fn has_unaccepted(&self, offered: &Link, most: UnacceptedLinks) -> bool {
         let (mut of_one, mut of_all) = (0, 0);
         for (mailbox, link) in self.links() {

@@ -147,7 +147,8 @@ impl Mailbox {
         self.highest_modseq
     }
 
-    /// When its name, its special uses, its subscription, its UIDVALIDITY or the log that its messages are in changed last.
+    /// When its name, its special uses, its subscription, its UIDVALIDITY or the log that its
+    /// messages are in changed last.
     pub fn properties_changed(&self) -> ModSeq {
         self.properties_changed
     }
@@ -187,7 +188,7 @@ impl Mailbox {
         self.link.as_ref()
     }
 
-    /// Octets of all its messages together.
+    /// Bytes of all its messages together.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -302,7 +303,8 @@ impl Mailbox {
         });
     }
 
-    /// Takes the rows of `uids` out, shows them to `gone` in order, and remembers that they went; which there were.
+    /// Takes the rows of `uids` out, shows them to `gone` in order, and remembers that they went;
+    /// which there were.
     pub(crate) fn remove(&mut self, uids: &UidSet, at: ModSeq, mut gone: impl FnMut(Row)) -> UidSet {
         let mut removed = UidSet::new();
         let ranges = uids.ranges().map(|(first, last)| (u64::from(first.get()), u64::from(last.get())));

@@ -1,8 +1,9 @@
-//! What JMAP looks things up in: message by object, placements of a message, messages of a thread, and the counts of each mailbox.
+//! What JMAP looks things up in: message by object, placements of a message, messages of a thread,
+//! and the counts of each mailbox.
 //!
-//! Nothing of it is stored, and nothing of it decides anything: it is made of the state when it is first needed
-//! ([`crate::Account::with_maps`]), kept up by every change after that, and goes with the account. A message takes about 10 bytes more
-//! then, at most [`MAP_BYTES`].
+//! Nothing of it is stored, and nothing of it decides anything: it is made of the state when it is
+//! first needed ([`crate::Account::with_maps`]), kept up by every change after that, and goes with
+//! the account. A message takes about 10 bytes more then, at most [`MAP_BYTES`].
 
 mod counts;
 mod numbers;
@@ -45,8 +46,9 @@ pub struct MapsView<'a> {
 }
 
 impl<'a> MapsView<'a> {
-    /// The message that an EMAILID names, by the object in it ([`crate::object_id::object_of`]); an expunged one in its grace period too.
-    /// There are several if a copy came back from another log: clients know them as one, with the placements of all.
+    /// The message that an EMAILID names, by the object in it ([`crate::object_id::object_of`]); an
+    /// expunged one in its grace period too. There are several if a copy came back from another
+    /// log: clients know them as one, with the placements of all.
     pub fn messages(self, object: ObjectId) -> impl Iterator<Item = MessageNumber> + 'a {
         let messages = &self.state.messages;
         let key = move |number| object_key(messages, number);
@@ -58,8 +60,8 @@ impl<'a> MapsView<'a> {
         placements_of(self.maps, message)
     }
 
-    /// The messages of a thread in the order in which they were stored, expunged ones in their grace period included
-    /// (see [`AccountState::is_visible`]).
+    /// The messages of a thread in the order in which they were stored, expunged ones in their
+    /// grace period included (see [`AccountState::is_visible`]).
     pub fn thread(self, thread: ThreadId) -> impl Iterator<Item = MessageNumber> + 'a {
         let messages = &self.state.messages;
         let key = move |number| thread_key(messages, number);
@@ -147,7 +149,8 @@ impl AccountState {
         self.maps.as_ref().is_some_and(|maps| maps.counts.is_some())
     }
 
-    /// Makes the maps, or what is missing of them. Goes through all messages and all placements: of an account that is loaded,
+    /// Makes the maps, or what is missing of them. Goes through all messages and all placements: of
+    /// an account that is loaded,
     /// [`crate::Account::with_maps`] does it.
     pub fn make_maps(&mut self) {
         if self.maps.is_none() {

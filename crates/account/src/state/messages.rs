@@ -1,9 +1,10 @@
 //! The account's messages by number, each once however many placements point to it.
 //!
-//! Numbers are given in log order and never reused, so that replay gives the same ones, and an unchanged block of
-//! them stays an unchanged checkpoint chunk.
+//! Numbers are given in log order and never reused, so that replay gives the same ones, and an
+//! unchanged block of them stays an unchanged checkpoint chunk.
 //!
-//! A message takes its id, its key and its thread, which are random, and some bytes for the rest, packed in blocks.
+//! A message takes its id, its key and its thread, which are random, and some bytes for the rest,
+//! packed in blocks.
 
 mod block;
 
@@ -23,8 +24,8 @@ pub(super) use block::NUMBERS;
 #[cbor(transparent)]
 pub struct MessageNumber(#[n(0)] pub u32);
 
-/// What searches ask of each message: all but its key and its layout, which take longer to unpack than the rest, and of
-/// which no copy is left behind that would have to be overwritten.
+/// What searches ask of each message: all but its key and its layout, which take longer to unpack
+/// than the rest, and of which no copy is left behind that would have to be overwritten.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MessageFields {
     /// The object that first held the message, in whichever log ([`Message::first_object`]).
@@ -44,7 +45,8 @@ const ORIGIN_BYTES: usize = 48;
 #[derive(Clone, Default)]
 pub(crate) struct MessageTable {
     next: u32,
-    /// Each of the numbers that share their number divided by [`NUMBERS`]; those without any message are left out.
+    /// Each of the numbers that share their number divided by [`NUMBERS`]; those without any
+    /// message are left out.
     blocks: Vec<Block>,
     /// The objects that messages were sealed anew from, for those that were.
     origins: BTreeMap<u32, ObjectId>,
@@ -59,7 +61,8 @@ impl MessageTable {
         MessageTable { next, ..Self::default() }
     }
 
-    /// Adds a message as a checkpoint holds it; numbers must ascend. Its uses are counted with `retain`, its visible placements with
+    /// Adds a message as a checkpoint holds it; numbers must ascend. Its uses are counted with
+    /// `retain`, its visible placements with
     /// [`MessageTable::set_visible`].
     pub(crate) fn restore_push(&mut self, number: u32, message: &Message, appeared: Position) -> bool {
         if number >= self.next || self.blocks.last().is_some_and(|last| last.last() >= number) {

@@ -42,7 +42,8 @@ impl AccountState {
         names.map(|name| (name.clone(), format!("{to}/{}", &name[prefix.len()..]))).collect()
     }
 
-    /// All or none. A new name may be one of the old ones, which is free by then: `a/b` becomes `a` above `a/b/b`.
+    /// All or none. A new name may be one of the old ones, which is free by then: `a/b` becomes `a`
+    /// above `a/b/b`.
     fn move_names(&mut self, names: Vec<(String, String)>) -> Applied {
         let old: BTreeSet<&str> = names.iter().map(|(old, _)| old.as_str()).collect();
         let taken = |new: &str| self.by_name.contains_key(new) && !old.contains(new);
@@ -85,7 +86,8 @@ impl AccountState {
         Applied::Done
     }
 
-    /// An object changed, which may be an annotation of a mailbox: then that has a new HIGHESTMODSEQ (RFC 7162 §3.2).
+    /// An object changed, which may be an annotation of a mailbox: then that has a new
+    /// HIGHESTMODSEQ (RFC 7162 §3.2).
     pub(super) fn annotated(&mut self, name: &str, changed: bool) -> Applied {
         if let (true, Some((Holder::Mailbox(id), _))) = (changed, Holder::of_object(name))
             && let Some(mailbox) = self.mailboxes.get_mut(&id)

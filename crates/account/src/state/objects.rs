@@ -1,4 +1,5 @@
-//! The account's small objects, with what they take together, and the latest changes of those that are metadata.
+//! The account's small objects, with what they take together, and the latest changes of those that
+//! are metadata.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
@@ -14,8 +15,8 @@ pub(super) struct Objects {
     /// Of names and values.
     bytes: usize,
     changes: VecDeque<Change>,
-    /// Changes up to here may have been forgotten. Not part of a checkpoint: whoever starts from one knows of no change
-    /// before it.
+    /// Changes up to here may have been forgotten. Not part of a checkpoint: whoever starts from
+    /// one knows of no change before it.
     forgotten: Position,
 }
 

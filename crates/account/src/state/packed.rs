@@ -1,8 +1,9 @@
 //! Numbers packed into as many bits as they need: a column of a block of rows.
 //!
-//! A number is the least of its block, plus where it is in it if the numbers ascend one by one, plus a difference of so many bits, in
-//! thousands if all of them are (milliseconds that are whole seconds). The few differences that need more bits
-//! are kept apart, so that one large message among small ones costs one word and not five hundred wide fields.
+//! A number is the least of its block, plus where it is in it if the numbers ascend one by one,
+//! plus a difference of so many bits, in thousands if all of them are (milliseconds that are whole
+//! seconds). The few differences that need more bits are kept apart, so that one large message
+//! among small ones costs one word and not five hundred wide fields.
 
 /// Most numbers in a column.
 pub(super) const MOST: usize = 512;
@@ -203,7 +204,8 @@ mod tests {
 
     use super::*;
 
-    /// Numbers as columns have them: nearly equal, one by one with gaps, in thousands, with a few large ones, anything.
+    /// Numbers as columns have them: nearly equal, one by one with gaps, in thousands, with a few
+    /// large ones, anything.
     fn numbers() -> impl Strategy<Value = Vec<u64>> {
         let offset = prop_oneof![Just(0), Just(u64::MAX - 5_000_000_000), 0..1u64 << 40, any::<u64>()];
         let step = prop_oneof![Just(0u64), Just(1), Just(2), Just(1000)];

@@ -1,7 +1,7 @@
 //! Rows of numbers, sorted by the first of them, in packed blocks: what mailboxes and tombstones are made of.
 //!
-//! The last rows wait unpacked, few enough that a mailbox with little in it takes little, so that a delivery is not a block
-//! that is packed anew.
+//! The last rows wait unpacked, few enough that a mailbox with little in it takes little, so that a
+//! delivery is not a block that is packed anew.
 
 mod block;
 pub(super) mod sorted;
@@ -184,8 +184,8 @@ impl<const C: usize> Table<C> {
         self.range(self.start(), self.end())
     }
 
-    /// The first numbers of the rows from one place on, as runs of one after the other: a block without holes is one, whatever
-    /// its size.
+    /// The first numbers of the rows from one place on, as runs of one after the other: a block
+    /// without holes is one, whatever its size.
     pub(super) fn runs_from(&self, from: RowPosition, mut each: impl FnMut(u64, u64)) {
         let before = |block| if block == from.block { from.at } else { 0 };
         for (n, block) in self.blocks.iter().enumerate().skip(from.block) {
@@ -241,8 +241,8 @@ impl<const C: usize> Table<C> {
         self.range(place, self.end())
     }
 
-    /// Shows `change` the rows from one place up to another; what it gives for one is there from now on. The first number
-    /// of a row stays.
+    /// Shows `change` the rows from one place up to another; what it gives for one is there from
+    /// now on. The first number of a row stays.
     pub(super) fn update(
         &mut self,
         from: RowPosition,
@@ -267,7 +267,8 @@ impl<const C: usize> Table<C> {
         }
     }
 
-    /// Takes out the rows that begin with a number of these ranges, which ascend, and shows them to `gone`, in order.
+    /// Takes out the rows that begin with a number of these ranges, which ascend, and shows them to
+    /// `gone`, in order.
     pub(super) fn remove(
         &mut self,
         ranges: impl DoubleEndedIterator<Item = (u64, u64)> + Clone,
@@ -311,8 +312,8 @@ impl<const C: usize> Table<C> {
         self.close(open, behind);
     }
 
-    /// Packs what is left open in front of the blocks `behind`, with the block in front of it or with what waits behind it
-    /// if that is little.
+    /// Packs what is left open in front of the blocks `behind`, with the block in front of it or
+    /// with what waits behind it if that is little.
     fn close(&mut self, mut open: Vec<[u64; C]>, mut behind: Vec<Block<C>>) {
         if self.blocks.last().is_some_and(|last| !open.is_empty() && last.len() + open.len() <= SPARSE) {
             let mut rows = self.pop_block();

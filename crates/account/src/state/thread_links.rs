@@ -1,8 +1,11 @@
-//! Which thread the identifiers belong to that messages had or referred to lately: what joins a message to a thread.
+//! Which thread the identifiers belong to that messages had or referred to lately: what joins a
+//! message to a thread.
 //!
-//! A thread that its first message founds needs no entry: what refers to that message finds the same thread by itself
-//! ([`crate::thread`]). The others are kept for the last [`limits::THREAD_LINKS_KNOWN`] links, oldest forgotten first, and so a reply
-//! that names nothing older than those begins a thread of its own. Replay and a checkpoint give the same entries in the same order.
+//! A thread that its first message founds needs no entry: what refers to that message finds the
+//! same thread by itself ([`crate::thread`]). The others are kept for the last
+//! [`limits::THREAD_LINKS_KNOWN`] links, oldest forgotten first, and so a reply that names nothing
+//! older than those begins a thread of its own. Replay and a checkpoint give the same entries in
+//! the same order.
 
 use std::collections::VecDeque;
 
@@ -142,7 +145,8 @@ mod tests {
                         joined(&mut known, 10 + *n as u64, &references[shown..])
                     })
                     .collect();
-                // Without References two that do not name each other may begin threads before what joins them is there.
+                // Without References two that do not name each other may begin threads before what
+                // joins them is there.
                 let seen_before = |at: usize| {
                     let (n, before) = (order[at], &order[..at]);
                     before.is_empty() || before.iter().any(|other: &usize| other.abs_diff(n) == 1)

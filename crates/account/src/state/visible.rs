@@ -1,8 +1,9 @@
-//! Which messages JMAP sees: those with a **visible** placement, one that is not flagged `\Deleted` (RFC 8621 §4.1.1); when each
-//! became visible, and which have gone.
+//! Which messages JMAP sees: those with a **visible** placement, one that is not flagged `\Deleted`
+//! (RFC 8621 §4.1.1); when each became visible, and which have gone.
 //!
-//! Every change of a visible placement passes here. A message that loses its last one leaves a tombstone, with the position at which
-//! it had become visible, so that what a client knew at any later position can be told ([`super::changes`]).
+//! Every change of a visible placement passes here. A message that loses its last one leaves a
+//! tombstone, with the position at which it had become visible, so that what a client knew at any
+//! later position can be told ([`super::changes`]).
 
 use sealpost_base::{ObjectId, Position};
 

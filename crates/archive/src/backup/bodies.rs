@@ -1,13 +1,15 @@
 //! Which bodies go when not all may stay: a pure function.
 //!
-//! What a body is worth keeping for falls with its age, and what is gained by giving it up grows with its size: those go first of
-//! which size times age is largest. So a large one goes before a small one of the same day, an old one before a new one of
-//! the same size, and neither a single huge message of yesterday nor a thousand small ones of ten years ago decide alone.
+//! What a body is worth keeping for falls with its age, and what is gained by giving it up grows
+//! with its size: those go first of which size times age is largest. So a large one goes before a
+//! small one of the same day, an old one before a new one of the same size, and neither a single
+//! huge message of yesterday nor a thousand small ones of ten years ago decide alone.
 
 use sealpost_base::Timestamp;
 
-/// Smaller bodies stay: they are most of the messages and little of the disk, and what stays in their place would take as much.
-pub const WORTH_OCTETS: u64 = 4096;
+/// Smaller bodies stay: they are most of the messages and little of the disk, and what stays in
+/// their place would take as much.
+pub const WORTH_BYTES: u64 = 4096;
 
 /// A message's age counts in hours, from this one on: what came today is not told apart by minutes.
 const HOUR_MS: i64 = 3_600_000;
@@ -17,7 +19,7 @@ const HOUR_MS: i64 = 3_600_000;
 pub struct Candidate<T> {
     /// Whose it is.
     pub message: T,
-    /// Octets that it takes on disk.
+    /// Bytes that it takes on disk.
     pub octets: u64,
     /// When the server received the message; 0, not known, counts as very old.
     pub received: Timestamp,
@@ -30,10 +32,10 @@ impl<T> Candidate<T> {
     }
 }
 
-/// Those that go, the first ones first, so that at least `over` octets are gained, or as many as can be.
+/// Those that go, the first ones first, so that at least `over` bytes are gained, or as many as can be.
 pub fn choose<T: Ord>(candidates: Vec<Candidate<T>>, over: u64, now: Timestamp) -> Vec<Candidate<T>> {
     let mut candidates: Vec<_> =
-        candidates.into_iter().filter(|candidate| candidate.octets >= WORTH_OCTETS).collect();
+        candidates.into_iter().filter(|candidate| candidate.octets >= WORTH_BYTES).collect();
     candidates.sort_by(|a, b| {
         let heavier = b.weight(now).cmp(&a.weight(now));
         heavier.then(a.received.0.cmp(&b.received.0)).then_with(|| a.message.cmp(&b.message))
@@ -75,7 +77,7 @@ mod tests {
         fn as_many_go_as_must_and_no_more(all in candidates(), over in 0u64..3_000_000) {
             let chosen = choose(all.clone(), over, NOW);
             let gained: u64 = chosen.iter().map(|c| c.octets).sum();
-            let possible: u64 = all.iter().map(|c| c.octets).filter(|octets| *octets >= WORTH_OCTETS).sum();
+            let possible: u64 = all.iter().map(|c| c.octets).filter(|octets| *octets >= WORTH_BYTES).sum();
             prop_assert!(gained >= over.min(possible));
             // Without the last one it would be too little.
             let last = chosen.last().map_or(0, |c| c.octets);
@@ -84,15 +86,16 @@ mod tests {
             messages.sort_unstable();
             messages.dedup();
             prop_assert_eq!(messages.len(), chosen.len());
-            prop_assert!(chosen.iter().all(|c| all.contains(c) && c.octets >= WORTH_OCTETS));
+            prop_assert!(chosen.iter().all(|c| all.contains(c) && c.octets >= WORTH_BYTES));
         }
 
-        /// No message goes while one stays that is at least as old and at least as large, and one of the two more.
+        /// No message goes while one stays that is at least as old and at least as large, and one
+        /// of the two more.
         #[test]
         fn older_and_larger_go_first(all in candidates(), over in 0u64..3_000_000) {
             let chosen = choose(all.clone(), over, NOW);
             let hours = |c: &Candidate<usize>| ((NOW.0 - c.received.0) / HOUR_MS).max(1);
-            for stays in all.iter().filter(|c| c.octets >= WORTH_OCTETS && !chosen.contains(c)) {
+            for stays in all.iter().filter(|c| c.octets >= WORTH_BYTES && !chosen.contains(c)) {
                 for goes in &chosen {
                     let no_less = stays.octets >= goes.octets && hours(stays) >= hours(goes);
                     let more = stays.octets > goes.octets || hours(stays) > hours(goes);

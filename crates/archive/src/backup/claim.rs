@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use sealpost_base::{Error, Result};
 use sealpost_files::{io_error, open_file, owner};
 
-/// The file that is locked, at the top of a backup. It stays when nobody has it locked: the lock is the system's and ends with
-/// the process, so none is ever stale.
+/// The file that is locked, at the top of a backup. It stays when nobody has it locked: the lock is
+/// the system's and ends with the process, so none is ever stale.
 pub const LOCK_FILE: &str = "sealpost.lock";
 
 /// A whole backup is this process's until it is dropped.
@@ -45,8 +45,8 @@ impl Claims {
         Ok(Claims { _lock: Some(lock), open: Arc::default() })
     }
 
-    /// As [`Claims::new`], for one who only reads and changes nothing: others may read at the same time. A backup that nobody ever
-    /// locked is not.
+    /// As [`Claims::new`], for one who only reads and changes nothing: others may read at the same
+    /// time. A backup that nobody ever locked is not.
     ///
     /// # Errors
     /// As [`Claims::new`].
@@ -89,7 +89,8 @@ impl Drop for Claim {
     }
 }
 
-/// Locks the file at `path` for as long as it is open; `taken` says what it means that another process has it.
+/// Locks the file at `path` for as long as it is open; `taken` says what it means that another
+/// process has it.
 ///
 /// # Errors
 /// `Conflict` if another process has it; `Retry` if it cannot be locked.

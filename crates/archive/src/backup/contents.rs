@@ -22,8 +22,8 @@ pub(super) struct Contents {
     /// Of UIDs that came more than once: where the last one's record begins.
     again: BTreeMap<u32, u64>,
     index: OnceCell<Vec<(u32, u64)>>,
-    /// Messages that the last transaction counted and no record names: a damaged journal was taken over without them. Until a pull was
-    /// complete.
+    /// Messages that the last transaction counted and no record names: a damaged journal was taken
+    /// over without them. Until a pull was complete.
     pub unread: u64,
 }
 
@@ -111,8 +111,8 @@ impl Contents {
         })
     }
 
-    /// Messages are no longer there, since `what` happened: they are forgotten, so that the next pull fetches them, and `data`
-    /// bytes are left of the data file. What the user is to be told.
+    /// Messages are no longer there, since `what` happened: they are forgotten, so that the next
+    /// pull fetches them, and `data` bytes are left of the data file. What the user is to be told.
     ///
     /// # Errors
     /// As [`Journal::commit`].
@@ -121,8 +121,8 @@ impl Contents {
         for uid in lost {
             self.push(Record::Vanished { uid: *uid })?;
         }
-        // If somebody puts them back, it is another program's doing: nothing of it is removed. Nor is what the last transaction
-        // says done again, which is an empty one then.
+        // If somebody puts them back, it is another program's doing: nothing of it is removed. Nor
+        // is what the last transaction says done again, which is an empty one then.
         for _ in 0..2 {
             let commit = Commit {
                 present: self.known.present(),
@@ -145,7 +145,8 @@ impl Contents {
         Ok(text)
     }
 
-    /// What the user is to be told when so many messages are not there, since `what` happened, and the backup is only read.
+    /// What the user is to be told when so many messages are not there, since `what` happened, and
+    /// the backup is only read.
     pub fn unreadable(&self, lost: usize, what: &str) -> String {
         let (folder, lost) = (&self.journal.header().folder, counted(lost, "message", "messages"));
         format!(
@@ -154,8 +155,8 @@ impl Contents {
         )
     }
 
-    /// Writes the journal anew, with these dates of messages that have none: it takes the place of the old one when it is
-    /// complete. Everything in it stays in its order.
+    /// Writes the journal anew, with these dates of messages that have none: it takes the place of
+    /// the old one when it is complete. Everything in it stays in its order.
     ///
     /// # Errors
     /// `Retry`, `Corrupt`: the old one is there then.
@@ -175,7 +176,8 @@ impl Contents {
         Ok(())
     }
 
-    /// A new journal, with what `change` makes of each record and where it is; `None`: it is left out. It is to be committed.
+    /// A new journal, with what `change` makes of each record and where it is; `None`: it is left
+    /// out. It is to be committed.
     ///
     /// # Errors
     /// `Retry`, `Corrupt`.
@@ -212,7 +214,8 @@ impl Contents {
         Ok(places)
     }
 
-    /// Adds the line ends of a committed message of `old`, or of this journal, that begin at `at` there; where they begin now.
+    /// Adds the line ends of a committed message of `old`, or of this journal, that begin at `at`
+    /// there; where they begin now.
     ///
     /// # Errors
     /// As [`Journal::push`] and [`Journal::records`].

@@ -1,7 +1,7 @@
 //! From one copy to another, in whatever formats: what `archive export` does.
 //!
-//! Messages that are there are not written again, only their flags are brought up to date. So a transfer that was
-//! interrupted can be done again, and one that is repeated costs little.
+//! Messages that are there are not written again, only their flags are brought up to date. So a
+//! transfer that was interrupted can be done again, and one that is repeated costs little.
 
 use std::collections::BTreeSet;
 use std::io::Read;
@@ -14,9 +14,9 @@ use crate::same::is_same;
 
 /// Messages of one commit.
 const COMMIT_MESSAGES: usize = 4096;
-/// Octets of one commit.
+/// Bytes of one commit.
 const COMMIT_BYTES: u64 = 64 * 1024 * 1024;
-/// Octets that are read at a time.
+/// Bytes that are read at a time.
 const PIECE_BYTES: usize = 64 * 1024;
 
 /// What a transfer did.
@@ -24,18 +24,19 @@ const PIECE_BYTES: usize = 64 * 1024;
 pub struct Transferred {
     /// Messages that were written.
     pub messages: u64,
-    /// Their octets.
+    /// Their bytes.
     pub octets: u64,
     /// Messages that were there already.
     pub present: u64,
-    /// Messages that could not be read: the UID (0: it is not known), and why. They are not in the other copy.
+    /// Messages that could not be read: the UID (0: it is not known), and why. They are not in the
+    /// other copy.
     pub failed: Vec<(u32, String)>,
     /// It was told to stop before it was done: what was written is committed.
     pub interrupted: bool,
 }
 
-/// Gives all messages of `from` to `to`, which is closed then, of several that are `twins` one. `progress` is told the octets of each piece, and says whether to go on
-/// with the next message.
+/// Gives all messages of `from` to `to`, which is closed then, of several that are `twins` one.
+/// `progress` is told the bytes of each piece, and says whether to go on with the next message.
 ///
 /// # Errors
 /// What `to` says. A message of `from` that cannot be read is reported, and the next one follows.
@@ -93,7 +94,8 @@ pub fn transfer(
     Ok(done)
 }
 
-/// What [`transfer`] would do, as far as it is known without reading a message, but for twins. `there`: what the other folder has.
+/// What [`transfer`] would do, as far as it is known without reading a message, but for twins.
+/// `there`: what the other folder has.
 ///
 /// # Errors
 /// As [`Folder::messages`]. A message that is known to be damaged is reported, and the next one follows.
@@ -114,8 +116,8 @@ pub fn planned(from: &dyn Folder, twins: &[BTreeSet<u32>], there: &KnownMessages
     Ok(planned)
 }
 
-/// Of messages that are one, which was put back under other UIDs, all but those that the server has, or one: as far as their octets are
-/// the same.
+/// Of messages that are one, which was put back under other UIDs, all but those that the server
+/// has, or one: as far as their bytes are the same.
 fn superfluous(from: &dyn Folder, twins: &[BTreeSet<u32>]) -> UidSet {
     let mut superfluous = UidSet::new();
     for twins in twins {

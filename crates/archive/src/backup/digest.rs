@@ -1,5 +1,6 @@
-//! The hash functions of copies: BLAKE3 of messages' exact octets, which were known by their
-//! SHA-256 before, and SHA-256 (FIPS 180-4) of journals ([decision 38](../../../../docs/decisions/0038-blake3.md)).
+//! The hash functions of copies: BLAKE3 of messages' exact bytes, which were known by their SHA-256
+//! before, and SHA-256 (FIPS 180-4) of journals ([decision
+//! 38](../../../../docs/decisions/0038-blake3.md)).
 
 use minicbor::data::Type;
 use minicbor::decode::Error as DecodeError;
@@ -17,7 +18,7 @@ const BLAKE3: u8 = 1;
 /// The beginning of a SHA-256: enough to notice damage.
 pub type Check = [u8; CHECK_BYTES];
 
-/// What a message's octets are known by.
+/// What a message's bytes are known by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Digest {
     /// What copies that were begun earlier have of the messages of then.
@@ -49,7 +50,7 @@ impl Digesting {
         }
     }
 
-    /// Takes the next octets.
+    /// Takes the next bytes.
     pub fn push(&mut self, octets: &[u8]) {
         match self {
             Digesting::Sha256(context) => context.update(octets),

@@ -1,15 +1,17 @@
 //! [`Appending`]: a file that grows at its end, by hundreds of megabytes if need be, and is on disk when it is asked to be.
 //!
-//! What a pull writes is not read again soon, and all of it has to reach the disk. Written through the system's cache every
-//! byte is copied there, page by page, and a sync then waits for the disk; written past it (`O_DIRECT`), the disk takes whole
-//! pieces from where they are, on a thread of their own, while the next one is made. That is two to three times as fast
-//! ([decision 37](../../../../docs/decisions/0037-writing-past-the-cache.md)), and leaves the cache to others.
+//! What a pull writes is not read again soon, and all of it has to reach the disk. Written through
+//! the system's cache every byte is copied there, page by page, and a sync then waits for the disk;
+//! written past it (`O_DIRECT`), the disk takes whole pieces from where they are, on a thread of
+//! their own, while the next one is made. That is two to three times as fast ([decision
+//! 37](../../../../docs/decisions/0037-writing-past-the-cache.md)), and leaves the cache to others.
 //!
-//! Only whole blocks can be written so. What is left of the last one goes through the cache when the file is synced, and once
-//! more with the block that it begins. Where a file system does not have it, everything goes through the cache.
+//! Only whole blocks can be written so. What is left of the last one goes through the cache when
+//! the file is synced, and once more with the block that it begins. Where a file system does not
+//! have it, everything goes through the cache.
 //!
-//! A write fails when it is too late to say which bytes it was about, so nothing more is written to the file then, and no sync
-//! succeeds: it is cut and opened again.
+//! A write fails when it is too late to say which bytes it was about, so nothing more is written to
+//! the file then, and no sync succeeds: it is cut and opened again.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
@@ -26,7 +28,8 @@ const BLOCK: usize = 4096;
 const PIECE: usize = 512 * 1024;
 /// One piece is filled while the others are written.
 const PIECES: usize = 3;
-/// What goes through the cache begins to go to the disk after so many bytes, so that a sync waits for the last of them alone.
+/// What goes through the cache begins to go to the disk after so many bytes, so that a sync waits
+/// for the last of them alone.
 const AHEAD: u64 = 8 * 1024 * 1024;
 
 /// A file that grows at its end.
@@ -82,7 +85,8 @@ impl Appending {
         self.at + self.piece.length as u64
     }
 
-    /// Cuts what is behind `length` bytes. It can also be cut after an error, and is not to be written to then.
+    /// Cuts what is behind `length` bytes. It can also be cut after an error, and is not to be
+    /// written to then.
     ///
     /// # Errors
     /// What the file system says.
@@ -354,8 +358,8 @@ impl Writing {
     }
 }
 
-/// The file for direct writes. Not every file system has them, and btrfs compresses nothing that is written so, although its
-/// owner may have asked for it.
+/// The file for direct writes. Not every file system has them, and btrfs compresses nothing that is
+/// written so, although its owner may have asked for it.
 #[cfg(target_os = "linux")]
 fn direct(path: &Path) -> Option<File> {
     const BTRFS: u32 = 0x9123_683e;

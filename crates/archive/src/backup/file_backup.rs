@@ -1,11 +1,11 @@
 //! A backup in files: which folder is where, and folders that are renamed or put aside.
 //!
-//! Where a folder's files are is said by its journal, not by its name: names are only where files are put first. A name
-//! never leads out of the backup's directory, and two names never to one file, also where the file system takes `a` and `A`
-//! for the same.
+//! Where a folder's files are is said by its journal, not by its name: names are only where files
+//! are put first. A name never leads out of the backup's directory, and two names never to one
+//! file, also where the file system takes `a` and `A` for the same.
 //!
-//! Moving a folder's files takes several renames. The journal says so first and is moved last, so whoever opens the backup
-//! after a crash goes on with it.
+//! Moving a folder's files takes several renames. The journal says so first and is moved last, so
+//! whoever opens the backup after a crash goes on with it.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -34,7 +34,8 @@ pub(super) trait Layout: Send + Sync + 'static {
     /// What it does with messages.
     type Files: Files + 'static;
 
-    /// Where a folder's files are put: a path below the backup's directory, without extension. Safe, but perhaps taken.
+    /// Where a folder's files are put: a path below the backup's directory, without extension.
+    /// Safe, but perhaps taken.
     fn place(&self, folder: &FolderName) -> String;
 
     /// The directory that these files are in, below the backup's.
@@ -43,8 +44,8 @@ pub(super) trait Layout: Send + Sync + 'static {
     /// The files of a folder at `place`, the journal last.
     fn parts(&self, root: &Path, place: &str) -> Vec<PathBuf>;
 
-    /// All places below `root` where a folder is: with a journal, or as another program left it, which is then given a
-    /// name and the UIDVALIDITY.
+    /// All places below `root` where a folder is: with a journal, or as another program left it,
+    /// which is then given a name and the UIDVALIDITY.
     fn find(&self, root: &Path) -> Result<Vec<FoundFolder>>;
 
     /// What the place of a folder that is put aside begins with.
@@ -65,7 +66,7 @@ pub(super) trait Layout: Send + Sync + 'static {
     /// Whether a folder's files are as its last commit left them, as far as a stat of each tells.
     fn is_as_left(&self, root: &Path, place: &str, last: &Commit) -> Result<bool>;
 
-    /// Messages, and octets on disk, of what another program left at a place; `None`: it cannot be read.
+    /// Messages, and bytes on disk, of what another program left at a place; `None`: it cannot be read.
     fn untaken(&self, _root: &Path, _place: &str) -> Result<Option<(u64, u64)>> {
         Ok(None)
     }
@@ -73,7 +74,8 @@ pub(super) trait Layout: Send + Sync + 'static {
     /// What has to be there before a folder's journal is made.
     fn prepare(&self, root: &Path, place: &str) -> Result<()>;
 
-    /// What another program says of the folder at a place, where there is no journal that can be read: its name, and the UIDVALIDITY.
+    /// What another program says of the folder at a place, where there is no journal that can be
+    /// read: its name, and the UIDVALIDITY.
     fn foreign(&self, root: &Path, place: &str) -> Result<Option<(FolderName, u32)>>;
 
     /// Opens the files of a folder as they are, and changes nothing. `header` says what is under way with it.
@@ -85,8 +87,8 @@ pub(super) trait Layout: Send + Sync + 'static {
         scratch: &Scratch,
     ) -> Result<(Reading, Contents)>;
 
-    /// Opens the files of a folder and brings them in step with its journal. There is no journal (`header`) where another
-    /// program left the files.
+    /// Opens the files of a folder and brings them in step with its journal. There is no journal
+    /// (`header`) where another program left the files.
     fn open(
         &self,
         root: &Path,
@@ -99,7 +101,8 @@ pub(super) trait Layout: Send + Sync + 'static {
 /// What a folder is opened for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
-    /// To be brought up to date: messages that are not in its files any more are forgotten, and so fetched again.
+    /// To be brought up to date: messages that are not in its files any more are forgotten, and so
+    /// fetched again.
     Change,
     /// To be read: they cannot be, and what is missing may be put back.
     Look,
@@ -132,7 +135,8 @@ pub(super) struct FileBackup<L> {
 struct Index {
     /// By name.
     folders: BTreeMap<String, Entry>,
-    /// Folders that were put aside, and whose mailbox may come back under some name: what they were, by where they are.
+    /// Folders that were put aside, and whose mailbox may come back under some name: what they
+    /// were, by where they are.
     aside: BTreeMap<Arc<str>, Header>,
     /// All places in lower case, those of folders that were put aside too.
     taken: BTreeMap<String, Arc<str>>,
@@ -146,7 +150,8 @@ impl Index {
         name_aside(aside, |name| self.folders.contains_key(name))
     }
 
-    /// Takes out where the mailbox was kept so far: under another name, or put aside when another one took its name.
+    /// Takes out where the mailbox was kept so far: under another name, or put aside when another
+    /// one took its name.
     fn take(&mut self, server: &Identity) -> Option<Arc<str>> {
         let id = server.mailboxid.as_ref()?;
         let same = |header: &Header| {
@@ -170,7 +175,8 @@ struct Entry {
 }
 
 impl<L: Layout> FileBackup<L> {
-    /// Opens the backup in the directory `root`, and makes it if it is not there. It is locked until it is dropped.
+    /// Opens the backup in the directory `root`, and makes it if it is not there. It is locked
+    /// until it is dropped.
     ///
     /// # Errors
     /// `Conflict` if another process has it; `Retry` if it cannot be read or made.
@@ -184,7 +190,8 @@ impl<L: Layout> FileBackup<L> {
         Ok(backup)
     }
 
-    /// Opens the backup in the directory `root` to read it: nothing in it is changed, whatever state it is in.
+    /// Opens the backup in the directory `root` to read it: nothing in it is changed, whatever
+    /// state it is in.
     ///
     /// # Errors
     /// `Conflict` if another process is at work on it; `Retry` if it cannot be read.
@@ -394,8 +401,8 @@ impl<L: Layout> FileBackup<L> {
         }
     }
 
-    /// Makes sure that the folder is in the index with the server's identity; what it was before is put aside or renamed. What
-    /// to tell of it.
+    /// Makes sure that the folder is in the index with the server's identity; what it was before is
+    /// put aside or renamed. What to tell of it.
     fn identify(&self, index: &mut Index, folder: &FolderName, server: &Identity) -> Result<Option<String>> {
         let name = folder.as_str();
         let mut notice = None;

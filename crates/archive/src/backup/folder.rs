@@ -1,10 +1,12 @@
-//! A folder whose messages are in files and whose journal says the rest: what the formats of files have in common.
+//! A folder whose messages are in files and whose journal says the rest: what the formats of files
+//! have in common.
 //!
-//! A format is a [`Files`]: it takes text with LF, puts it somewhere and gives it back. Exact octets, digests, flags,
-//! transactions and what is known are the same for all of them, and here.
+//! A format is a [`Files`]: it takes text with LF, puts it somewhere and gives it back. Exact
+//! bytes, digests, flags, transactions and what is known are the same for all of them, and here.
 //!
-//! A commit goes: data on disk ([`Files::sync`]), journal on disk, then whatever the format shows to other programs
-//! ([`Files::committed`]). What a crash leaves undone of the last step is done when the folder is opened.
+//! A commit goes: data on disk ([`Files::sync`]), journal on disk, then whatever the format shows
+//! to other programs ([`Files::committed`]). What a crash leaves undone of the last step is done
+//! when the folder is opened.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::Read;
@@ -40,15 +42,18 @@ pub(super) trait Files: Send {
     fn flags(&mut self, uid: u32, before: &Flags, after: &Flags) -> Result<()>;
     /// A message is not to be kept.
     fn remove(&mut self, uid: u32, flags: &Flags) -> Result<()>;
-    /// These messages have other UIDs from now on, and are on the server. Nothing is uncommitted; it is durable when it returns. How many.
+    /// These messages have other UIDs from now on, and are on the server. Nothing is uncommitted;
+    /// it is durable when it returns. How many.
     fn renumber(&mut self, contents: &mut Contents, uids: &BTreeMap<u32, u32>) -> Result<u64>;
     /// What was written is on disk when it returns: bytes of the data file, if there is one.
     fn sync(&mut self) -> Result<u64>;
     /// The journal says that what was synced is valid.
     fn committed(&mut self, contents: &Contents, resume: &Resume) -> Result<()>;
-    /// The run ends: what other programs read is brought up to date; what a stat says of it then ([`Commit::shown`]).
+    /// The run ends: what other programs read is brought up to date; what a stat says of it then
+    /// ([`Commit::shown`]).
     fn close(&mut self, contents: &Contents) -> Result<u64>;
-    /// The folder was closed: what is not kept is removed from the files, if it is still there and that is worth it.
+    /// The folder was closed: what is not kept is removed from the files, if it is still there and
+    /// that is worth it.
     fn tidy(&mut self, _contents: &Contents) -> Result<()> {
         Ok(())
     }
@@ -117,8 +122,8 @@ impl<F: Files> FileFolder<F> {
         }
     }
 
-    /// Before the first change the journal says that a run is at work: what that leaves in the data file if it is killed is told
-    /// by it from what another program puts there.
+    /// Before the first change the journal says that a run is at work: what that leaves in the data
+    /// file if it is killed is told by it from what another program puts there.
     fn at_work(&mut self) -> Result<()> {
         let last = *self.contents.journal.last();
         if last.shown.is_none() || self.contents.journal.is_dirty() {

@@ -1,4 +1,5 @@
-//! What the tests of every format use: messages as mail has them and as it has not, and copies filled and read.
+//! What the tests of every format use: messages as mail has them and as it has not, and copies
+//! filled and read.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -80,7 +81,7 @@ pub fn read_all(folder: &dyn Folder) -> Mails {
     mails
 }
 
-/// Octets that are hard on formats, more often than chance would have it.
+/// Bytes that are hard on formats, more often than chance would have it.
 pub fn octets() -> impl Strategy<Value = Vec<u8>> {
     let tokens: Vec<&[u8]> = vec![
         b"From ",
@@ -133,8 +134,8 @@ pub fn copy_tree(from: &Path, to: &Path) {
     }
 }
 
-/// Folders that swap their names are known by their MAILBOXIDs, whichever the backup hears of first, also if UIDVALIDITY says nothing,
-/// and when somebody else has opened the backup meanwhile.
+/// Folders that swap their names are known by their MAILBOXIDs, whichever the backup hears of
+/// first, also if UIDVALIDITY says nothing, and when somebody else has opened the backup meanwhile.
 pub fn swapped_names_are_recognized(open: impl Fn() -> Box<dyn Backup>) {
     let server = |(uidvalidity, id): (u32, &str)| Identity { uidvalidity, mailboxid: Some(id.into()) };
     for (case, [first, second], turns) in [
@@ -167,8 +168,8 @@ pub fn swapped_names_are_recognized(open: impl Fn() -> Box<dyn Backup>) {
     }
 }
 
-/// The next message of a UID that is to be replaced takes the place of what is there, when it is committed and not before; flags
-/// are those that are known. Others replace nothing.
+/// The next message of a UID that is to be replaced takes the place of what is there, when it is
+/// committed and not before; flags are those that are known. Others replace nothing.
 pub fn messages_are_replaced(open: impl Fn() -> Box<dyn Backup>) {
     let uid = |uid| Uid::new(uid).unwrap();
     let opened = || {
@@ -210,8 +211,8 @@ pub fn messages_are_replaced(open: impl Fn() -> Box<dyn Backup>) {
     assert_eq!(backup.folders().unwrap()[0].messages, 4);
 }
 
-/// Messages of a folder that were put back at the server: octets, flags and dates stay, UIDs change, and what cannot have the one that
-/// it is to have stays as it is.
+/// Messages of a folder that were put back at the server: bytes, flags and dates stay, UIDs change,
+/// and what cannot have the one that it is to have stays as it is.
 pub fn messages_get_other_uids(open: impl Fn() -> Box<dyn Backup>) {
     let opened = || {
         let backup = open();
@@ -280,8 +281,8 @@ pub fn messages_get_other_uids(open: impl Fn() -> Box<dyn Backup>) {
     assert!(folder.notices().is_empty());
 }
 
-/// Whatever a server says when it received a message is read again, also before 1970 and at its first second; and that it said
-/// nothing.
+/// Whatever a server says when it received a message is read again, also before 1970 and at its
+/// first second; and that it said nothing.
 pub fn dates_are_kept(open: impl Fn() -> Box<dyn Backup>) {
     let day = sealpost_imap::types::Date::new;
     let at = |year, month, of_month, (hour, minute, second), zone| {
@@ -317,7 +318,8 @@ pub fn dates_are_kept(open: impl Fn() -> Box<dyn Backup>) {
     assert_eq!(mails.len(), dates.len());
 }
 
-/// What was put aside is counted, read by its name, kept over a run that has another folder of that name, and no folder.
+/// What was put aside is counted, read by its name, kept over a run that has another folder of that
+/// name, and no folder.
 pub fn superseded_folders_are_read(open: impl Fn() -> Box<dyn Backup>) {
     let names =
         |kept: Vec<BackupFolder>| kept.into_iter().map(|kept| kept.name.to_string()).collect::<Vec<_>>();

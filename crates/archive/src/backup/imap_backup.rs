@@ -1,12 +1,14 @@
 //! The format of imap-backup 16: an mbox and a JSON file for each folder, and our journal beside them.
 //!
-//! `FOLDER.mbox` has the messages, `FOLDER.imap` says where each is; both are as imap-backup writes them, so it can read and
-//! continue the backup. `FOLDER.sealpost` is the journal, which it ignores. The journal is the truth: the JSON is made from
-//! it, at the end of a run and whenever the folder has grown twofold, so that its cost is the same for every message however
-//! large the folder is. In between the JSON tells of the messages of before, which are where it says.
+//! `FOLDER.mbox` has the messages, `FOLDER.imap` says where each is; both are as imap-backup writes
+//! them, so it can read and continue the backup. `FOLDER.sealpost` is the journal, which it
+//! ignores. The journal is the truth: the JSON is made from it, at the end of a run and whenever
+//! the folder has grown twofold, so that its cost is the same for every message however large the
+//! folder is. In between the JSON tells of the messages of before, which are where it says.
 //!
-//! What imap-backup did since is found by comparing the JSON with the journal when a folder is opened, and taken over
-//! (`adopt`). Nothing of its files is ever removed because it is not understood: it is put aside.
+//! What imap-backup did since is found by comparing the JSON with the journal when a folder is
+//! opened, and taken over (`adopt`). Nothing of its files is ever removed because it is not
+//! understood: it is put aside.
 
 use std::path::Path;
 

@@ -1,11 +1,13 @@
-//! The journal beside a folder's files: what the formats of the world cannot say about a message, and how much of the
-//! data file is valid.
+//! The journal beside a folder's files: what the formats of the world cannot say about a message,
+//! and how much of the data file is valid.
 //!
-//! Append-only. Records follow each other; a [`Commit`] and its checksum make those before it valid. The checksum covers
-//! all bytes since the commit before and that commit's checksum, so nothing can be left out, exchanged or half written
-//! unseen. A journal's end says where its last transaction begins, so that this one alone has to be read to know how the
-//! folder stands: every transaction has the header. Whoever commits has the data file on disk first, so what a valid commit says of it holds. What follows the last
-//! valid commit never happened: it is cut off when the journal is opened.
+//! Append-only. Records follow each other; a [`Commit`] and its checksum make those before it
+//! valid. The checksum covers all bytes since the commit before and that commit's checksum, so
+//! nothing can be left out, exchanged or half written unseen. A journal's end says where its last
+//! transaction begins, so that this one alone has to be read to know how the folder stands: every
+//! transaction has the header. Whoever commits has the data file on disk first, so what a valid
+//! commit says of it holds. What follows the last valid commit never happened: it is cut off when
+//! the journal is opened.
 //!
 //! Nothing here is held in memory but one buffer, whatever the journal's length.
 
@@ -123,13 +125,14 @@ impl Journal {
         sync_directory_of(path)
     }
 
-    /// Opens a journal: hands every valid record to `each`, with the offset at which it begins, and cuts off what
-    /// follows the last commit. If that ends in a valid transaction, it is no rest of a run that was killed: the journal is damaged, and what
-    /// can be read of it is in a new one then ([`Journal::take_salvaged`]).
+    /// Opens a journal: hands every valid record to `each`, with the offset at which it begins, and
+    /// cuts off what follows the last commit. If that ends in a valid transaction, it is no rest of
+    /// a run that was killed: the journal is damaged, and what can be read of it is in a new one
+    /// then ([`Journal::take_salvaged`]).
     ///
     /// # Errors
-    /// `NotFound` if there is none; `Corrupt` if its beginning is not valid; what `each` says; `Retry` if it cannot be
-    /// read.
+    /// `NotFound` if there is none; `Corrupt` if its beginning is not valid; what `each` says;
+    /// `Retry` if it cannot be read.
     pub fn open(path: &Path, mut each: impl FnMut(u64, Record) -> Result<()>) -> Result<Self> {
         if let Some(journal) = Self::open_sound(path, &mut each)? {
             return Ok(journal);
@@ -140,7 +143,8 @@ impl Journal {
         Ok(Journal { salvaged, ..journal })
     }
 
-    /// As [`Journal::open`], changing nothing: what can be read of a damaged one is in a new one in `scratch`.
+    /// As [`Journal::open`], changing nothing: what can be read of a damaged one is in a new one in
+    /// `scratch`.
     ///
     /// # Errors
     /// As [`Journal::open`].
@@ -160,7 +164,8 @@ impl Journal {
         Ok(journal)
     }
 
-    /// Opens a journal that is not damaged, or only at its end; nothing, and it is left alone, if it is before that.
+    /// Opens a journal that is not damaged, or only at its end; nothing, and it is left alone, if
+    /// it is before that.
     fn open_sound(path: &Path, mut each: impl FnMut(u64, Record) -> Result<()>) -> Result<Option<Self>> {
         let file = open_file_with(OpenOptions::new().read(true).write(true), path);
         let file = file.map_err(|e| io_error(path, e))?;
@@ -206,8 +211,8 @@ impl Journal {
         }))
     }
 
-    /// What a journal says of its folder, and its last commit, without changing anything. Only the last transaction is
-    /// read, unless it is not valid.
+    /// What a journal says of its folder, and its last commit, without changing anything. Only the
+    /// last transaction is read, unless it is not valid.
     ///
     /// # Errors
     /// As [`Journal::open`].
@@ -280,8 +285,9 @@ impl Journal {
         Ok(at)
     }
 
-    /// Makes everything up to here valid: on disk when it returns. Where things are in the journal is filled in here, and the
-    /// header is repeated: it is under the checksum of the last transaction then, and there as often as something was committed.
+    /// Makes everything up to here valid: on disk when it returns. Where things are in the journal
+    /// is filled in here, and the header is repeated: it is under the checksum of the last
+    /// transaction then, and there as often as something was committed.
     ///
     /// # Errors
     /// `Retry` if it cannot be written; nothing more can be written then, open it again.

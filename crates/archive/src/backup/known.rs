@@ -7,8 +7,9 @@ use sealpost_base::{Uid, UidSet, limits};
 
 use super::Flags;
 
-/// UIDs and their flags, as runs of neighbours with equal flags: one run of a few words for a mailbox in which all is
-/// read, about 20 bytes a message if no two neighbours are alike. Sets of flags are kept once each.
+/// UIDs and their flags, as runs of neighbours with equal flags: one run of a few words for a
+/// mailbox in which all is read, about 20 bytes a message if no two neighbours are alike. Sets of
+/// flags are kept once each.
 #[derive(Debug, Default)]
 pub struct KnownMessages {
     /// By the first UID.
@@ -106,15 +107,16 @@ impl KnownMessages {
         UidSet::from_ranges(kept.filter_map(|(first, tail)| Some((Uid::new(*first)?, Uid::new(tail.last)?))))
     }
 
-    /// Adds the message, or changes its flags. `false`: there are too many different sets of flags, and its keywords and
-    /// labels were left out here.
+    /// Adds the message, or changes its flags. `false`: there are too many different sets of flags,
+    /// and its keywords and labels were left out here.
     pub fn insert(&mut self, uid: u32, flags: &Flags) -> bool {
         let (set, complete) = self.set(flags);
         self.put(uid, Some(set));
         complete
     }
 
-    /// The server no longer has the message, or has it after all. Of a message that is not there: nothing happens.
+    /// The server no longer has the message, or has it after all. Of a message that is not there:
+    /// nothing happens.
     pub fn set_gone(&mut self, uid: u32, gone: bool) {
         if let Some((_, tail)) = self.run(uid) {
             self.put(uid, Some(if gone { tail.set | GONE } else { tail.set & !GONE }));

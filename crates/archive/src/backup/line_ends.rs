@@ -1,11 +1,12 @@
-//! Line ends: formats that keep LF, and what is needed to give back the exact octets.
+//! Line ends: formats that keep LF, and what is needed to give back the exact bytes.
 //!
-//! Text on disk has LF where the message has CRLF. A message may also have LF alone; then the lengths of runs are noted:
-//! so many lines that end in CRLF, so many that end in LF, so many in CRLF again, and so on, each a number of seven bits a
-//! byte with the eighth set in all but the last (LEB128). All lines after the last run end in CRLF, so a message as RFC 5322
-//! has it needs no note. A CR that stands elsewhere is text.
+//! Text on disk has LF where the message has CRLF. A message may also have LF alone; then the
+//! lengths of runs are noted: so many lines that end in CRLF, so many that end in LF, so many in
+//! CRLF again, and so on, each a number of seven bits a byte with the eighth set in all but the
+//! last (LEB128). All lines after the last run end in CRLF, so a message as RFC 5322 has it needs
+//! no note. A CR that stands elsewhere is text.
 
-/// Octets of a message to text with LF, in pieces, noting what would be lost.
+/// Bytes of a message to text with LF, in pieces, noting what would be lost.
 #[derive(Debug, Default)]
 pub struct ToText {
     held_cr: bool,
@@ -16,8 +17,8 @@ pub struct ToText {
 }
 
 impl ToText {
-    /// Appends `octets` to `text`, and finished runs to `runs` if there are any. A CR at the very end is held until what
-    /// follows is known.
+    /// Appends `octets` to `text`, and finished runs to `runs` if there are any. A CR at the very
+    /// end is held until what follows is known.
     pub fn push(&mut self, octets: &[u8], text: &mut Vec<u8>, runs: &mut Vec<u8>) {
         let Some((last, _)) = octets.split_last() else { return };
         if self.held_cr && octets[0] != b'\n' {
@@ -37,7 +38,8 @@ impl ToText {
         text.extend_from_slice(&octets[from..]);
     }
 
-    /// Ends the message: gives out a CR that is still held, and the last run if it matters. Whether anything was noted.
+    /// Ends the message: gives out a CR that is still held, and the last run if it matters. Whether
+    /// anything was noted.
     pub fn finish(&mut self, text: &mut Vec<u8>, runs: &mut Vec<u8>) -> bool {
         if std::mem::take(&mut self.held_cr) {
             text.push(b'\r');
@@ -67,16 +69,16 @@ impl ToText {
     }
 }
 
-/// Text with LF back to octets, in pieces. The runs come as they are asked for.
+/// Text with LF back to bytes, in pieces. The runs come as they are asked for.
 #[derive(Debug, Default)]
-pub struct ToOctets {
+pub struct ToBytes {
     bare: bool,
     /// Lines left of the run; `None`: all that follow.
     left: Option<u64>,
     begun: bool,
 }
 
-impl ToOctets {
+impl ToBytes {
     /// Appends `text` to `octets`. `next` gives the next byte of the runs; `None` when there is no more.
     ///
     /// # Errors
@@ -134,8 +136,8 @@ mod tests {
         (text, runs, noted)
     }
 
-    fn to_octets(text: &[u8], runs: &[u8], piece: usize) -> Vec<u8> {
-        let (mut octets, mut convert) = (Vec::new(), ToOctets::default());
+    fn to_bytes(text: &[u8], runs: &[u8], piece: usize) -> Vec<u8> {
+        let (mut octets, mut convert) = (Vec::new(), ToBytes::default());
         let mut runs = runs.iter().copied();
         for piece in text.chunks(piece) {
             convert.push(piece, &mut octets, || Ok::<_, Infallible>(runs.next())).unwrap();
@@ -159,17 +161,17 @@ mod tests {
 
     proptest! {
         #[test]
-        fn octets_come_back(pieces in prop::collection::vec(prop::collection::vec(prop_oneof![Just(b'\r'), Just(b'\n'), Just(b'x'), any::<u8>()], 0..9), 0..9),
+        fn bytes_come_back(pieces in prop::collection::vec(prop::collection::vec(prop_oneof![Just(b'\r'), Just(b'\n'), Just(b'x'), any::<u8>()], 0..9), 0..9),
                             piece in 1usize..9) {
             let (text, runs, noted) = to_text(&pieces);
             prop_assert_eq!(noted, !runs.is_empty());
-            prop_assert_eq!(to_octets(&text, &runs, piece), pieces.concat());
+            prop_assert_eq!(to_bytes(&text, &runs, piece), pieces.concat());
             prop_assert_eq!(to_text(&[pieces.concat()]), (text, runs, noted), "pieces do not matter");
         }
 
         #[test]
         fn any_runs_are_read(text in prop::collection::vec(any::<u8>(), 0..50), runs in prop::collection::vec(any::<u8>(), 0..50)) {
-            prop_assert!(to_octets(&text, &runs, 7).len() >= text.len());
+            prop_assert!(to_bytes(&text, &runs, 7).len() >= text.len());
         }
     }
 }

@@ -1,10 +1,11 @@
-//! The format Maildir, as mbsync names and numbers things: Maildir++ folders (its `SubFolders Maildir++`, which Dovecot and
-//! Courier share), the UID in the file name, UIDVALIDITY in `.uidvalidity`; and our journal beside it.
+//! The format Maildir, as mbsync names and numbers things: Maildir++ folders (its `SubFolders
+//! Maildir++`, which Dovecot and Courier share), the UID in the file name, UIDVALIDITY in
+//! `.uidvalidity`; and our journal beside it.
 //!
-//! A message is written to `tmp`, is on disk, is in the journal, and then gets its name in `cur`; what a crash leaves in
-//! `tmp` is moved when the folder is opened. Flags are in the file names as letters; keywords, dates with their zone and
-//! digests are in the journal. Text has LF at its line ends as programs expect there; the journal knows where the message had
-//! others.
+//! A message is written to `tmp`, is on disk, is in the journal, and then gets its name in `cur`;
+//! what a crash leaves in `tmp` is moved when the folder is opened. Flags are in the file names as
+//! letters; keywords, dates with their zone and digests are in the journal. Text has LF at its line
+//! ends as programs expect there; the journal knows where the message had others.
 //!
 //! Another program may mark messages here: its letters stay until the server's flags change.
 
@@ -30,8 +31,8 @@ mod tests;
 /// Opens, or begins, the backup in `directory`, which is the Maildir of INBOX.
 ///
 /// # Errors
-/// `Invalid` if another program keeps its mail there; `Conflict` if another process has it; `Retry` if it cannot be read or
-/// made.
+/// `Invalid` if another program keeps its mail there; `Conflict` if another process has it; `Retry`
+/// if it cannot be read or made.
 pub fn open(directory: &Path) -> Result<Box<dyn Backup>> {
     check_ours(directory)?;
     Ok(Box::new(FileBackup::new(directory, Maildir)?))

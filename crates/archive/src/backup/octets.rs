@@ -1,4 +1,4 @@
-//! The exact octets of a message, from its text and what the journal says of its line ends.
+//! The exact bytes of a message, from its text and what the journal says of its line ends.
 
 use std::io::{self, Read};
 
@@ -6,7 +6,7 @@ use sealpost_base::{Error, Result};
 
 use super::digest::{Digest, Digesting};
 use super::journal::{Journal, Message, Record, Records};
-use super::line_ends::ToOctets;
+use super::line_ends::ToBytes;
 
 /// Text that is converted at a time.
 const PIECE_BYTES: usize = 32 * 1024;
@@ -15,7 +15,7 @@ const PIECE_BYTES: usize = 32 * 1024;
 pub(super) struct StoredMessage<'a> {
     text: Box<dyn Read + 'a>,
     runs: Runs,
-    to_octets: ToOctets,
+    to_bytes: ToBytes,
     piece: Vec<u8>,
     ready: Vec<u8>,
     taken: usize,
@@ -38,7 +38,7 @@ impl<'a> StoredMessage<'a> {
         Ok(StoredMessage {
             text,
             runs: Runs { records, bytes: Vec::new().into_iter() },
-            to_octets: ToOctets::default(),
+            to_bytes: ToBytes::default(),
             piece: vec![0; PIECE_BYTES],
             ready: Vec::new(),
             taken: 0,
@@ -49,7 +49,7 @@ impl<'a> StoredMessage<'a> {
         })
     }
 
-    /// Makes some octets ready; false at the end.
+    /// Makes some bytes ready; false at the end.
     fn fill(&mut self) -> io::Result<bool> {
         self.ready.clear();
         self.taken = 0;
@@ -61,7 +61,7 @@ impl<'a> StoredMessage<'a> {
                 Err(e) => return Err(e),
             };
             let runs = &mut self.runs;
-            let converted = self.to_octets.push(&self.piece[..n], &mut self.ready, || runs.next());
+            let converted = self.to_bytes.push(&self.piece[..n], &mut self.ready, || runs.next());
             converted.map_err(io::Error::other)?;
             self.ready.truncate(usize::try_from(self.left).unwrap_or(usize::MAX));
             self.left -= self.ready.len() as u64;

@@ -4,11 +4,12 @@ use sealpost_base::{Error, Result};
 
 use super::{Backup, Source};
 
-/// Makes sure that `backup` is of the same account's mail as `from`, whose messages are to be put into it, and says so in it unless it is
-/// only looked at.
+/// Makes sure that `backup` is of the same account's mail as `from`, whose messages are to be put
+/// into it, and says so in it unless it is only looked at.
 ///
 /// # Errors
-/// `Conflict` if it is of another account, or `from` does not say of which it is and `backup` does; what the copies say.
+/// `Conflict` if it is of another account, or `from` does not say of which it is and `backup` does;
+/// what the copies say.
 pub fn claim_like(backup: &dyn Backup, from: &dyn Backup, look: bool) -> Result<()> {
     match (from.source()?, backup.source()?) {
         (Some(source), _) => claim(backup, &source, false, look),
@@ -20,8 +21,9 @@ pub fn claim_like(backup: &dyn Backup, from: &dyn Backup, look: bool) -> Result<
     }
 }
 
-/// Makes sure that `backup` is of `source`'s mail, and says so in it unless it is only looked at. A backup that nobody has claimed, or that has
-/// no folders, is anybody's; `renamed`: the same mailbox had another name.
+/// Makes sure that `backup` is of `source`'s mail, and says so in it unless it is only looked at. A
+/// backup that nobody has claimed, or that has no folders, is anybody's; `renamed`: the same
+/// mailbox had another name.
 ///
 /// # Errors
 /// `Conflict` if it is of another account; what the backup says.

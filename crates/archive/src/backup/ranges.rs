@@ -89,7 +89,8 @@ impl Ranges {
     }
 }
 
-/// Where things of a file are without parts of it: where each of these ended, and how many bytes are missing from there on.
+/// Where things of a file are without parts of it: where each of these ended, and how many bytes
+/// are missing from there on.
 #[derive(Debug)]
 pub struct Moved(Vec<(u64, u64)>);
 

@@ -1,8 +1,9 @@
 //! [`Reading`]: the files of a folder that is only read, and where nothing of the backup is changed.
 //!
-//! A backup that is opened to be read ([`super::Backup::folders`] and [`super::Backup::look`], nothing else) may be damaged, on a medium that
-//! cannot be written, or another program's. What other runs mend is made in a directory of this run's own, [`Scratch`]: journals are
-//! taken over from `.imap` files there, and damaged ones are read out into it.
+//! A backup that is opened to be read ([`super::Backup::folders`] and [`super::Backup::look`],
+//! nothing else) may be damaged, on a medium that cannot be written, or another program's. What
+//! other runs mend is made in a directory of this run's own, [`Scratch`]: journals are taken over
+//! from `.imap` files there, and damaged ones are read out into it.
 
 use std::collections::BTreeMap;
 use std::fs;

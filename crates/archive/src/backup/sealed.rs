@@ -1,14 +1,18 @@
-//! The default format: a Sealpost account. Every folder is a mailbox, sealed, searchable and readable like all mail here.
+//! The default format: a Sealpost account. Every folder is a mailbox, sealed, searchable and
+//! readable like all mail here.
 //!
-//! A commit is one log entry: the messages, changed flags, what went, which UIDs the messages have on the server, and up to
-//! where the folder is in step with it. So a backup is never half of a transaction and no message is there twice, whenever the
-//! process ends. (More than [`ENTRY_MESSAGES`] messages take several entries, each complete in itself.)
+//! A commit is one log entry: the messages, changed flags, what went, which UIDs the messages have
+//! on the server, and up to where the folder is in step with it. So a backup is never half of a
+//! transaction and no message is there twice, whenever the process ends. (More than
+//! [`ENTRY_MESSAGES`] messages take several entries, each complete in itself.)
 //!
-//! The server's UIDs are not the mailbox's, which replay gives. Which is which is in small objects of the account: runs of UIDs
-//! that follow each other on both sides (`uids`), a few bytes for a whole mailbox that was pulled in order.
+//! The server's UIDs are not the mailbox's, which replay gives. Which is which is in small objects
+//! of the account: runs of UIDs that follow each other on both sides (`uids`), a few bytes for a
+//! whole mailbox that was pulled in order.
 //!
-//! What the owner does with the mail here stays: a flag that is set here is overwritten only when it changes on the server. A
-//! message that is deleted here, and that the server still has, is fetched again.
+//! What the owner does with the mail here stays: a flag that is set here is overwritten only when
+//! it changes on the server. A message that is deleted here, and that the server still has, is
+//! fetched again.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -64,8 +68,9 @@ pub struct BodyOptions {
     pub refetch: Option<Arc<Refetch>>,
 }
 
-/// The backup in `account`, which is open. `runtime` drives the store; what is called here blocks on it, so it must not be
-/// called by its tasks. `lock`: a directory for the lock that keeps a second run from the same account.
+/// The backup in `account`, which is open. `runtime` drives the store; what is called here blocks
+/// on it, so it must not be called by its tasks. `lock`: a directory for the lock that keeps a
+/// second run from the same account.
 ///
 /// # Errors
 /// `Conflict` if another process has it; `Retry` if the lock cannot be made.
@@ -314,7 +319,8 @@ fn mailbox_name(folder: &FolderName) -> String {
         folder.levels().filter(|level| !level.is_empty()).map(|level| level.replace(wrong, "_")).collect();
     let name = if levels.is_empty() { "_".to_owned() } else { levels.join("/") };
     let mut name = sealpost_account::name::normal(&name).into_owned();
-    // Where other users' mailboxes are there cannot be one of the account's own: those that the source has are beside it.
+    // Where other users' mailboxes are there cannot be one of the account's own: those that the
+    // source has are beside it.
     if share::check_own(&name).is_err() {
         let (first, rest) = name.split_at(name.find('/').unwrap_or(name.len()));
         name = format!("{first}_{rest}");

@@ -6,7 +6,7 @@ use sealpost_mime::header::{self, date};
 use super::folder::date_time;
 use super::{Folder, Stored};
 
-/// Octets in which the field is looked for.
+/// Bytes in which the field is looked for.
 const HEAD_BYTES: usize = 64 * 1024;
 /// The first second of the year 10000: IMAP writes four digits.
 const END_SECONDS: i64 = 253_402_300_800;
@@ -16,8 +16,8 @@ pub(crate) fn received_or_sent(folder: &dyn Folder, stored: &Stored) -> Option<D
     stored.internaldate.or_else(|| sent(&folder.head(stored.uid, HEAD_BYTES).ok()?))
 }
 
-/// What the first Date field of a message says that begins with `head`. A date that no mail has, before 1970, is none:
-/// servers refuse messages for it.
+/// What the first Date field of a message says that begins with `head`. A date that no mail has,
+/// before 1970, is none: servers refuse messages for it.
 pub(crate) fn sent(head: &[u8]) -> Option<DateTime> {
     let (_, value) = header::fields(head).find(|(name, _)| name.eq_ignore_ascii_case(b"date"))?;
     let date = date::parse(&header::unfold(value))?;

@@ -8,11 +8,12 @@ use super::peer_fault::{PeerFault, peer_fault};
 use super::server_seen::is_unreached;
 use super::suggested_wait;
 
-/// Doubles with every attempt that did not help, up to 256 times the first wait, and begins anew after progress. What a
-/// server asks for is waited for. A quarter is random, so that many clients do not return at once.
+/// Doubles with every attempt that did not help, up to 256 times the first wait, and begins anew
+/// after progress. What a server asks for is waited for. A quarter is random, so that many clients
+/// do not return at once.
 ///
-/// A server that talks as none does will be no other one in a minute: it is tried as often, without longer waits. One that is silent has
-/// been waited for: half as many attempts are enough.
+/// A server that talks as none does will be no other one in a minute: it is tried as often, without
+/// longer waits. One that is silent has been waited for: half as many attempts are enough.
 #[derive(Debug, Clone)]
 pub struct Backoff {
     first: Duration,

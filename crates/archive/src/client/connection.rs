@@ -21,8 +21,8 @@ use super::{Capabilities, Compress, Security, Server, ServerSeen, login};
 /// Bytes that are gathered before they are sent.
 const TOGETHER: usize = 32 * 1024;
 
-/// A connection that is logged in. After an error it is good for nothing but being dropped, except where a command was
-/// refused ([`Connection::run`]).
+/// A connection that is logged in. After an error it is good for nothing but being dropped, except
+/// where a command was refused ([`Connection::run`]).
 pub struct Connection {
     io: Io,
     decoder: ResponseDecoder,
@@ -64,8 +64,9 @@ impl Connection {
     /// Connects, secures the connection as `server` says, logs in, and compresses where it helps.
     ///
     /// # Errors
-    /// `Retry` if a later attempt may do better, and if there never was a server ([`ServerSeen`]); `Denied` if the login is refused; `Invalid` if the server cannot what
-    /// was asked for, or its certificate is not trusted.
+    /// `Retry` if a later attempt may do better, and if there never was a server ([`ServerSeen`]);
+    /// `Denied` if the login is refused; `Invalid` if the server cannot what was asked for, or its
+    /// certificate is not trusted.
     pub async fn open(server: &Server) -> Result<Self> {
         let (mut connection, authenticated) = Self::secured(server).await?;
         if !authenticated {
@@ -81,7 +82,8 @@ impl Connection {
         Ok(connection)
     }
 
-    /// Connects and secures the connection, and says goodbye: whether there is a server that is trusted. Nobody logs in.
+    /// Connects and secures the connection, and says goodbye: whether there is a server that is
+    /// trusted. Nobody logs in.
     ///
     /// # Errors
     /// As [`Connection::open`].
@@ -98,7 +100,8 @@ impl Connection {
         };
         if server.security == Security::StartTls {
             if authenticated {
-                // What stands between could have said so to keep the connection in the clear (RFC 9051 §6.2.1).
+                // What stands between could have said so to keep the connection in the clear (RFC
+                // 9051 §6.2.1).
                 return Err(Error::invalid("the server greets with PREAUTH, so STARTTLS is not possible"));
             }
             connection.start_tls(server).await?;
@@ -106,8 +109,9 @@ impl Connection {
         Ok((connection, authenticated))
     }
 
-    /// Has a Sealpost server send messages with NUL as they are: with the next command, without waiting. Other servers, and this one
-    /// to other clients, send another octet for it, and nobody could tell.
+    /// Has a Sealpost server send messages with NUL as they are: with the next command, without
+    /// waiting. Other servers, and this one to other clients, send another byte for it, and nobody
+    /// could tell.
     fn enable_nul(&mut self) {
         if self.capabilities.has(NUL_EXTENSION) && self.capabilities.has("ENABLE") {
             self.queue(|w| w.raw(b"ENABLE ").raw(NUL_EXTENSION));
@@ -141,7 +145,8 @@ impl Connection {
         if server.security == Security::Implicit {
             connection.io.start_tls(&server.host, server.tls.clone(), timeouts.connect).await?;
         }
-        // Whoever answers connections and says nothing is known for it sooner than one who works on a command.
+        // Whoever answers connections and says nothing is known for it sooner than one who works on
+        // a command.
         match timeout(timeouts.greeting, connection.greeting(&server.reached)).await {
             Ok(greeted) => Ok((connection, greeted?)),
             Err(_) => {
@@ -189,7 +194,8 @@ impl Connection {
         &self.capabilities
     }
 
-    /// Has the server say which messages went (RFC 7162 §3.2.3) if it can: with the next command, without waiting.
+    /// Has the server say which messages went (RFC 7162 §3.2.3) if it can: with the next command,
+    /// without waiting.
     pub fn enable_qresync(&mut self) {
         if self.capabilities.has("QRESYNC") && self.capabilities.has("ENABLE") && !self.qresync {
             self.qresync = true;
@@ -207,7 +213,8 @@ impl Connection {
         self.io.received()
     }
 
-    /// Writes a command, `body` without tag and line end, to be sent with the next [`Connection::flush`]; its tag.
+    /// Writes a command, `body` without tag and line end, to be sent with the next
+    /// [`Connection::flush`]; its tag.
     pub fn queue(&mut self, body: impl FnOnce(&mut Writer) -> &mut Writer) -> u32 {
         self.tag += 1;
         self.writer.raw(b"s").number(u64::from(self.tag)).space();
@@ -229,7 +236,7 @@ impl Connection {
         body(&mut self.writer);
     }
 
-    /// Octets of a literal that the server takes now, with the next [`Connection::flush`] or before.
+    /// Bytes of a literal that the server takes now, with the next [`Connection::flush`] or before.
     ///
     /// # Errors
     /// `Retry` if the connection is lost.
@@ -244,7 +251,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Sends what was queued. Commands with literals that have to be waited for go by [`Connection::run`] alone.
+    /// Sends what was queued. Commands with literals that have to be waited for go by
+    /// [`Connection::run`] alone.
     ///
     /// # Errors
     /// `Retry` if the connection is lost.
@@ -256,7 +264,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Sends octets of a literal that the server waits for.
+    /// Sends bytes of a literal that the server waits for.
     ///
     /// # Errors
     /// `Retry` if the connection is lost.
@@ -291,7 +299,8 @@ impl Connection {
         }
     }
 
-    /// The next event. Waits for it as long as the server is given; may be dropped while waiting, and called again.
+    /// The next event. Waits for it as long as the server is given; may be dropped while waiting,
+    /// and called again.
     ///
     /// # Errors
     /// `Retry` if the connection is lost or ended.
@@ -323,8 +332,8 @@ impl Connection {
     /// Runs one command and gives all events up to its end to `on`.
     ///
     /// # Errors
-    /// `Retry` if the connection is lost; that of `on`, after which the connection is of no use. A refusal is no error
-    /// here ([`Done::ok`]).
+    /// `Retry` if the connection is lost; that of `on`, after which the connection is of no use. A
+    /// refusal is no error here ([`Done::ok`]).
     pub async fn run(
         &mut self,
         body: impl FnOnce(&mut Writer) -> &mut Writer,

@@ -1,4 +1,5 @@
-//! DEFLATE (RFC 1951) over a connection (RFC 4978): what is received is expanded a bounded number of bytes at a time.
+//! DEFLATE (RFC 1951) over a connection (RFC 4978): what is received is expanded a bounded number
+//! of bytes at a time.
 //!
 //! `miniz_oxide` is named here and, for the server, in `crates/imap-session/src/deflate.rs`.
 
@@ -39,8 +40,8 @@ impl Deflate {
         }
     }
 
-    /// Expands some of what was received, at most [`PIECE_BYTES`], to the end of `out`; how many bytes. None: more has to
-    /// be received.
+    /// Expands some of what was received, at most [`PIECE_BYTES`], to the end of `out`; how many
+    /// bytes. None: more has to be received.
     ///
     /// # Errors
     /// `Retry` if it is not DEFLATE.

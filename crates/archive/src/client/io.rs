@@ -128,7 +128,8 @@ impl Io {
         self.answer = answer;
     }
 
-    /// Appends what comes next to `to`, at least a byte; waits for it as long as for any answer, or no longer than `most`.
+    /// Appends what comes next to `to`, at least a byte; waits for it as long as for any answer, or
+    /// no longer than `most`.
     ///
     /// # Errors
     /// `Retry` if the connection is lost, or nothing comes for too long.
@@ -172,7 +173,8 @@ fn lost(error: std::io::Error) -> Error {
 /// A name without an address. That there is none is an answer; that nobody answers for now is none.
 fn unknown(host: &str, error: std::io::Error) -> Error {
     let text = error.to_string();
-    // What getaddrinfo says is told apart by its words alone: EAI_AGAIN, with glibc, with musl, and elsewhere.
+    // What getaddrinfo says is told apart by its words alone: EAI_AGAIN, with glibc, with musl, and
+    // elsewhere.
     let for_now = ["emporary", "Try again", "try again"].iter().any(|words| text.contains(words));
     if for_now || error.raw_os_error().is_some() {
         return Error::retry(format!("{host} cannot be looked up")).with_source(error);

@@ -141,7 +141,7 @@ impl Gathering {
                 let mut name = utf8(&wire).unwrap_or_else(|| readable(&wire, b""));
                 let at = self.by_name.get(&*name).and_then(|at| self.folders.get(*at));
                 if at.is_some_and(|other| other.wire != wire) {
-                    // Another one's name means what this one's octets are: `a&b` and `a&-b`.
+                    // Another one's name means what this one's bytes are: `a&b` and `a&-b`.
                     name = readable(&wire, b"&");
                 }
                 self.add(FolderName::new(name, delimiter), wire, attributes)
@@ -166,7 +166,7 @@ impl Gathering {
             if other.wire == wire || name.as_str() == "INBOX" {
                 return Ok(());
             }
-            // One of the two has no name but its octets.
+            // One of the two has no name but its bytes.
             let (its, this) = (readable(&other.wire, b"&"), readable(&wire, b"&"));
             if !self.by_name.contains_key(&*its) {
                 let other = &mut self.folders[at];
@@ -213,14 +213,14 @@ impl Gathering {
     }
 }
 
-/// What octets above 127 say if they are UTF-8, which servers send that do not know modified UTF-7.
+/// What bytes above 127 say if they are UTF-8, which servers send that do not know modified UTF-7.
 fn utf8(wire: &[u8]) -> Option<String> {
     let name = utf7::name(wire, false).ok().filter(|_| !wire.is_ascii())?;
     Some(name.as_str().to_owned())
 }
 
-/// A name for a mailbox whose name does not mean anything: its octets, and U+FFFD with the number of those that are no printable
-/// ASCII, or among `also`. No two are the same.
+/// A name for a mailbox whose name does not mean anything: its bytes, and U+FFFD with the number of
+/// those that are no printable ASCII, or among `also`. No two are the same.
 fn readable(wire: &[u8], also: &[u8]) -> String {
     let escaped = |octet: &u8| match octet {
         b' '..=b'~' if !also.contains(octet) => char::from(*octet).to_string(),

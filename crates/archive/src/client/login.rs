@@ -79,7 +79,8 @@ async fn authenticate(
         return in_lines(connection, mechanism, &[response], on).await;
     }
     let response = Zeroizing::new(base64(response));
-    // A challenge after that is an error's description (RFC 7628 §3.2.3): `run` answers it with an empty line.
+    // A challenge after that is an error's description (RFC 7628 §3.2.3): `run` answers it with an
+    // empty line.
     let response = response.as_bytes();
     connection.run(|w| w.raw(b"AUTHENTICATE ").raw(mechanism).space().raw(response), on).await
 }

@@ -8,8 +8,9 @@ use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, Server
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{DigitallySignedStruct, Error, SignatureScheme};
 
-/// Verifies as webpki does, except that a server which shows one of the named certificates is the one that was meant:
-/// its name, dates and CA:TRUE do not matter then. That the server has the certificate's key is verified in any case.
+/// Verifies as webpki does, except that a server which shows one of the named certificates is the
+/// one that was meant: its name, dates and CA:TRUE do not matter then. That the server has the
+/// certificate's key is verified in any case.
 #[derive(Debug)]
 pub(super) struct Pinned {
     certificates: HashSet<CertificateDer<'static>>,
@@ -118,7 +119,8 @@ mod tests {
         }
     }
 
-    /// What a client that trusts `trust` says of a server that shows `chain`, signs with `key`, and is called [`NAME`].
+    /// What a client that trusts `trust` says of a server that shows `chain`, signs with `key`, and
+    /// is called [`NAME`].
     async fn handshake(
         trust: &Trust,
         chain: &[CertificateDer<'static>],

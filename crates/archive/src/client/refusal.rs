@@ -5,7 +5,8 @@ use std::time::Duration;
 use sealpost_base::{Error, Kind};
 use sealpost_imap::types::{Code, Status};
 
-/// Words by which servers without a response code say "later": Exchange, Gmail, Yahoo, and others behind proxies.
+/// Words by which servers without a response code say "later": Exchange, Gmail, Yahoo, and others
+/// behind proxies.
 const LATER: [&str; 10] = [
     "throttl",
     "backoff",
@@ -18,7 +19,8 @@ const LATER: [&str; 10] = [
     "unavailable",
     "bandwidth",
 ];
-/// With these, "too many" is said of what a message has, and no waiting helps: Cyrus takes so many keywords for a mailbox.
+/// With these, "too many" is said of what a message has, and no waiting helps: Cyrus takes so many
+/// keywords for a mailbox.
 const OF_A_MESSAGE: [&str; 2] = ["flag", "keyword"];
 /// The longest that is waited because a server says so.
 const LONGEST: Duration = Duration::from_secs(15 * 60);
@@ -76,7 +78,8 @@ pub fn suggested_wait(text: &str) -> Option<Duration> {
     Some(wait.min(LONGEST))
 }
 
-/// Of MESSAGELIMIT (RFC 9738 §3.1), `1000 23221`: the lowest UID that the command got to. What is below was left out.
+/// Of MESSAGELIMIT (RFC 9738 §3.1), `1000 23221`: the lowest UID that the command got to. What is
+/// below was left out.
 pub fn lowest(code: &Code) -> Option<u32> {
     match code {
         Code::Other(name, Some(text)) if name.as_str().eq_ignore_ascii_case("MESSAGELIMIT") => {

@@ -43,7 +43,8 @@ impl Selected {
 }
 
 impl Connection {
-    /// Selects a mailbox, `wire` being its name as commands send it; read-only, so that nothing changes on the server.
+    /// Selects a mailbox, `wire` being its name as commands send it; read-only, so that nothing
+    /// changes on the server.
     ///
     /// # Errors
     /// `Retry` if the connection is lost; `NotFound` if it is not there; what else the server says.

@@ -62,7 +62,8 @@ impl Credentials for Credential {
 /// How long to wait for a server, and before a retry.
 #[derive(Debug, Clone, Copy)]
 pub struct Timeouts {
-    /// For TCP before the server has greeted for the first time, all tries together; for TLS and the greeting then, twice that.
+    /// For TCP before the server has greeted for the first time, all tries together; for TLS and
+    /// the greeting then, twice that.
     pub first: Duration,
     /// For a connection, its TLS included.
     pub connect: Duration,
@@ -70,7 +71,8 @@ pub struct Timeouts {
     pub greeting: Duration,
     /// For the next byte while the server owes an answer.
     pub answer: Duration,
-    /// For the next byte of an answer that has begun, and for the next [`sealpost_base::limits::ARCHIVE_PACE_BYTES`] of it.
+    /// For the next byte of an answer that has begun, and for the next
+    /// [`sealpost_base::limits::ARCHIVE_PACE_BYTES`] of it.
     pub within: Duration,
     /// Before the second attempt; before later ones longer ([`super::Backoff`]).
     pub retry: Duration,

@@ -1,8 +1,9 @@
 //! [`ServerSeen`]: whether a server was there at all.
 //!
-//! A server that greeted once and is gone comes back, and is worth minutes of waiting. Where nobody ever greeted, the name, the
-//! port or the kind of TLS is probably wrong, and whoever typed it waits for the answer: a few quick tries, and an error that says
-//! what to look at and that nobody tries again ([`super::Backoff`]).
+//! A server that greeted once and is gone comes back, and is worth minutes of waiting. Where nobody
+//! ever greeted, the name, the port or the kind of TLS is probably wrong, and whoever typed it
+//! waits for the answer: a few quick tries, and an error that says what to look at and that nobody
+//! tries again ([`super::Backoff`]).
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -45,7 +46,8 @@ impl StdError for Unreached {
     }
 }
 
-/// What to say of an error before a server greeted for the first time. An error that says itself what is wrong stays as it is.
+/// What to say of an error before a server greeted for the first time. An error that says itself
+/// what is wrong stays as it is.
 pub(super) fn unreached(host: &str, port: u16, error: Error) -> Error {
     if error.kind() != Kind::Retry {
         return error;

@@ -1,7 +1,8 @@
 //! [`ShownCertificate`]: the certificate of a server that is not trusted, for people who are to say whether they do.
 //!
-//! It is found out by a handshake that is always refused: nothing is ever said over such a connection. That the server has the key of its
-//! certificate is verified when it is believed, by [`super::Trust::pinning`].
+//! It is found out by a handshake that is always refused: nothing is ever said over such a
+//! connection. That the server has the key of its certificate is verified when it is believed, by
+//! [`super::Trust::pinning`].
 
 use std::sync::{Arc, Mutex, PoisonError};
 

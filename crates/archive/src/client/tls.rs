@@ -72,8 +72,9 @@ impl Trust {
         Ok(Trust { issuers, servers: HashSet::new() })
     }
 
-    /// Issuers in a PEM text, or servers' own certificates: a server that shows one of them, byte for byte, is believed
-    /// if it has its key, even if it is marked as an issuer's or bears another name.
+    /// Issuers in a PEM text, or servers' own certificates: a server that shows one of them, byte
+    /// for byte, is believed if it has its key, even if it is marked as an issuer's or bears
+    /// another name.
     ///
     /// # Errors
     /// `Invalid` if there is none in it.

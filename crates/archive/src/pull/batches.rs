@@ -6,13 +6,13 @@ use sealpost_base::{Error, Result, UidSet, limits};
 
 use super::report::Failure;
 
-/// Octets that one command is to bring: enough that the next one is always there before it is done.
-const BATCH_OCTETS: u64 = 2 * 1024 * 1024;
+/// Bytes that one command is to bring: enough that the next one is always there before it is done.
+const BATCH_BYTES: u64 = 2 * 1024 * 1024;
 /// Messages of one command.
 const BATCH_MESSAGES: u64 = 2048;
 /// What a message is taken for while none was seen.
 const FIRST_GUESS: u64 = 8 * 1024;
-/// What FETCH adds to a message's octets: it counts too, and keeps a message from being nothing.
+/// What FETCH adds to a message's bytes: it counts too, and keeps a message from being nothing.
 const AROUND: u64 = 128;
 /// Ranges of one command: lines of more than 8 KiB are refused by some servers.
 const BATCH_RANGES: usize = 500;
@@ -58,13 +58,13 @@ impl Batches {
         self.is_empty() && self.failed.is_empty()
     }
 
-    /// Octets that came, as [`Batches::octets_left`] counts them.
+    /// Bytes that came, as [`Batches::bytes_left`] counts them.
     pub(super) fn octets(&self) -> u64 {
         self.octets + self.messages * AROUND
     }
 
-    /// Octets that nobody has asked for, about.
-    pub(super) fn octets_left(&self) -> u64 {
+    /// Bytes that nobody has asked for, about.
+    pub(super) fn bytes_left(&self) -> u64 {
         self.len().saturating_mul(self.average())
     }
 
@@ -80,7 +80,7 @@ impl Batches {
         if self.left.is_empty() {
             return None;
         }
-        let count = (BATCH_OCTETS / self.average()).clamp(1, BATCH_MESSAGES) as usize;
+        let count = (BATCH_BYTES / self.average()).clamp(1, BATCH_MESSAGES) as usize;
         let mut set = self.left.slice(0..count.min(self.left.len()));
         if set.range_count() > BATCH_RANGES {
             set = UidSet::from_ranges(set.ranges().take(BATCH_RANGES));
@@ -115,8 +115,8 @@ impl Batches {
         Err(Error::limit(why))
     }
 
-    /// The connection was lost before these came; `guilty`: it was their turn. The first of them is asked for alone then,
-    /// and after some attempts not again.
+    /// The connection was lost before these came; `guilty`: it was their turn. The first of them is
+    /// asked for alone then, and after some attempts not again.
     pub(super) fn lost(&mut self, mut set: UidSet, guilty: bool, reason: &str) {
         let Some(first) = set.first() else { return };
         if !guilty {
@@ -136,7 +136,8 @@ impl Batches {
         }
     }
 
-    /// The server refused a command and did not send these: they are asked for in two halves, and one alone not again.
+    /// The server refused a command and did not send these: they are asked for in two halves, and
+    /// one alone not again.
     pub(super) fn refused(&mut self, set: UidSet, reason: &str) {
         match (set.len(), set.first()) {
             (0, _) | (_, None) => {}

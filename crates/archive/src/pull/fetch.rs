@@ -22,11 +22,12 @@ pub(super) struct Fetching<'a> {
 }
 
 impl Fetching<'_> {
-    /// Fetches until there is nothing left that nobody has asked for. Whether anything came, and how it ended.
+    /// Fetches until there is nothing left that nobody has asked for. Whether anything came, and
+    /// how it ended.
     ///
     /// # Errors
-    /// `Retry` if the connection is lost, or the server wants to be left alone: what did not come is among what is left
-    /// again.
+    /// `Retry` if the connection is lost, or the server wants to be left alone: what did not come
+    /// is among what is left again.
     pub(super) async fn run(mut self) -> (bool, Result<()>) {
         let mut came = false;
         let ended = self.exchange(&mut came).await;

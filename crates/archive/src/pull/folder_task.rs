@@ -68,7 +68,8 @@ struct TaskState {
     worker_scaling: WorkerScaling,
     planned: u64,
     error: Option<String>,
-    /// Why a connection left early. That kept something from being done if something is left when the last one leaves.
+    /// Why a connection left early. That kept something from being done if something is left when
+    /// the last one leaves.
     gave_up: Option<String>,
 }
 
@@ -88,7 +89,8 @@ pub(super) struct SyncPlan {
     pub(super) expected: Option<u64>,
     /// What to say when all is done.
     pub(super) resume: Resume,
-    /// The server did not say of all its messages which they are: what to tell of that. The next pull has to look again.
+    /// The server did not say of all its messages which they are: what to tell of that. The next
+    /// pull has to look again.
     pub(super) unlisted: Option<String>,
 }
 
@@ -127,7 +129,8 @@ impl FolderTask {
         opened.await.map(Some)
     }
 
-    /// Begins to write to the folder, and sees what it had. `confirmed`: what was put back is there under these UIDs.
+    /// Begins to write to the folder, and sees what it had. `confirmed`: what was put back is there
+    /// under these UIDs.
     ///
     /// # Errors
     /// What the backup says.
@@ -176,8 +179,8 @@ impl FolderTask {
         !state.synced && state.before.as_ref().is_some_and(|before| before.all.is_empty())
     }
 
-    /// What the backup had before, if what to fetch is not known yet. Dates are asked for by the first attempt alone: a message whose
-    /// date ends the connection must not keep new ones away.
+    /// What the backup had before, if what to fetch is not known yet. Dates are asked for by the
+    /// first attempt alone: a message whose date ends the connection must not keep new ones away.
     pub(super) fn before_sync(&self) -> Option<PriorState> {
         let mut state = self.state();
         let before = state.before.clone().filter(|_| !state.synced)?;
@@ -257,7 +260,7 @@ impl FolderTask {
     /// Another connection works on it, if it would be of use.
     pub(super) fn help(&self, now: Duration) -> bool {
         let mut state = self.state();
-        let (progress, left) = (state.progress(now), state.batches.octets_left());
+        let (progress, left) = (state.progress(now), state.batches.bytes_left());
         state.worker_scaling.help(progress, left)
     }
 
@@ -301,8 +304,8 @@ impl FolderTask {
         doubtful
     }
 
-    /// Commits what is left, and says what was done, and what the backup says if it cannot be written. `failed`: messages that could not
-    /// be had.
+    /// Commits what is left, and says what was done, and what the backup says if it cannot be
+    /// written. `failed`: messages that could not be had.
     pub(super) async fn finish(&self, failed: Vec<Failure>) -> (FolderReport, Result<()>) {
         let (work, writer, resume, mut report) = {
             let mut state = self.state();

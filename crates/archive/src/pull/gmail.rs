@@ -1,11 +1,13 @@
-//! Gmail has every message in All Mail, and once more in the folder of each of its labels. Each is fetched once.
+//! Gmail has every message in All Mail, and once more in the folder of each of its labels. Each is
+//! fetched once.
 
 use sealpost_imap::types::MailboxAttribute;
 
 use crate::client::{Capabilities, ListedMailbox};
 
-/// The folders to pull: those that are `wanted`; of Gmail's, if All Mail is one of them, only those that hold messages
-/// which All Mail does not: Spam and Trash. Which labels a message has is kept with its flags.
+/// The folders to pull: those that are `wanted`; of Gmail's, if All Mail is one of them, only those
+/// that hold messages which All Mail does not: Spam and Trash. Which labels a message has is kept
+/// with its flags.
 pub fn once(
     capabilities: &Capabilities,
     folders: Vec<ListedMailbox>,

@@ -5,8 +5,9 @@ use std::collections::HashMap;
 use crate::backup::{BackupFolder, FolderName, Identity};
 use crate::client::ListedMailbox;
 
-/// The MAILBOXIDs of a listing. One that several mailboxes have says nothing about any of them: by it a mailbox of its own would be
-/// taken for another one that was renamed, and its messages for those of that one.
+/// The MAILBOXIDs of a listing. One that several mailboxes have says nothing about any of them: by
+/// it a mailbox of its own would be taken for another one that was renamed, and its messages for
+/// those of that one.
 #[derive(Debug, Default)]
 pub(super) struct Ids(HashMap<String, Has>);
 
@@ -17,7 +18,8 @@ enum Has {
 }
 
 impl Ids {
-    /// Those of everything that a server has. A mailbox of which the listing does not say it has the one that it is `kept` with.
+    /// Those of everything that a server has. A mailbox of which the listing does not say it has
+    /// the one that it is `kept` with.
     pub(super) fn of(found: &[ListedMailbox], kept: &[BackupFolder]) -> Self {
         let known = kept.iter().filter_map(|kept| Some((&kept.name, kept.identity.mailboxid.as_ref()?)));
         let known: HashMap<_, _> = known.collect();

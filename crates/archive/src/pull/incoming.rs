@@ -1,8 +1,9 @@
 //! [`Incoming`]: FETCH responses put together to messages and changes of flags, and handed to the writer.
 //!
-//! A message is one only when its command is completed with OK: servers that cannot read a message to its end send something
-//! else in the place of the rest, and a tagged NO. Until then small messages are held here, and what does not fit is written
-//! as unsure ([`Work::Unsure`]). What nobody asked for is dropped, under whatever UID it comes.
+//! A message is one only when its command is completed with OK: servers that cannot read a message
+//! to its end send something else in the place of the rest, and a tagged NO. Until then small
+//! messages are held here, and what does not fit is written as unsure ([`Work::Unsure`]). What
+//! nobody asked for is dropped, under whatever UID it comes.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use sealpost_imap::utf7;
 use tokio::sync::mpsc;
 
 use super::report::Failure;
-use super::writer::{BATCH_MESSAGES, BATCH_OCTETS, Piece, ToWriter, Work, pieces};
+use super::writer::{BATCH_BYTES, BATCH_MESSAGES, Piece, ToWriter, Work, pieces};
 use crate::backup::{Arrived, Flags};
 
 /// The longest that a complete message waits for others.
@@ -26,9 +27,9 @@ const LINGER: Duration = Duration::from_millis(500);
 pub(super) enum Came {
     /// Nothing complete, or nothing that was asked for.
     Nothing,
-    /// A message that was asked for, of so many octets.
+    /// A message that was asked for, of so many bytes.
     Message(u64),
-    /// A message of which the server says that it has no octets.
+    /// A message of which the server says that it has no bytes.
     Empty(u32),
     /// A message's flags.
     Flags(u32),
@@ -49,7 +50,7 @@ pub(super) struct Incoming {
     labels: bool,
     /// Commands that are not completed, in the order in which they were sent.
     asked: VecDeque<Asked>,
-    /// Octets of messages that these hold.
+    /// Bytes of messages that these hold.
     held: usize,
 }
 
@@ -65,7 +66,8 @@ struct Asked {
     last: Option<Uid>,
     /// What the writer does not have yet.
     held: Vec<(Arrived, Vec<u8>)>,
-    /// The large message that was asked for alone: the writer has it, and is not told yet that it is complete.
+    /// The large message that was asked for alone: the writer has it, and is not told yet that it
+    /// is complete.
     whole: Option<(mpsc::Sender<Piece>, Arrived)>,
     /// What the writer has, and may have to give back.
     unsure: Vec<u32>,
@@ -270,7 +272,8 @@ impl Incoming {
         }
     }
 
-    /// A message came; which command asked for it, mostly the first one. `None`: nobody did, or it came before.
+    /// A message came; which command asked for it, mostly the first one. `None`: nobody did, or it
+    /// came before.
     fn arrived(&mut self, uid: u32) -> Option<usize> {
         let uid = Uid::new(uid)?;
         let at = self.asked.iter_mut().position(|asked| asked.missing.remove(uid))?;
@@ -279,8 +282,8 @@ impl Incoming {
         Some(at)
     }
 
-    /// The writer waits for the end of a large message that was asked for alone, and is needed for something else before the server has completed
-    /// that command: it did not come.
+    /// The writer waits for the end of a large message that was asked for alone, and is needed for
+    /// something else before the server has completed that command: it did not come.
     fn drop_whole(&mut self) {
         for asked in &mut self.asked {
             if let Some((_, arrived)) = asked.whole.take()
@@ -307,7 +310,8 @@ impl Incoming {
         Ok(())
     }
 
-    /// The command with this tag is completed; `sure`: what it brought are the messages. `None`: it is none of these.
+    /// The command with this tag is completed; `sure`: what it brought are the messages. `None`: it
+    /// is none of these.
     ///
     /// # Errors
     /// `Internal` if the writer has ended.
@@ -320,8 +324,9 @@ impl Incoming {
         self.end(asked, refused).await.map(Some)
     }
 
-    /// The connection is lost: how the commands end that were under way. What came is taken, unless the server said that something was wrong, but for the last
-    /// message: it may have had no time to say so.
+    /// The connection is lost: how the commands end that were under way. What came is taken, unless
+    /// the server said that something was wrong, but for the last message: it may have had no time
+    /// to say so.
     ///
     /// # Errors
     /// `Internal` if the writer has ended.
@@ -368,7 +373,7 @@ impl Incoming {
         }
         self.octets += octets.len();
         self.messages.push((arrived, octets));
-        if self.messages.len() >= BATCH_MESSAGES || self.octets >= BATCH_OCTETS || self.lingers() {
+        if self.messages.len() >= BATCH_MESSAGES || self.octets >= BATCH_BYTES || self.lingers() {
             self.flush().await?;
         }
         Ok(())
@@ -416,9 +421,9 @@ impl Incoming {
 /// As much at a time as is handed over together.
 fn divided(messages: Vec<(Arrived, Vec<u8>)>) -> Vec<Vec<(Arrived, Vec<u8>)>> {
     let mut parts: Vec<Vec<_>> = Vec::new();
-    let mut octets = BATCH_OCTETS;
+    let mut octets = BATCH_BYTES;
     for message in messages {
-        let is_full = octets >= BATCH_OCTETS || parts.last().is_some_and(|part| part.len() >= BATCH_MESSAGES);
+        let is_full = octets >= BATCH_BYTES || parts.last().is_some_and(|part| part.len() >= BATCH_MESSAGES);
         if is_full {
             octets = 0;
             parts.push(Vec::new());

@@ -20,8 +20,9 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// What selecting the mailbox would say, if it is new to the backup and never had a message. That no UID was ever given away has
-    /// to be said: 0 messages may also stand for a number that the server left out.
+    /// What selecting the mailbox would say, if it is new to the backup and never had a message.
+    /// That no UID was ever given away has to be said: 0 messages may also stand for a number that
+    /// the server left out.
     pub(super) fn empty(&self) -> Option<Selected> {
         let numbers = self.found.numbers.as_ref()?;
         let unused = numbers.uidvalidity > 0 && numbers.uidnext == 1 && numbers.messages == 0;
@@ -44,7 +45,8 @@ pub enum Reason {
     New,
     /// It has another UIDVALIDITY than the backup: it is another mailbox of the same name.
     Begun,
-    /// It may have been renamed: the backup has its MAILBOXID under another name, and under this one none or another.
+    /// It may have been renamed: the backup has its MAILBOXID under another name, and under this
+    /// one none or another.
     Renamed,
     /// The last pull did not finish it.
     Unfinished,

@@ -39,7 +39,7 @@ pub struct FolderReport {
     pub planned: u64,
     /// Messages that are in the backup now and were not before.
     pub new: u64,
-    /// Their octets.
+    /// Their bytes.
     pub octets: u64,
     /// Messages of the backup that the server has under other UIDs now, since they were put back there.
     pub recognized: u64,
@@ -49,8 +49,8 @@ pub struct FolderReport {
     pub flags: u64,
     /// Messages that the server no longer has.
     pub gone: u64,
-    /// Messages with evicted bodies and that the server no longer has, or has in another mailbox of the same name: these
-    /// bodies are nowhere any more.
+    /// Messages with evicted bodies and that the server no longer has, or has in another mailbox of
+    /// the same name: these bodies are nowhere any more.
     pub lost: u64,
     /// The UIDs of some of these.
     pub lost_of: Vec<u32>,
@@ -58,7 +58,8 @@ pub struct FolderReport {
     pub failed: Vec<Failure>,
     /// How many more there are of these.
     pub failed_more: u64,
-    /// Messages that are kept without some of their flags, or their date, which cannot be read: some of them, and why.
+    /// Messages that are kept without some of their flags, or their date, which cannot be read:
+    /// some of them, and why.
     pub unread: Vec<Failure>,
     /// How many messages those are.
     pub unread_all: u64,
@@ -112,7 +113,7 @@ impl FolderReport {
 }
 
 impl Report {
-    /// New messages, and their octets.
+    /// New messages, and their bytes.
     pub fn new_messages(&self) -> (u64, u64) {
         self.of.iter().fold((0, 0), |(n, octets), folder| (n + folder.new, octets + folder.octets))
     }
@@ -131,7 +132,7 @@ pub trait Observer: Send + Sync {
     fn stored(&self, folder: &str, messages: u64, octets: u64);
     /// Nothing more will be done in the folder.
     fn ended(&self, folder: &FolderReport);
-    /// Bodies were given up, with so many octets on disk.
+    /// Bodies were given up, with so many bytes on disk.
     fn evicted(&self, _messages: u64, _octets: u64) {}
     /// A connection was lost, and when the next one is tried.
     fn waits(&self, text: &str) {

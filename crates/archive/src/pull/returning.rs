@@ -1,8 +1,9 @@
 //! [`Returning`]: messages of the backup that the server had no more, and that come back under other UIDs.
 //!
-//! A restore of which nothing was written down, since it was killed, or since the server says no UIDs, another program, and people who
-//! move a message to and fro, do that. What arrives with the octets and the date of such a message is that message. A mailbox that has a
-//! message twice has it twice in the backup too: each that arrives takes the place of one that is gone.
+//! A restore of which nothing was written down, since it was killed, or since the server says no
+//! UIDs, another program, and people who move a message to and fro, do that. What arrives with the
+//! bytes and the date of such a message is that message. A mailbox that has a message twice has it
+//! twice in the backup too: each that arrives takes the place of one that is gone.
 
 use std::collections::{HashMap, HashSet};
 
@@ -11,7 +12,7 @@ use sealpost_base::{Result, Uid, UidSet, limits};
 use crate::backup::{Arrived, Folder, Stored};
 use crate::same::sha256;
 
-/// Messages whose octets are compared with those of one that arrives, at most.
+/// Messages whose bytes are compared with those of one that arrives, at most.
 const COMPARED: usize = 16;
 
 /// Messages that may come back.
@@ -48,12 +49,13 @@ impl Returning {
         Ok(returning)
     }
 
-    /// Whether a message of so many octets may be one of them.
+    /// Whether a message of so many bytes may be one of them.
     pub(super) fn may_be(&self, size: u64) -> bool {
         self.by_size.contains_key(&size)
     }
 
-    /// Which of them it is that arrived, by size, date and hash; it is one no more. Of several, one with the flags that it has.
+    /// Which of them it is that arrived, by size, date and hash; it is one no more. Of several, one
+    /// with the flags that it has.
     pub(super) fn take(
         &mut self,
         folder: &dyn Folder,

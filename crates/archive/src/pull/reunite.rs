@@ -1,11 +1,13 @@
-//! What a restore put back is what the backup has already: a folder's messages get the UIDs that the record of restores says, before it
-//! is compared with the server. Also if the server's folder was renamed since.
+//! What a restore put back is what the backup has already: a folder's messages get the UIDs that
+//! the record of restores says, before it is compared with the server. Also if the server's folder
+//! was renamed since.
 //!
-//! Nothing is fetched for that but a few header fields: the server may be another one than that of the record, set up anew with the same
-//! UIDVALIDITY, and what has a UID there is asked what it is. In the folder that they were in, messages get other UIDs. Those that were
-//! put into a folder that was made anew (another UIDVALIDITY), or that the server calls otherwise, are in the backup in what was put
-//! aside, or in a folder that the server does not have: they move from there. What was put below a folder that the restore was told is
-//! there besides.
+//! Nothing is fetched for that but a few header fields: the server may be another one than that of
+//! the record, set up anew with the same UIDVALIDITY, and what has a UID there is asked what it is.
+//! In the folder that they were in, messages get other UIDs. Those that were put into a folder that
+//! was made anew (another UIDVALIDITY), or that the server calls otherwise, are in the backup in
+//! what was put aside, or in a folder that the server does not have: they move from there. What was
+//! put below a folder that the restore was told is there besides.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -22,7 +24,7 @@ use crate::same::is_same;
 
 /// Messages that move in one transaction.
 const TOGETHER: usize = 1024;
-/// Octets that do.
+/// Bytes that do.
 const TOGETHER_BYTES: u64 = 64 * 1024 * 1024;
 
 /// What the record says of a folder.
@@ -173,7 +175,8 @@ impl Reuniting<'_> {
         Ok(self.backup.folders()?.into_iter().find(is_it))
     }
 
-    /// Moves messages from another folder of the backup; how many. A run that is killed leaves some in both, and the next one goes on.
+    /// Moves messages from another folder of the backup; how many. A run that is killed leaves some
+    /// in both, and the next one goes on.
     fn take_over(
         &self,
         kept: &BackupFolder,
@@ -228,7 +231,8 @@ fn last_uids(way: &Way, folder: &dyn Folder) -> BTreeMap<u32, u32> {
     known.filter_map(|uid| last(*uid)).filter(|(_, there)| is_free(there)).collect()
 }
 
-/// Whether the message is in the folder under that UID now. One that cannot be read, or whose body is not here, comes from the server.
+/// Whether the message is in the folder under that UID now. One that cannot be read, or whose body
+/// is not here, comes from the server.
 fn is_moved(from: &dyn Folder, folder: &mut dyn Folder, stored: &Stored, there: u32) -> Result<bool> {
     if from.evicted(stored.uid).is_ok_and(|evicted| evicted.is_some()) {
         return Ok(false);

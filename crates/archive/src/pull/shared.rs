@@ -17,8 +17,8 @@ use crate::backup::Backup;
 use crate::client::Server;
 use crate::restored::Restored;
 
-/// Connections that have nothing to do look so often whether they would be of use in a folder, and those that cannot work whether
-/// others have done it.
+/// Connections that have nothing to do look so often whether they would be of use in a folder, and
+/// those that cannot work whether others have done it.
 pub(super) const LOOK: Duration = Duration::from_millis(100);
 
 /// What a connection is to do next.
@@ -110,8 +110,9 @@ impl Shared {
         *self.stop.borrow()
     }
 
-    /// The next thing to work on: a folder of one's own, or one that can be helped with. May wait until that is clear. Who has no
-    /// connection gets no folder that needs one: the server may not want another one, and those that are there go on meanwhile.
+    /// The next thing to work on: a folder of one's own, or one that can be helped with. May wait
+    /// until that is clear. Who has no connection gets no folder that needs one: the server may not
+    /// want another one, and those that are there go on meanwhile.
     pub(super) async fn next(&self, connected: bool) -> Next {
         loop {
             let changed = self.changed.notified();
@@ -186,8 +187,9 @@ impl Shared {
         self.end();
     }
 
-    /// Writes down that what restores put back is in the backup, if it is: in every folder that the server has, and in all of them if
-    /// one was put into that it does not have any more, since that may be any of the others now.
+    /// Writes down that what restores put back is in the backup, if it is: in every folder that the
+    /// server has, and in all of them if one was put into that it does not have any more, since
+    /// that may be any of the others now.
     pub(super) async fn restored_is_read(&self, report: &Report) {
         let restored = self.options.restored.clone();
         let is_done = |name: &&str| {

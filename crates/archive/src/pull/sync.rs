@@ -1,7 +1,8 @@
 //! Bringing what is known of a folder in step, and finding out what is missing.
 //!
-//! With mod-sequences the server says what changed (RFC 7162 §3.1.4.1), with QRESYNC also what went (§3.2.6). Otherwise
-//! all UIDs and flags are compared. Nothing is taken for gone unless the server named as many messages as it said it has.
+//! With mod-sequences the server says what changed (RFC 7162 §3.1.4.1), with QRESYNC also what went
+//! (§3.2.6). Otherwise all UIDs and flags are compared. Nothing is taken for gone unless the server
+//! named as many messages as it said it has.
 
 use sealpost_base::{Error, Result, Uid, UidSet, counted, limits};
 use sealpost_imap::client::{Event, FetchData};
@@ -30,7 +31,8 @@ pub(super) struct Sync<'a> {
     pub(super) before: &'a PriorState,
     pub(super) incoming: &'a mut Incoming,
     pub(super) stop: &'a mut tokio::sync::watch::Receiver<bool>,
-    /// Messages that are gone from the server are not to stay in the backup, those that went long ago included.
+    /// Messages that are gone from the server are not to stay in the backup, those that went long
+    /// ago included.
     pub(super) delete: bool,
     /// Messages that went since it was selected.
     pub(super) expunged: u64,
@@ -46,7 +48,8 @@ impl Sync<'_> {
         let before = self.before;
         let mut todo = self.compare().await?;
         self.dates().await?;
-        // An empty backup gets everything: it may be of another UIDVALIDITY than what was to be fetched again.
+        // An empty backup gets everything: it may be of another UIDVALIDITY than what was to be
+        // fetched again.
         if !before.all.is_empty() && !before.again.is_empty() {
             let missing = todo.missing.len();
             todo.missing = todo.missing.union(&before.again);
@@ -213,8 +216,9 @@ impl Sync<'_> {
         self.fetch_to(&last.to_string(), command, |_| {}).await
     }
 
-    /// Asks for the dates of messages that were taken over without one, and hands them to the writer. What is not answered stays
-    /// without, and is asked for again when there is another reason to look into the folder.
+    /// Asks for the dates of messages that were taken over without one, and hands them to the
+    /// writer. What is not answered stays without, and is asked for again when there is another
+    /// reason to look into the folder.
     async fn dates(&mut self) -> Result<()> {
         let mut left = commands(&self.before.undated);
         let (mut under_way, mut dates) = (0usize, Vec::new());
@@ -270,8 +274,8 @@ impl Sync<'_> {
         Ok(vanished)
     }
 
-    /// Runs a FETCH of flags, hands these to the writer and their UIDs to `on`; which messages vanished, and the lowest UID
-    /// that the server got to if it did not get to all.
+    /// Runs a FETCH of flags, hands these to the writer and their UIDs to `on`; which messages
+    /// vanished, and the lowest UID that the server got to if it did not get to all.
     async fn fetch(&mut self, command: &str, mut on: impl FnMut(u32)) -> Result<(UidSet, Option<u32>)> {
         let mut vanished = UidSet::new();
         let tag = self.connection.queue(|w| w.raw(command));

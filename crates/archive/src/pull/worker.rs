@@ -1,5 +1,5 @@
-//! Connections at work: each takes a folder after the other, helps with a huge one when there are no more, and comes back
-//! when it was lost.
+//! Connections at work: each takes a folder after the other, helps with a huge one when there are
+//! no more, and comes back when it was lost.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -161,7 +161,8 @@ impl Worker {
         }
     }
 
-    /// The next folder. All connections but the first come about before they take one; if the server does not want them, others do it.
+    /// The next folder. All connections but the first come about before they take one; if the
+    /// server does not want them, others do it.
     async fn next(&mut self) -> Option<Arc<FolderTask>> {
         let shared = self.shared.clone();
         loop {
@@ -202,7 +203,8 @@ impl Worker {
         }
     }
 
-    /// Works on a folder until there is nothing left to fetch, with as many connections one after the other as it takes.
+    /// Works on a folder until there is nothing left to fetch, with as many connections one after
+    /// the other as it takes.
     async fn work(&mut self, job: &FolderTask) -> End {
         loop {
             if *self.stop.borrow() {
@@ -302,8 +304,8 @@ impl Worker {
         ended.map_err(lost_or_skip)
     }
 
-    /// Whether that is all, if the mailbox is empty: it is when the backup has nothing of it either. No connection is needed to
-    /// know.
+    /// Whether that is all, if the mailbox is empty: it is when the backup has nothing of it
+    /// either. No connection is needed to know.
     async fn is_done(&self, job: &FolderTask, empty: &Selected) -> Result<bool, Attempt> {
         open(job, &self.shared, empty, None).await?;
         if !job.had_nothing() {
@@ -348,7 +350,8 @@ async fn until_done(job: &FolderTask) {
     }
 }
 
-/// Opens the folder of the backup; what was put back is what the server has that `connection` asks, if there is anything in the mailbox.
+/// Opens the folder of the backup; what was put back is what the server has that `connection` asks,
+/// if there is anything in the mailbox.
 async fn open(
     job: &FolderTask,
     shared: &Shared,
@@ -376,7 +379,8 @@ enum Attempt {
     End(End),
 }
 
-/// As [`lost_or_end`], once a mailbox is selected: what the server does not allow there it may allow elsewhere.
+/// As [`lost_or_end`], once a mailbox is selected: what the server does not allow there it may
+/// allow elsewhere.
 fn lost_or_skip(error: Error) -> Attempt {
     match error.kind() {
         Kind::Denied => Attempt::End(End::Folder(error)),

@@ -1,19 +1,21 @@
 //! [`WorkerScaling`]: how many connections work on a folder, and whether one more would make it come faster.
 //!
-//! Each costs the server a login and both sides processor time, which is lost where one connection is already as fast as
-//! the server, the network, or what writes the backup. So they come one at a time: while what is left would take long, as
-//! long as the last one made a difference, and not while those that are there wait for what writes the backup.
+//! Each costs the server a login and both sides processor time, which is lost where one connection
+//! is already as fast as the server, the network, or what writes the backup. So they come one at a
+//! time: while what is left would take long, as long as the last one made a difference, and not
+//! while those that are there wait for what writes the backup.
 
 use std::time::Duration;
 
-/// What is left must take longer than this: less is done before another connection has logged in and selected the folder.
+/// What is left must take longer than this: less is done before another connection has logged in
+/// and selected the folder.
 const LONG: Duration = Duration::from_secs(2);
 /// So long a rate is measured before it is believed.
 const MEASURED: Duration = Duration::from_millis(300);
 /// So much faster a connection has to make it for another one to come.
 const FASTER: f64 = 1.1;
-/// After one that did not, the next one comes so much later: by then it may be otherwise. One that does not begin to fetch
-/// is not waited for any longer either.
+/// After one that did not, the next one comes so much later: by then it may be otherwise. One that
+/// does not begin to fetch is not waited for any longer either.
 const NOT_BEFORE: Duration = Duration::from_secs(30);
 
 /// The connections of a folder.
@@ -31,7 +33,7 @@ pub(super) struct WorkerScaling {
 pub(super) struct Progress {
     /// When.
     pub(super) at: Duration,
-    /// Octets that have come.
+    /// Bytes that have come.
     pub(super) octets: u64,
     /// How long its connections have waited for what writes the backup, all of them together.
     pub(super) waited: Duration,
@@ -41,7 +43,7 @@ pub(super) struct Progress {
 #[derive(Debug)]
 struct Measured {
     since: Progress,
-    /// Octets a second before it joined.
+    /// Bytes a second before it joined.
     before: f64,
     /// The rate is not looked at before so much time has gone by.
     wait: Duration,
@@ -65,7 +67,8 @@ impl WorkerScaling {
         self.measured = Some(Measured { since: now, before: 0.0, wait: MEASURED });
     }
 
-    /// A connection has logged in, selected the folder, and begins to fetch: from here on it can make a difference.
+    /// A connection has logged in, selected the folder, and begins to fetch: from here on it can
+    /// make a difference.
     pub(super) fn works(&mut self, now: Progress) {
         if let Some(measured) = &mut self.measured
             && self.connections > 1
@@ -74,7 +77,8 @@ impl WorkerScaling {
         }
     }
 
-    /// Another connection works on it if it would be of use: when so many octets are left that nobody has asked for.
+    /// Another connection works on it if it would be of use: when so many bytes are left that
+    /// nobody has asked for.
     pub(super) fn help(&mut self, now: Progress, left: u64) -> bool {
         let Some(measured) = self.measured.as_mut().filter(|_| !self.closed && left > 0) else {
             return false;
@@ -116,8 +120,9 @@ mod tests {
         Progress { at, octets, waited: Duration::ZERO }
     }
 
-    /// How many connections there are after so many seconds of a folder of so many MiB, if `rate` says how many MiB a second
-    /// come over so many connections, and each of them begins to fetch so many tenths of a second after it was asked.
+    /// How many connections there are after so many seconds of a folder of so many MiB, if `rate`
+    /// says how many MiB a second come over so many connections, and each of them begins to fetch
+    /// so many tenths of a second after it was asked.
     fn after_with(seconds: u64, folder: u64, login: u64, rate: impl Fn(usize) -> u64) -> usize {
         let mut worker_scaling = WorkerScaling::default();
         worker_scaling.join();

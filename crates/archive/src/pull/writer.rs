@@ -1,7 +1,7 @@
 //! The thread that writes one folder: it takes what the connections bring and commits it in transactions.
 //!
-//! What waits for it is bounded ([`WAITING`] pieces of about [`BATCH_OCTETS`]), so that a slow disk slows the connections
-//! down instead of filling the memory.
+//! What waits for it is bounded ([`WAITING`] pieces of about [`BATCH_BYTES`]), so that a slow disk
+//! slows the connections down instead of filling the memory.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -20,8 +20,8 @@ use super::reunite::Reunited;
 use crate::backup::{Arrived, Flags, Folder, Resume, Stored};
 use crate::same::{Hasher, is_same};
 
-/// Octets of small messages that are handed over together.
-pub(super) const BATCH_OCTETS: usize = 128 * 1024;
+/// Bytes of small messages that are handed over together.
+pub(super) const BATCH_BYTES: usize = 128 * 1024;
 /// Messages that are handed over together.
 pub(super) const BATCH_MESSAGES: usize = 256;
 /// Pieces of work that wait.
@@ -34,22 +34,24 @@ const TWINS_TOLD: usize = 20;
 /// Lost bodies that are told one by one.
 const LOST_TOLD: usize = 1000;
 
-/// Messages, octets and time after which to commit: a sync is shared by all of it, and lost is what came since.
+/// Messages, bytes and time after which to commit: a sync is shared by all of it, and lost is what
+/// came since.
 const COMMIT_MESSAGES: u64 = 2048;
-const COMMIT_OCTETS: u64 = 64 * 1024 * 1024;
+const COMMIT_BYTES: u64 = 64 * 1024 * 1024;
 const COMMIT_AFTER: Duration = Duration::from_secs(2);
 
 /// What is to be written.
 pub(super) enum Work {
     /// Complete messages.
     Messages(Vec<(Arrived, Vec<u8>)>),
-    /// The same, and the server may yet say that they are something else: nothing is committed until [`Work::Sure`] or [`Work::Undo`] names them.
+    /// The same, and the server may yet say that they are something else: nothing is committed
+    /// until [`Work::Sure`] or [`Work::Undo`] names them.
     Unsure(Vec<(Arrived, Vec<u8>)>),
     /// Messages that were unsure are messages.
     Sure(Vec<u32>),
     /// Messages that were unsure are none.
     Undo(Vec<u32>),
-    /// A message of so many octets, which come in pieces.
+    /// A message of so many bytes, which come in pieces.
     Large(u64, mpsc::Receiver<Piece>),
     /// Flags of messages that are known.
     Flags(Vec<(u32, Flags)>),
@@ -67,7 +69,7 @@ pub(super) enum Work {
 
 /// A piece of a large message. If the last one is none of the ends, the message did not arrive.
 pub(super) enum Piece {
-    /// Octets.
+    /// Bytes.
     Octets(Bytes),
     /// It is complete.
     End(Arrived),
@@ -164,7 +166,7 @@ fn ended() -> Error {
 pub(super) struct CommitStats {
     /// Messages that are committed now and were not there before.
     pub(super) new: u64,
-    /// Their octets.
+    /// Their bytes.
     pub(super) octets: u64,
     /// Messages that were there before under other UIDs.
     pub(super) recognized: u64,
@@ -199,7 +201,7 @@ pub(super) struct Writer {
     returning: Option<Returning>,
     written: CommitStats,
     open: PendingBatch,
-    /// Messages of which it is not known yet whether they are, and their octets.
+    /// Messages of which it is not known yet whether they are, and their bytes.
     unsure: HashMap<u32, u64>,
 }
 
@@ -241,8 +243,8 @@ impl Writer {
         }
     }
 
-    /// Writes until nobody has work for it any more, commits, and closes the folder. What was committed, and what the backup says if it
-    /// cannot be written.
+    /// Writes until nobody has work for it any more, commits, and closes the folder. What was
+    /// committed, and what the backup says if it cannot be written.
     pub(super) fn run(mut self, work: FromConnections) -> (CommitStats, Result<()>) {
         let done = self.write(work);
         let done = done.and_then(|()| self.folder.close());
@@ -258,7 +260,7 @@ impl Writer {
             self.take(next)?;
             let is_due = *hold_up.borrow()
                 || self.open.messages >= COMMIT_MESSAGES
-                || self.open.octets >= COMMIT_OCTETS
+                || self.open.octets >= COMMIT_BYTES
                 || self.is_old();
             if is_due && self.unsure.is_empty() {
                 self.commit()?;
@@ -400,8 +402,8 @@ impl Writer {
         Ok(self.returning.get_or_insert_default())
     }
 
-    /// Removes messages that the server has no more and has under other UIDs, as the record of restores says: octets, date and flags are
-    /// the same. The others are told.
+    /// Removes messages that the server has no more and has under other UIDs, as the record of
+    /// restores says: bytes, date and flags are the same. The others are told.
     fn heal(&mut self) -> Result<()> {
         let twins = std::mem::take(&mut self.reunited.twins);
         let twins: Vec<_> = twins.into_iter().filter(|(uid, _)| self.folder.known().is_gone(*uid)).collect();

@@ -36,7 +36,8 @@ pub(super) struct Message {
     flags: u32,
 }
 
-/// What tells messages of one key apart: size and INTERNALDATE, cut to what is enough for that; 0 where it is not known.
+/// What tells messages of one key apart: size and INTERNALDATE, cut to what is enough for that; 0
+/// where it is not known.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub(super) struct Like {
     pub(super) size: u32,
@@ -44,7 +45,7 @@ pub(super) struct Like {
 }
 
 impl Like {
-    /// Of a message of so many octets, received then.
+    /// Of a message of so many bytes, received then.
     pub(super) fn of(size: u64, date: Option<Timestamp>) -> Self {
         Like { size: size as u32, date: date.map_or(0, |date| date.seconds() as u32) }
     }
@@ -134,7 +135,8 @@ impl Contents {
     /// What is in the folder of a server; it is selected afterwards, read-only.
     ///
     /// # Errors
-    /// `Retry` if the connection is lost; `Limit` beyond [`limits::ARCHIVE_FOLDER_MESSAGES`]; what the server says.
+    /// `Retry` if the connection is lost; `Limit` beyond [`limits::ARCHIVE_FOLDER_MESSAGES`]; what
+    /// the server says.
     pub(super) async fn of_server(connection: &mut Connection, wire: &[u8]) -> Result<Self> {
         let selected = connection.examine(wire).await?;
         if selected.messages > limits::ARCHIVE_FOLDER_MESSAGES {
@@ -241,7 +243,8 @@ pub(super) fn in_commands(set: &UidSet) -> Vec<UidSet> {
     ranges.chunks(RANGES).map(|ranges| UidSet::from_ranges(ranges.iter().copied())).collect()
 }
 
-/// An error about the folder and nothing else: the connection that said it is good, and another one would not do better.
+/// An error about the folder and nothing else: the connection that said it is good, and another one
+/// would not do better.
 pub(super) fn of_the_folder(error: Error) -> Error {
     match error.kind() {
         Kind::Retry => Error::new(Kind::Internal, error.to_string()).with_source(error),

@@ -1,5 +1,6 @@
-//! APPEND: several messages to a command where the server can (RFC 3502), commands without waiting for the answers, and
-//! without waiting to be asked for the octets where the server lets a client send at once (RFC 7888).
+//! APPEND: several messages to a command where the server can (RFC 3502), commands without waiting
+//! for the answers, and without waiting to be asked for the bytes where the server lets a client
+//! send at once (RFC 7888).
 
 use std::collections::VecDeque;
 
@@ -19,11 +20,11 @@ use crate::client::{Connection, Done, is_later};
 const AHEAD: usize = 32;
 /// Commands of several.
 const MULTI_AHEAD: usize = 3;
-/// Octets and messages of one command: whatever ends the connection costs no more than these.
-const MULTI_OCTETS: u64 = 1024 * 1024;
+/// Bytes and messages of one command: whatever ends the connection costs no more than these.
+const MULTI_BYTES: u64 = 1024 * 1024;
 const MULTI_MESSAGES: usize = 128;
-/// Octets of a literal that need not be waited for with LITERAL- (RFC 7888 §5).
-const MINUS_OCTETS: u64 = 4096;
+/// Bytes of a literal that need not be waited for with LITERAL- (RFC 7888 §5).
+const MINUS_BYTES: u64 = 4096;
 
 /// Messages on their way into a folder.
 pub(super) struct Delivery<'a> {
@@ -102,7 +103,7 @@ impl<'a> Delivery<'a> {
                 },
             };
             if let Some(why) = self.hopeless(&meta) {
-                // Its octets are passed over.
+                // Its bytes are passed over.
                 self.tried.failed(meta.uid, why);
                 continue;
             }
@@ -198,10 +199,10 @@ impl<'a> Delivery<'a> {
             self.octets(&meta).await?;
             octets += meta.size;
             let messages = self.asked.back().map_or(0, |asked| asked.messages.len());
-            let full = octets >= MULTI_OCTETS || messages >= MULTI_MESSAGES;
+            let full = octets >= MULTI_BYTES || messages >= MULTI_MESSAGES;
             let next = if self.multi && !full { self.begin(false).await? } else { None };
             match next {
-                Some(next) if octets + next.size <= MULTI_OCTETS && self.hopeless(&next).is_none() => {
+                Some(next) if octets + next.size <= MULTI_BYTES && self.hopeless(&next).is_none() => {
                     meta = next;
                 }
                 next => {
@@ -216,10 +217,10 @@ impl<'a> Delivery<'a> {
     fn at_once(&self, size: u64) -> bool {
         let capabilities = self.connection.capabilities();
         let minus = capabilities.has("LITERAL-") || capabilities.has("IMAP4REV2");
-        capabilities.literal_plus() || minus && size <= MINUS_OCTETS
+        capabilities.literal_plus() || minus && size <= MINUS_BYTES
     }
 
-    /// Sends a message's octets.
+    /// Sends a message's bytes.
     async fn octets(&mut self, meta: &MessageMeta) -> Result<()> {
         let mut left = meta.size;
         let why = loop {
@@ -249,7 +250,8 @@ impl<'a> Delivery<'a> {
         self.asked.pop_back().into_iter().flat_map(|asked| asked.messages).for_each(|(uid, _)| {
             self.tried.put_off(uid);
         });
-        // What was sent before is there, and the answers come although the server waits for octets that there are not.
+        // What was sent before is there, and the answers come although the server waits for bytes
+        // that there are not.
         while !self.asked.is_empty() {
             self.answer().await?;
         }

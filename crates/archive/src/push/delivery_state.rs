@@ -1,4 +1,5 @@
-//! What was learned of messages and of the account while they were put there: [`DeliveryState`] of a folder, [`SizeRefusals`] of the account.
+//! What was learned of messages and of the account while they were put there: [`DeliveryState`] of
+//! a folder, [`SizeRefusals`] of the account.
 
 use std::collections::HashMap;
 
@@ -15,15 +16,16 @@ const FAILURES_TOLD: usize = 10_000;
 /// What was learned of a folder's messages.
 #[derive(Debug, Default)]
 pub(super) struct DeliveryState {
-    /// Those that were on their way when a connection ended, or in a command that was refused: a command for each, after all
-    /// others, and after another look at what is there.
+    /// Those that were on their way when a connection ended, or in a command that was refused: a
+    /// command for each, after all others, and after another look at what is there.
     careful: UidSet,
     lost: HashMap<u32, u32>,
     /// Not tried again.
     evicted: UidSet,
     failed: Vec<(u32, String)>,
     failures: u64,
-    /// Those that were sent with keywords, those of them that were refused, and how many of these were taken without.
+    /// Those that were sent with keywords, those of them that were refused, and how many of these
+    /// were taken without.
     worded: UidSet,
     bare: UidSet,
     without_keywords: u64,
@@ -48,8 +50,8 @@ impl DeliveryState {
         !missing.intersection(&self.careful).difference(&self.evicted).is_empty()
     }
 
-    /// Whether to wait until the server is done with what other connections sent, before `alone` messages are put there;
-    /// `before`: an earlier run may have sent something.
+    /// Whether to wait until the server is done with what other connections sent, before `alone`
+    /// messages are put there; `before`: an earlier run may have sent something.
     pub(super) fn must_wait(&self, before: bool, alone: bool) -> bool {
         let first = self.unsettled.is_none();
         self.unsettled.unwrap_or(before) && (first || alone)
@@ -171,7 +173,7 @@ impl DeliveryState {
 /// How much more the account takes.
 #[derive(Debug, Default)]
 pub(super) struct SizeRefusals {
-    /// Messages of so many octets were refused.
+    /// Messages of so many bytes were refused.
     least: Option<u64>,
     in_a_row: u32,
     why: String,
@@ -183,14 +185,14 @@ impl SizeRefusals {
         self.in_a_row = 0;
     }
 
-    /// A message of so many octets was refused.
+    /// A message of so many bytes was refused.
     pub(super) fn refused(&mut self, octets: u64, why: &str) {
         self.least = Some(self.least.map_or(octets, |least| least.min(octets)));
         self.in_a_row += 1;
         why.clone_into(&mut self.why);
     }
 
-    /// Why there is no use in trying a message of so many octets.
+    /// Why there is no use in trying a message of so many bytes.
     pub(super) fn why_not(&self, octets: u64) -> Option<&str> {
         self.least.filter(|least| octets >= *least).map(|_| &*self.why)
     }

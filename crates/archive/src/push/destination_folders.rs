@@ -1,7 +1,8 @@
 //! [`Places`]: where the folders of the source are at the destination, as the destination says itself.
 //!
-//! A server may take two names for one: it ignores case, or does not tell forms of Unicode apart. What was put into two folders
-//! is in one then, and to make it what one of them is would remove what is of the other.
+//! A server may take two names for one: it ignores case, or does not tell forms of Unicode apart.
+//! What was put into two folders is in one then, and to make it what one of them is would remove
+//! what is of the other.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -89,8 +90,8 @@ impl Run<'_> {
     }
 }
 
-/// Which of the listed folders one is that is not listed by its name, by what is in it: all that it may be. `None`: it is not
-/// there, or nothing is in it.
+/// Which of the listed folders one is that is not listed by its name, by what is in it: all that it
+/// may be. `None`: it is not there, or nothing is in it.
 async fn folded(target: &mut Target, wire: &[u8], listing: &Listing) -> Result<Option<Vec<String>>> {
     let connection = target.connection().await?;
     let this = match Contents::of_server(connection, wire).await {

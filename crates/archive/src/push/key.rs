@@ -8,7 +8,8 @@ pub(super) type Key = [u8; 16];
 
 /// The longest field that is looked at.
 const FIELD_BYTES: usize = 998;
-/// What tells messages without a Message-ID apart, besides their date. Not their size: servers are known to say wrong ones.
+/// What tells messages without a Message-ID apart, besides their date. Not their size: servers are
+/// known to say wrong ones.
 const OTHERS: [&[u8]; 4] = [b"date:", b"from:", b"to:", b"subject:"];
 /// [`OTHERS`] as FETCH asks for them.
 pub(super) const OTHER_FIELDS: &str = "DATE FROM TO SUBJECT";
@@ -30,7 +31,8 @@ impl Mark {
         Mark { id: by_id(header), others: has_some.then(|| by_others(header, 0, None)) }
     }
 
-    /// Whether both are of one message, as far as headers tell. Servers give messages a Message-ID that have none, but not another one.
+    /// Whether both are of one message, as far as headers tell. Servers give messages a Message-ID
+    /// that have none, but not another one.
     pub(crate) fn is_like(&self, other: &Mark) -> bool {
         match (self.id, other.id) {
             (Some(id), Some(other)) => id == other,
@@ -63,7 +65,7 @@ fn half(text: &[u8]) -> Key {
     key
 }
 
-/// Whether the header ends in these octets.
+/// Whether the header ends in these bytes.
 pub(super) fn ends(octets: &[u8]) -> bool {
     octets.split(|b| *b == b'\n').any(is_end)
 }

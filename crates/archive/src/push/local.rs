@@ -15,11 +15,11 @@ use crate::backup::sent::{received_or_sent, sent};
 use crate::backup::{Backup, BackupFolder, Folder, FolderName};
 use crate::blocking::blocking;
 
-/// Octets that are read at a time.
+/// Bytes that are read at a time.
 const PIECE_BYTES: usize = 64 * 1024;
-/// Octets of a message in which its header is looked for.
+/// Bytes of a message in which its header is looked for.
 const HEADER_BYTES: usize = 4 * 1024 * 1024;
-/// Octets of a message that are held until it is known to be good to its end. Larger ones are read twice.
+/// Bytes of a message that are held until it is known to be good to its end. Larger ones are read twice.
 const HELD_BYTES: usize = 4 * 1024 * 1024;
 /// Why a message is not put there, when it is known without asking.
 const NOWHERE: &str = "the body is evicted, and the server no longer has the message";
@@ -81,7 +81,8 @@ pub(super) async fn contents(backup: Arc<dyn Backup>, kept: BackupFolder, keys: 
     .await
 }
 
-/// The first octets of a message, its header among them unless that is longer than [`HEADER_BYTES`]; none if it is damaged.
+/// The first bytes of a message, its header among them unless that is longer than [`HEADER_BYTES`];
+/// none if it is damaged.
 pub(crate) fn header(folder: &dyn Folder, uid: u32) -> Vec<u8> {
     let mut most = PIECE_BYTES;
     loop {
@@ -162,9 +163,10 @@ struct Good<'a> {
     rest: Option<Box<dyn Read + 'a>>,
 }
 
-/// A message that is good to its end; nothing if nobody takes it any more. One that turns out to be damaged, or whose body is nowhere
-/// any more, when half of it was sent costs the connection, and what else was on its way. So what is too long to be held until then is
-/// read twice; a body that was given up is fetched once, whoever fetches it keeps it for a while.
+/// A message that is good to its end; nothing if nobody takes it any more. One that turns out to be
+/// damaged, or whose body is nowhere any more, when half of it was sent costs the connection, and
+/// what else was on its way. So what is too long to be held until then is read twice; a body that
+/// was given up is fetched once, whoever fetches it keeps it for a while.
 fn good<'a>(
     folder: &'a dyn Folder,
     uid: u32,
@@ -192,15 +194,15 @@ fn good<'a>(
     Ok(Some(Good { held, rest }))
 }
 
-/// The next octets; none at the end.
+/// The next bytes; none at the end.
 fn piece(reader: &mut dyn Read) -> io::Result<Bytes> {
     let mut piece = Vec::with_capacity(PIECE_BYTES);
     reader.take(PIECE_BYTES as u64).read_to_end(&mut piece)?;
     Ok(piece.into())
 }
 
-/// Those of these messages with evicted bodies and that their server has no more, so that they can be had nowhere. No
-/// server is asked.
+/// Those of these messages with evicted bodies and that their server has no more, so that they can
+/// be had nowhere. No server is asked.
 pub(super) async fn lost(
     backup: Arc<dyn Backup>,
     kept: BackupFolder,

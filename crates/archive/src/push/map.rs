@@ -1,8 +1,9 @@
 //! [`UidMap`]: which message of the source got which UID at the destination. Files of lines of JSON, only ever added to.
 //!
-//! Nothing depends on it being complete: a message that was put there and is not in the map is recognized by its key, and
-//! counts as the owner's own. A line that cannot be read, the last one of a run that was killed for example, is passed over.
-//! Of a backup it is also the record that pulls read ([`crate::restored`]).
+//! Nothing depends on it being complete: a message that was put there and is not in the map is
+//! recognized by its key, and counts as the owner's own. A line that cannot be read, the last one
+//! of a run that was killed for example, is passed over. Of a backup it is also the record that
+//! pulls read ([`crate::restored`]).
 
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
@@ -113,8 +114,9 @@ impl FolderMap {
 }
 
 impl UidMap {
-    /// Reads the map in these files, as far as it is of the accounts called so. Those that are written are this run's until it is
-    /// dropped: two runs at once would put everything there twice.
+    /// Reads the map in these files, as far as it is of the accounts called so. Those that are
+    /// written are this run's until it is dropped: two runs at once would put everything there
+    /// twice.
     ///
     /// # Errors
     /// If a file cannot be read, or written; `Conflict` if another run has it.
@@ -176,8 +178,8 @@ impl UidMap {
         }
     }
 
-    /// Whether a run ended before all that was put into the folder was answered: the server may be at work on it still. Without
-    /// a file it is not known.
+    /// Whether a run ended before all that was put into the folder was answered: the server may be
+    /// at work on it still. Without a file it is not known.
     pub(super) fn is_unfinished(&self, to: &str) -> bool {
         self.files.is_empty() || self.unfinished.contains(to)
     }

@@ -9,7 +9,7 @@ use super::map::{Put, UidMap};
 use super::report::{FolderReport, Observer};
 use crate::backup::Flags;
 
-/// A message on its way: its head, its octets, its end. Without an end it did not arrive.
+/// A message on its way: its head, its bytes, its end. Without an end it did not arrive.
 pub(super) enum MessageChunk {
     Begin(MessageMeta),
     Octets(Bytes),
@@ -18,7 +18,7 @@ pub(super) enum MessageChunk {
     Failed(u32, String),
 }
 
-/// What is known of a message before its octets.
+/// What is known of a message before its bytes.
 #[derive(Debug, Clone)]
 pub(super) struct MessageMeta {
     pub(super) uid: u32,

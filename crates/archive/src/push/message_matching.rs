@@ -21,7 +21,8 @@ pub(super) struct Pairs {
 }
 
 impl Pairs {
-    /// Those of `extra` that cannot be told from messages `there` that the source has: which of them it has is not known.
+    /// Those of `extra` that cannot be told from messages `there` that the source has: which of
+    /// them it has is not known.
     pub(super) fn alike(&self, there: &Contents) -> UidSet {
         let mark = |message: &Message| (message.key, message.like.size, message.like.date);
         let extra: Vec<&Message> =
@@ -46,8 +47,9 @@ impl Pairs {
     }
 }
 
-/// First what the map of UIDs says, unless Message-IDs say otherwise; then by key, as often as it is there; then what has no
-/// Message-ID and no known INTERNALDATE at the source, by its other fields.
+/// First what the map of UIDs says, unless Message-IDs say otherwise; then by key, as often as it
+/// is there; then what has no Message-ID and no known INTERNALDATE at the source, by its other
+/// fields.
 pub(super) fn pair(source: &Contents, there: &Contents, known: Option<&FolderMap>) -> Pairs {
     let mut pairing = Pairing {
         source,
@@ -92,8 +94,8 @@ impl<'a> Pairing<'a> {
         }
     }
 
-    /// The map says that they are the same. Servers give messages a Message-ID that have none, but not another one: then UIDs do not mean
-    /// what they meant, or the server named wrong ones.
+    /// The map says that they are the same. Servers give messages a Message-ID that have none, but
+    /// not another one: then UIDs do not mean what they meant, or the server named wrong ones.
     fn by_map(&mut self, from: usize, to: usize) {
         let (at_source, at_there) = (&self.source.messages[from], &self.there.messages[to]);
         let have_ids = self.source.has_id(at_source) && self.there.has_id(at_there);
@@ -142,7 +144,8 @@ impl<'a> Pairing<'a> {
     }
 }
 
-/// Messages that are left and are the same as far as can be told, the INTERNALDATE of the source's being unknown.
+/// Messages that are left and are the same as far as can be told, the INTERNALDATE of the source's
+/// being unknown.
 fn undated(source: &Contents, there: &Contents, paired: &[bool], taken: &[bool]) -> Vec<(usize, usize)> {
     let wanted = source.without_id.iter().filter(|message| !message.dated);
     let wanted = wanted.filter_map(|message| Some((source.find(message.uid)?, message.key)));

@@ -1,8 +1,8 @@
 //! After everything was put there: flags follow, and what is gone at the source goes at the destination.
 //!
-//! What is removed is gone for good, so there is more that keeps it from happening than that makes it happen
-//! (`docs/decisions/0034-mirror.md`). Only messages that the map of UIDs says were put there by us are removed, unless the
-//! owner says otherwise.
+//! What is removed is gone for good, so there is more that keeps it from happening than that makes
+//! it happen (`docs/decisions/0034-mirror.md`). Only messages that the map of UIDs says were put
+//! there by us are removed, unless the owner says otherwise.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -33,8 +33,8 @@ pub struct Removal {
     pub force: bool,
 }
 
-/// Makes the folders of the account of `to` what they are in that of `from`: as [`super::migrate`], and then flags follow and
-/// what is gone is removed, as far as it was put there by us.
+/// Makes the folders of the account of `to` what they are in that of `from`: as [`super::migrate`],
+/// and then flags follow and what is gone is removed, as far as it was put there by us.
 ///
 /// # Errors
 /// As [`super::migrate`].
@@ -235,8 +235,9 @@ struct Both<'a> {
     name: &'a str,
 }
 
-/// What speaks against removing messages: their number, that of those that were put there under another UIDVALIDITY of the
-/// source, of all messages there, of those of them that are ours, and of those at the source.
+/// What speaks against removing messages: their number, that of those that were put there under
+/// another UIDVALIDITY of the source, of all messages there, of those of them that are ours, and of
+/// those at the source.
 #[derive(Debug, Clone, Copy)]
 struct Judged {
     gone: usize,
@@ -324,7 +325,8 @@ struct Refused {
 }
 
 impl Refused {
-    /// Adds flags to these messages, but for keywords that are refused, which are found out one by one; whether there were others.
+    /// Adds flags to these messages, but for keywords that are refused, which are found out one by
+    /// one; whether there were others.
     async fn add(&mut self, connection: &mut Connection, set: &UidSet, flags: &[String]) -> Result<bool> {
         let (mut keywords, mut good): (Vec<String>, Vec<String>) =
             flags.iter().cloned().partition(|flag| is_keyword(flag));

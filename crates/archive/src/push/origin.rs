@@ -99,7 +99,8 @@ impl Origin {
         }
     }
 
-    /// Sends messages of the folder that was looked at last. What was begun is taken from `left`, if it comes from a server.
+    /// Sends messages of the folder that was looked at last. What was begun is taken from `left`,
+    /// if it comes from a server.
     ///
     /// # Errors
     /// As [`Origin::contents`].
@@ -120,7 +121,8 @@ impl Origin {
         }
     }
 
-    /// Those of these messages of a folder that can be had nowhere, as far as that is known without asking, and why.
+    /// Those of these messages of a folder that can be had nowhere, as far as that is known without
+    /// asking, and why.
     ///
     /// # Errors
     /// What the backup says.

@@ -13,7 +13,7 @@ use crate::backup::Flags;
 use crate::backup::sent::sent;
 use crate::client::{Connection, Done, ListedMailbox, Server};
 
-/// Messages whose flags and dates are asked for at a time, before their octets.
+/// Messages whose flags and dates are asked for at a time, before their bytes.
 const GROUP: usize = 200;
 
 /// A server that messages come from.
@@ -117,7 +117,7 @@ async fn send_group(
     left: &mut UidSet,
     to: &mpsc::Sender<MessageChunk>,
 ) -> Result<(Sent, Option<(UidSet, String)>)> {
-    // What stands before a message's octets in APPEND may come behind them in FETCH.
+    // What stands before a message's bytes in APPEND may come behind them in FETCH.
     let mut heads: HashMap<u32, (Flags, Option<DateTime>)> = HashMap::new();
     connection.queue(|w| w.raw(format!("UID FETCH {group} (UID FLAGS INTERNALDATE)")));
     let last = connection.queue(|w| w.raw(format!("UID FETCH {group} (UID BODY.PEEK[])")));

@@ -75,7 +75,8 @@ pub struct FolderReport {
     pub without_keywords: u64,
     /// Messages that were removed there.
     pub removed: u64,
-    /// Messages that could not be put there, and why; not more than some thousands. UID 0: it is not known which.
+    /// Messages that could not be put there, and why; not more than some thousands. UID 0: it is
+    /// not known which.
     pub failed: Vec<(u32, String)>,
     /// How many these are in all.
     pub failures: u64,

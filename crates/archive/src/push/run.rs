@@ -20,7 +20,8 @@ use super::target::{DestinationFolder, Target};
 use crate::backup::FolderName;
 use crate::client::{Backoff, Server};
 
-/// Looks, two seconds apart, that must show no change for the server to be done; and how many there are at most.
+/// Looks, two seconds apart, that must show no change for the server to be done; and how many there
+/// are at most.
 const SETTLE_QUIET: u32 = 4;
 const SETTLE_LOOKS: u32 = 60;
 /// Pieces that wait between source and destination.
@@ -35,7 +36,8 @@ pub(super) struct Run<'a> {
     backoff: Backoff,
     room: SizeRefusals,
     pub(super) report: Report,
-    /// The folders of the source, and which of them is at the destination under a name, once that was asked for.
+    /// The folders of the source, and which of them is at the destination under a name, once that
+    /// was asked for.
     sources: Vec<FolderName>,
     claimed: HashMap<String, FolderName>,
     is_claimed: bool,
@@ -98,8 +100,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Folders whose names the destination can have go before those that get another name there: of two that would be one, the first
-    /// has it.
+    /// Folders whose names the destination can have go before those that get another name there: of
+    /// two that would be one, the first has it.
     async fn fitting_first(&mut self, folders: &mut [From]) -> Result<()> {
         while let Err(e) = unless(&self.options.stop, self.target.connection()).await {
             match e.kind() {
@@ -179,8 +181,8 @@ impl<'a> Run<'a> {
         ended
     }
 
-    /// Waits until nothing more comes into the folder: a server goes on with what a connection sent that is gone, and what it
-    /// has not done yet would be put there again.
+    /// Waits until nothing more comes into the folder: a server goes on with what a connection sent
+    /// that is gone, and what it has not done yet would be put there again.
     async fn settle(&mut self, wire: &[u8]) -> Result<()> {
         let step = self.target.timeouts().retry.saturating_mul(2);
         self.observer.waits(
@@ -220,8 +222,9 @@ impl<'a> Run<'a> {
         self.options.below.iter().cloned().chain(name.levels().map(str::to_owned)).collect()
     }
 
-    /// Makes sure that no other folder of the source is at that place: what one name cannot have at the destination may be what
-    /// another one has already. Whether the place is this one's; a folder in which nothing is needs none.
+    /// Makes sure that no other folder of the source is at that place: what one name cannot have at
+    /// the destination may be what another one has already. Whether the place is this one's; a
+    /// folder in which nothing is needs none.
     async fn claim(&mut self, from: &From, place: &DestinationFolder) -> Result<bool> {
         if !self.is_claimed {
             for name in &self.sources {
@@ -307,8 +310,9 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Leaves out of what is missing what is another message of the backup: of those that a restore put back under other UIDs one is
-    /// enough, and what is there because this run puts it there from another folder is not put below that once more.
+    /// Leaves out of what is missing what is another message of the backup: of those that a restore
+    /// put back under other UIDs one is enough, and what is there because this run puts it there
+    /// from another folder is not put below that once more.
     async fn leave_out_twins(&mut self, from: &From, contents: &Contents, pairs: &mut Pairs) -> Result<()> {
         let (From::Backup(kept), false) = (from, pairs.missing.is_empty()) else { return Ok(()) };
         let restored = self.options.restored.clone();
@@ -336,8 +340,9 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Whether the folder, which is not there, would only become an empty one: it is below the one that all is put below, and
-    /// has nothing but what earlier restores put there. Each of them would make one more level of it.
+    /// Whether the folder, which is not there, would only become an empty one: it is below the one
+    /// that all is put below, and has nothing but what earlier restores put there. Each of them
+    /// would make one more level of it.
     async fn is_put_below(&mut self, from: &From, place: &DestinationFolder) -> Result<bool> {
         let (From::Backup(_), None) = (from, &place.wire) else { return Ok(false) };
         let below = &self.options.below;
@@ -391,8 +396,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// The folder at the destination, made if it is not there, and whether it was there; nothing if another folder is at its
-    /// place, or if there is no use in making it.
+    /// The folder at the destination, made if it is not there, and whether it was there; nothing if
+    /// another folder is at its place, or if there is no use in making it.
     async fn ready(
         &mut self,
         from: &From,
@@ -416,8 +421,8 @@ impl<'a> Run<'a> {
         Ok(Some((place, was_there)))
     }
 
-    /// Looks at both ends: what the source has, which of its messages are missing, and the destination's UIDVALIDITY with a UID
-    /// that it has not given away yet.
+    /// Looks at both ends: what the source has, which of its messages are missing, and the
+    /// destination's UIDVALIDITY with a UID that it has not given away yet.
     async fn look(
         &mut self,
         from: &From,

@@ -147,8 +147,8 @@ impl Target {
         DestinationFolder { name, wire }
     }
 
-    /// Makes the folder if it is not there; whether it was. If the server refuses its name, `place` becomes the one that the
-    /// folder has instead.
+    /// Makes the folder if it is not there; whether it was. If the server refuses its name, `place`
+    /// becomes the one that the folder has instead.
     ///
     /// # Errors
     /// `Retry` if the connection is lost; what the server says.
@@ -171,8 +171,8 @@ impl Target {
         Ok(was_there)
     }
 
-    /// For a dry run, which makes nothing: `place` becomes the folder that was made before because its name was refused, if
-    /// there is one and `ours` says so of its name.
+    /// For a dry run, which makes nothing: `place` becomes the folder that was made before because
+    /// its name was refused, if there is one and `ours` says so of its name.
     pub(super) fn find_instead(&mut self, place: &mut DestinationFolder, ours: impl Fn(&str) -> bool) {
         let instead = self.known(FolderName::new(self.plain(place.name.as_str()), self.delimiter));
         if place.wire.is_none() && instead.wire.is_some() && ours(instead.name.as_str()) {
@@ -196,7 +196,8 @@ impl Target {
         Ok(())
     }
 
-    /// The name with `_` for what servers are known to refuse: what means something in their directories, or in LIST.
+    /// The name with `_` for what servers are known to refuse: what means something in their
+    /// directories, or in LIST.
     fn plain(&self, name: &str) -> String {
         let refused = |c: char| Some(c) != self.delimiter && (c.is_control() || REFUSED.contains(c));
         let below = name.strip_prefix(&*self.prefix).unwrap_or(name);
@@ -207,8 +208,8 @@ impl Target {
     /// What is in the folder; it is selected afterwards.
     ///
     /// # Errors
-    /// `Retry` if the connection is lost; `Invalid` if the server does not list everything: what is there and was not listed
-    /// would be put there again; what the server says.
+    /// `Retry` if the connection is lost; `Invalid` if the server does not list everything: what is
+    /// there and was not listed would be put there again; what the server says.
     pub(super) async fn contents(&mut self, place: &DestinationFolder) -> Result<Contents> {
         let Some(wire) = &place.wire else { return Ok(Contents::default()) };
         let connection = self.connection().await?;

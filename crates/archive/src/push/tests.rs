@@ -113,7 +113,8 @@ async fn a_message_is_read_once_to_be_restored() {
     assert_eq!(backup.reads.load(Ordering::Relaxed), 8);
 }
 
-/// A server was set up anew with less mail: what the backup had of the old one is put back, below what is there.
+/// A server was set up anew with less mail: what the backup had of the old one is put back, below
+/// what is there.
 #[tokio::test]
 async fn superseded_folders_are_restored_once() {
     use crate::backup::format_tests::{folder_name, give, identity, mail, resume};
@@ -170,8 +171,8 @@ async fn damaged_messages_are_named_and_all_others_are_restored() {
     assert_eq!(octets(&to, "INBOX").len(), 14);
 }
 
-/// A message that a damaged journal does not name is not one that was deleted: the rest is restored and exported, and both say that it
-/// is not everything.
+/// A message that a damaged journal does not name is not one that was deleted: the rest is restored
+/// and exported, and both say that it is not everything.
 #[tokio::test]
 async fn what_a_damaged_journal_does_not_name_is_missed() {
     use crate::backup::convert::transfer;
@@ -347,7 +348,7 @@ async fn migrate_between(from: &Script, to: &Script) -> Report {
     migrate(&from.server(), &to.server(), &options(&watched), Arc::new(Nobody)).await.unwrap()
 }
 
-/// Octets without their order.
+/// Bytes without their order.
 fn sorted(script: &Script) -> Vec<Vec<u8>> {
     let mut all: Vec<_> = octets(script, "INBOX").into_iter().map(|(_, octets)| octets).collect();
     all.sort();

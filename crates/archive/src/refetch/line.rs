@@ -49,8 +49,8 @@ impl Line {
     /// The message at that place, spooled, once its size and its SHA-256 are what is wanted.
     ///
     /// # Errors
-    /// `Offloaded` if the server has it no more, or sends another one; `Retry` if it cannot be reached; `Denied` if it does not let
-    /// anybody in.
+    /// `Offloaded` if the server has it no more, or sends another one; `Retry` if it cannot be
+    /// reached; `Denied` if it does not let anybody in.
     pub(super) async fn fetch(&self, place: &AtServer, wanted: Wanted, spool: Spool<'_>) -> Result<Spooled> {
         let mut line = self.open.lock().await;
         self.used.fetch_add(1, Ordering::Relaxed);
@@ -70,7 +70,8 @@ impl Line {
         wanted: Wanted,
         spool: Spool<'_>,
     ) -> Result<Spooled> {
-        // Whatever ends this early leaves a connection that nobody knows the state of: it is put back at the end.
+        // Whatever ends this early leaves a connection that nobody knows the state of: it is put
+        // back at the end.
         let mut open = match line.take() {
             Some(open) => open,
             None => OpenConnection { connection: Connection::open(&self.server).await?, selected: None },
@@ -117,7 +118,8 @@ impl Line {
 }
 
 impl OpenConnection {
-    /// The folder's name as commands send it. What the server has called otherwise than any name would be written has to be looked up.
+    /// The folder's name as commands send it. What the server has called otherwise than any name
+    /// would be written has to be looked up.
     async fn wire(&mut self, name: &str) -> Result<Box<[u8]>> {
         let encoded = utf7::encode(name).into_bytes().into();
         if name.is_ascii() && !name.contains('&') {
@@ -150,7 +152,8 @@ impl OpenConnection {
         }
     }
 
-    /// Writes the message; its SHA-256, or nothing if it is not there. What is longer than is wanted is not written to its end.
+    /// Writes the message; its SHA-256, or nothing if it is not there. What is longer than is
+    /// wanted is not written to its end.
     async fn body(&mut self, uid: u32, wanted: Wanted, writer: &mut SpoolWriter) -> Result<Option<[u8; 32]>> {
         let connection = &mut self.connection;
         let tag = connection.queue(|w| w.raw(format!("UID FETCH {uid} (UID BODY.PEEK[])")));

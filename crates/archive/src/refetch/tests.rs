@@ -26,7 +26,7 @@ use crate::verify::{Options, verify};
 
 const ID: AccountId = AccountId([3; 16]);
 const NOW: Timestamp = Timestamp(1_700_000_000_000);
-/// Octets of a mail's body, nearly.
+/// Bytes of a mail's body, nearly.
 const SIZE: usize = 20_000;
 
 struct Fixture {
@@ -107,7 +107,7 @@ impl Fixture {
         pulled_into(&self.script, opened.backup.clone(), options()).await.unwrap()
     }
 
-    /// Octets in the spool, objects.
+    /// Bytes in the spool, objects.
     async fn spooled(&self) -> usize {
         self.store.list("spool", None).count().await
     }
@@ -250,7 +250,7 @@ async fn what_the_server_has_no_more_is_said_and_what_it_lost_is_not_given_up() 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn other_octets_than_were_kept_are_not_given_out() {
+async fn other_bytes_than_were_kept_are_not_given_out() {
     let world = Fixture::new(5).await;
     let opened = world.open(Some(0)).await;
     assert_eq!(world.pulled(&opened).await.bodies.unwrap().without, 5);

@@ -19,7 +19,7 @@ pub(super) struct Compared {
     pub(super) report: FolderReport,
     /// What both sides have.
     pub(super) common: UidSet,
-    /// Those whose octets were compared.
+    /// Those whose bytes were compared.
     pub(super) done: UidSet,
 }
 
@@ -93,7 +93,7 @@ impl<'a> Comparing<'a> {
         self.common = listed.compare(local, &mut self.report);
         let common = &self.common;
         self.progress.chosen.get_or_insert_with(|| choose(common, self.options.sample, random));
-        self.compare_octets(connection).await?;
+        self.compare_bytes(connection).await?;
         let unsent = self.progress.unsent(&self.common);
         if unsent.is_empty() {
             return Ok(());
@@ -129,8 +129,8 @@ impl<'a> Comparing<'a> {
         Ok(local)
     }
 
-    /// Compares what is left to be compared octet by octet.
-    async fn compare_octets(&mut self, connection: &mut Connection) -> Result<()> {
+    /// Compares what is left to be compared byte by byte.
+    async fn compare_bytes(&mut self, connection: &mut Connection) -> Result<()> {
         let Some(local) = &self.local else { return Ok(()) };
         let left = self.progress.left(&self.common);
         let (done, report, looked) = (&mut self.progress.done, &mut self.report, &self.options.looked);

@@ -22,7 +22,7 @@ pub(super) struct Local {
 }
 
 impl Local {
-    /// Those of these messages that have the octets of one of the others.
+    /// Those of these messages that have the bytes of one of the others.
     pub(super) fn alike(&self, these: &UidSet, others: &UidSet) -> UidSet {
         let of = |uids: &UidSet| {
             let messages = uids.iter().filter_map(|uid| Some((uid, *self.messages.get(&uid.get())?)));

@@ -42,7 +42,7 @@ pub(super) struct Plan<'a> {
 pub(super) struct WithServer<'a> {
     pub(super) found: &'a ListedMailbox,
     pub(super) kept: Option<&'a BackupFolder>,
-    /// Only these messages are compared octet by octet; otherwise a sample.
+    /// Only these messages are compared byte by byte; otherwise a sample.
     pub(super) chosen: Option<UidSet>,
 }
 
@@ -83,7 +83,7 @@ impl<'a> Plan<'a> {
 pub(super) struct ServerListing {
     /// Their UIDs.
     pub(super) there: UidSet,
-    /// Those of which it says another size than the backup has octets.
+    /// Those of which it says another size than the backup has bytes.
     pub(super) sizes: UidSet,
 }
 
@@ -113,7 +113,7 @@ impl ServerListing {
     }
 }
 
-/// Which messages are compared octet by octet, over as many connections as it takes.
+/// Which messages are compared byte by byte, over as many connections as it takes.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
     /// Those that are; `None` until both sides were looked at.
@@ -130,8 +130,8 @@ impl Progress {
         Progress { chosen, ..Progress::default() }
     }
 
-    /// Of what both sides have, what is still to be compared. What went meanwhile cannot be, and what a connection ended
-    /// with again and again is not tried any more.
+    /// Of what both sides have, what is still to be compared. What went meanwhile cannot be, and
+    /// what a connection ended with again and again is not tried any more.
     pub(super) fn left(&self, common: &UidSet) -> UidSet {
         let evicted: UidSet =
             self.lost.iter().filter(|(_, times)| **times >= ATTEMPTS).map(|(uid, _)| *uid).collect();

@@ -1,8 +1,8 @@
 //! Mending a backup: what a comparison found missing, different or damaged is fetched again.
 //!
-//! It is a pull that asks for these messages too, and each takes the place of what is there in the transaction that brings
-//! it ([`crate::backup::Folder::replace`]). What the server no longer has stays as it is. Then it is compared again: only what was seen to be
-//! right is called repaired.
+//! It is a pull that asks for these messages too, and each takes the place of what is there in the
+//! transaction that brings it ([`crate::backup::Folder::replace`]). What the server no longer has
+//! stays as it is. Then it is compared again: only what was seen to be right is called repaired.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -23,11 +23,12 @@ impl FolderReport {
     }
 }
 
-/// Fetches again what `report` says is missing, different or damaged, over so many connections; what is to be said of
-/// the folders now.
+/// Fetches again what `report` says is missing, different or damaged, over so many connections;
+/// what is to be said of the folders now.
 ///
 /// # Errors
-/// As [`super::verify`] and [`pull()`]. What was fetched until then is in the backup, and what is left is found again.
+/// As [`super::verify`] and [`pull()`]. What was fetched until then is in the backup, and what is
+/// left is found again.
 pub async fn repair(
     server: &Server,
     backup: Arc<dyn Backup>,

@@ -15,13 +15,13 @@ pub struct FolderReport {
     pub missing: UidSet,
     /// Messages of the backup that the server no longer has.
     pub gone: u64,
-    /// UIDs of those of them whose octets the server has under another UID.
+    /// UIDs of those of them whose bytes the server has under another UID.
     pub doubled: UidSet,
     /// UIDs for which the server reports another size than the backup has.
     pub sizes: UidSet,
-    /// Messages whose octets were compared with the server's.
+    /// Messages whose bytes were compared with the server's.
     pub compared: u64,
-    /// UIDs whose octets are not the server's.
+    /// UIDs whose bytes are not the server's.
     pub different: UidSet,
     /// Messages of the backup with evicted bodies: what is known of them is compared.
     pub evicted: u64,

@@ -1,5 +1,6 @@
-//! What guessing from many addresses does to right logins: the policy of [`Throttle`] and [`Line`], played through event by event
-//! with a clock of its own, and password checks that take a fixed time. `docs/benchmarks.md` has what a real server does.
+//! What guessing from many addresses does to right logins: the policy of [`Throttle`] and [`Line`],
+//! played through event by event with a clock of its own, and password checks that take a fixed
+//! time. `docs/benchmarks.md` has what a real server does.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -219,7 +220,8 @@ fn guessers_from_many_addresses_keep_no_right_login_out() {
             assert_eq!((known.2, new.2), (0, 0), "refused, with {guessers} guessers at {target:?}");
             // The checks under way, and its own.
             assert!(known.1 <= 2 * CHECK, "{known:?} with {guessers} guessers at {target:?}");
-            // Those that came with the first wave wait until it is over: each of its addresses has failed once then.
+            // Those that came with the first wave wait until it is over: each of its addresses has
+            // failed once then.
             let wave = CHECK * guessers.min(Login::default().checks_waiting as u32) / AT_ONCE as u32;
             // Other right logins are checked meanwhile.
             let longest = wave + wave / 10 + 2 * CHECK;

@@ -1,7 +1,9 @@
-//! Password checks: a few at a time, on threads of their own, with memory from the budget, the most promising first.
+//! Password checks: a few at a time, on threads of their own, with memory from the budget, the most
+//! promising first.
 //!
-//! Argon2 takes 19 MiB and tens of milliseconds. On the runtime's threads it would stop every session that shares
-//! them; without a bound, a handful of guessers would take all memory and all cores. Those that wait are served by their
+//! Argon2 takes 19 MiB and tens of milliseconds. On the runtime's threads it would stop every
+//! session that shares them; without a bound, a handful of guessers would take all memory and all
+//! cores. Those that wait are served by their
 //! [priority](crate::throttle::Priority): whoever guesses waits behind everybody else, and makes room when there are too many.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -105,8 +107,9 @@ impl Checks {
         self.run.load(std::sync::atomic::Ordering::SeqCst)
     }
 
-    /// Runs `check` on one of the threads. Dropping the future does not stop it. Its turn ends a moment after it does: what
-    /// memory it leaves is overwritten and given back then, which takes milliseconds that its client need not wait for.
+    /// Runs `check` on one of the threads. Dropping the future does not stop it. Its turn ends a
+    /// moment after it does: what memory it leaves is overwritten and given back then, which takes
+    /// milliseconds that its client need not wait for.
     ///
     /// # Errors
     /// `Internal` if it panics.
@@ -186,8 +189,8 @@ impl Drop for QueuedCheck {
     }
 }
 
-/// One thread: takes the jobs until there is nobody left to send any. A panic (reported by the panic hook) costs
-/// its job, not the thread.
+/// One thread: takes the jobs until there is nobody left to send any. A panic (reported by the
+/// panic hook) costs its job, not the thread.
 fn work(queue: &Mutex<Receiver<Job>>) {
     loop {
         let next = queue.lock().unwrap_or_else(|e| e.into_inner()).recv();

@@ -1,5 +1,6 @@
-//! Attempts with the same secret at the same time, at one account and from one address: one of them is checked, and the others
-//! have its answer. Clients open several connections at once; a guess is one guess however often it is sent.
+//! Attempts with the same secret at the same time, at one account and from one address: one of them
+//! is checked, and the others have its answer. Clients open several connections at once; a guess is
+//! one guess however often it is sent.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

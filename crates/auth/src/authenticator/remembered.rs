@@ -1,9 +1,10 @@
-//! Logins that succeeded, remembered for a while, so that a client that polls does not pay for Argon2 each time.
+//! Logins that succeeded, remembered for a while, so that a client that polls does not pay for
+//! Argon2 each time.
 //!
-//! The table is keyed by HMAC-SHA256 (RFC 2104) under a key that lives as long as the process, over the account
-//! and the secret: whoever sees the table learns no password, and a wrong one finds nothing. An entry counts only
-//! for the version of the account's record that it was made for, so that a changed password or a removed account
-//! takes effect at once, whoever changed it.
+//! The table is keyed by HMAC-SHA256 (RFC 2104) under a key that lives as long as the process, over
+//! the account and the secret: whoever sees the table learns no password, and a wrong one finds
+//! nothing. An entry counts only for the version of the account's record that it was made for, so
+//! that a changed password or a removed account takes effect at once, whoever changed it.
 
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -57,8 +58,8 @@ impl Remembered {
         Tag(tag)
     }
 
-    /// The account's key and the slot that the secret opens, if this login succeeded lately and the record has not
-    /// changed since.
+    /// The account's key and the slot that the secret opens, if this login succeeded lately and the
+    /// record has not changed since.
     pub fn find(&self, tag: Tag, record: &AccountRecord) -> Option<(RootKey, SlotId)> {
         let now = self.clock.monotonic();
         let mut table = self.lock();

@@ -1,13 +1,14 @@
-//! Whether sessions that logged in may go on: their account is still there, and so is the slot that let them in.
+//! Whether sessions that logged in may go on: their account is still there, and so is the slot that
+//! let them in.
 //!
-//! A record is read for every login, but a session may last for weeks. One task reads the records of the accounts with
-//! sessions every [`PERIOD`]; sessions hold a [`Standing`], which costs nothing while they wait, and end when the
-//! account is removed or suspended, their token revoked or the password they used changed. A store that cannot be asked ends
-//! nobody's session.
+//! A record is read for every login, but a session may last for weeks. One task reads the records
+//! of the accounts with sessions every [`PERIOD`]; sessions hold a [`Standing`], which costs
+//! nothing while they wait, and end when the account is removed or suspended, their token revoked
+//! or the password they used changed. A store that cannot be asked ends nobody's session.
 //!
-//! A store that tells of changes is not asked while there are none: ten thousand sessions that wait cost nothing. While a bus is
-//! connected, those who change a record tell over the bus, and it is read only every [`SELDOM`] besides: what is told may be
-//! lost.
+//! A store that tells of changes is not asked while there are none: ten thousand sessions that wait
+//! cost nothing. While a bus is connected, those who change a record tell over the bus, and it is
+//! read only every [`SELDOM`] besides: what is told may be lost.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -78,7 +79,8 @@ struct StoredAccount {
     version: u64,
     /// Empty while the account is suspended, and once it is removed.
     slots: Vec<SlotId>,
-    /// Of the root key: who has an earlier one logs in again, and a login refuses one that others have put there.
+    /// Of the root key: who has an earlier one logs in again, and a login refuses one that others
+    /// have put there.
     public: PublicKey,
 }
 
@@ -120,8 +122,8 @@ impl Standings {
         Standing { id: record.id, slot, public: record.public, known }
     }
 
-    /// Whether somebody tells of changes from now on. When nobody does any more, all records are read: one may have changed
-    /// unheard.
+    /// Whether somebody tells of changes from now on. When nobody does any more, all records are
+    /// read: one may have changed unheard.
     pub fn told(&self, told: bool) {
         let before = self.accounts.told.swap(told, Ordering::Relaxed);
         if before && !told {
@@ -161,7 +163,8 @@ impl Standing {
     /// Waits until it may not. Cancel-safe.
     pub async fn lost(&self) {
         let mut known = self.known.clone();
-        // The sender is there as long as receivers are. If it went nevertheless, the session would go on as before.
+        // The sender is there as long as receivers are. If it went nevertheless, the session would
+        // go on as before.
         if known.wait_for(|known| !known.admits(self)).await.is_err() {
             std::future::pending::<()>().await;
         }
@@ -235,8 +238,8 @@ async fn read(directory: &Directory, accounts: &Accounts, name: AccountName) {
 }
 
 impl Table {
-    /// The accounts with sessions that are due so much at least, which they are not any more. `None`: there are no sessions, and
-    /// the task ends.
+    /// The accounts with sessions that are due so much at least, which they are not any more.
+    /// `None`: there are no sessions, and the task ends.
     fn due(&mut self, from: Due) -> Option<Vec<AccountName>> {
         self.watched.retain(|_, watched| watched.known.receiver_count() > 0);
         if self.watched.is_empty() {

@@ -451,7 +451,8 @@ async fn without_a_configured_domain_names_are_written_out() {
     assert!(world.login("jane@mail.example", "pw").await.is_ok());
 }
 
-/// While somebody tells of changes, records are read when he does, and seldom besides; and at once when he is gone.
+/// While somebody tells of changes, records are read when he does, and seldom besides; and at once
+/// when he is gone.
 #[tokio::test(start_paused = true)]
 async fn what_is_told_is_looked_into_at_once_and_the_rest_seldom() {
     let world = Fixture::new(patient()).await;

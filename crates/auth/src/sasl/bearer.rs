@@ -1,7 +1,9 @@
-//! Messages of OAUTHBEARER (RFC 7628) and its forerunner XOAUTH2: an app password of the account as a bearer token.
+//! Messages of OAUTHBEARER (RFC 7628) and its forerunner XOAUTH2: an app password of the account as
+//! a bearer token.
 //!
-//! Sealpost gives out its tokens itself (`sealpost account app-password add`); there is no authorization server to discover.
-//! A token says of which account it is, so that a name need not be given with it.
+//! Sealpost gives out its tokens itself (`sealpost account app-password add`); there is no
+//! authorization server to discover. A token says of which account it is, so that a name need not
+//! be given with it.
 
 use sealpost_vault::slot::account_of_app_password;
 use zeroize::Zeroizing;
@@ -50,8 +52,8 @@ impl Mechanism {
         }
     }
 
-    /// Name and token of a message. `server_name` is what the client called the server in TLS: the message must not say otherwise
-    /// (RFC 7628 §3.2).
+    /// Name and token of a message. `server_name` is what the client called the server in TLS: the
+    /// message must not say otherwise (RFC 7628 §3.2).
     ///
     /// # Errors
     /// What is wrong with it; [`Mechanism::challenge`] tells the client, except for `Syntax`.
@@ -86,8 +88,9 @@ impl Mechanism {
 
 /// `client-resp = (gs2-header kvsep *kvpair kvsep) / kvsep` (RFC 7628 §3.1)
 ///
-/// `server_name` is what the client called the server in TLS: `host` must not say otherwise (RFC 7628 §3.2). The port
-/// that a client connected to is not known here, as there may be a forwarding between.
+/// `server_name` is what the client called the server in TLS: `host` must not say otherwise (RFC
+/// 7628 §3.2). The port that a client connected to is not known here, as there may be a forwarding
+/// between.
 fn oauthbearer(message: &[u8], server_name: Option<&str>) -> Result<Credentials, Wrong> {
     if message == [SEPARATOR] {
         return Err(Wrong::Request);

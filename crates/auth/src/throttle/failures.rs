@@ -8,7 +8,8 @@ use tokio::sync::Notify;
 
 use crate::settings::Login;
 
-/// Failures that are counted of an address: the longest delay is reached long before, and one that many share is forgiven some day.
+/// Failures that are counted of an address: the longest delay is reached long before, and one that
+/// many share is forgiven some day.
 const MOST: u32 = 120;
 
 /// How many addresses' worth of failures and attempts something may have.
@@ -106,7 +107,8 @@ impl Failures {
         }
     }
 
-    /// The place of the attempt of that number in the line, 0 being the first; at the end of it if it was not there.
+    /// The place of the attempt of that number in the line, 0 being the first; at the end of it if
+    /// it was not there.
     pub fn place(&mut self, number: u64) -> usize {
         self.line.iter().position(|waiting| *waiting == number).unwrap_or_else(|| {
             self.line.push_back(number);

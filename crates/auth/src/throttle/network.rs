@@ -37,7 +37,8 @@ impl Network {
         Level { network: self, scale: Scale::ONE, index: 0 }
     }
 
-    /// What is around it: the /24 of an IPv4 address; the /56 and the /48 of an IPv6 network, which providers give to customers.
+    /// What is around it: the /24 of an IPv4 address; the /56 and the /48 of an IPv6 network, which
+    /// providers give to customers.
     pub(super) fn wider(self) -> impl Iterator<Item = Level> {
         let without = |bits: u32| Network(self.0 & (u128::MAX << bits));
         let is_v4 = self.0 as u64 != 0;

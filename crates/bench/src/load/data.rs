@@ -1,7 +1,8 @@
 //! Data sets: the mail that is sent. The same name and seed give the same bytes, message by message.
 //!
-//! A set has no end: after its messages they come again with other Message-IDs, so that it can be multiplied as
-//! wished and no server can keep two as one. Its messages are made before the clock runs and shared by all threads.
+//! A set has no end: after its messages they come again with other Message-IDs, so that it can be
+//! multiplied as wished and no server can keep two as one. Its messages are made before the clock
+//! runs and shared by all threads.
 
 mod files;
 mod sizes;
@@ -32,7 +33,7 @@ pub const NAMES: [(&str, &str); 5] = [
 
 /// Different messages of `inbox` that are kept.
 const INBOX_MESSAGES: u64 = 256;
-/// Octets of a body of `tiny`, line end included.
+/// Bytes of a body of `tiny`, line end included.
 const TINY_BODY_BYTES: usize = 52;
 
 /// One message as it is sent. Every line ends with CRLF.
@@ -95,7 +96,8 @@ struct SetMessage {
 }
 
 impl DataSet {
-    /// The set called `name`: one of [`NAMES`], or a path to an mbox file, a Maildir, or a directory of `.eml` files.
+    /// The set called `name`: one of [`NAMES`], or a path to an mbox file, a Maildir, or a
+    /// directory of `.eml` files.
     ///
     /// # Errors
     /// If there is no such set, or its files cannot be read.
@@ -252,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn tiny_bodies_have_52_octets() {
+    fn tiny_bodies_have_52_bytes() {
         for nth in [0, 999_999, u64::MAX] {
             let message = tiny(1, nth);
             let head = memchr::memmem::find(&message, b"\r\n\r\n").unwrap();

@@ -1,9 +1,10 @@
 //! Runs a scenario: phase by phase, clients on threads of their own, what they saw put together.
 //!
-//! Every thread has a runtime of its own and its part of the connections, so that nothing is shared while a command is
-//! under way. Whoever calls [`run`] waits for the phases, tells the observer how it goes, and asks the threads for what
-//! they recorded when a phase is over. Threads are watched: one that was busy most of a phase, or woke too late, is told of in
-//! the warnings, for then the figures are the bench's and not the server's.
+//! Every thread has a runtime of its own and its part of the connections, so that nothing is shared
+//! while a command is under way. Whoever calls [`run`] waits for the phases, tells the observer how
+//! it goes, and asks the threads for what they recorded when a phase is over. Threads are watched:
+//! one that was busy most of a phase, or woke too late, is told of in the warnings, for then the
+//! figures are the bench's and not the server's.
 
 mod drive;
 mod job;
@@ -189,11 +190,12 @@ impl Shared {
     }
 }
 
-/// Runs `scenario` against `target`. `sampler` watches the server's processes, if they are known; `stop` ends it early.
+/// Runs `scenario` against `target`. `sampler` watches the server's processes, if they are known;
+/// `stop` ends it early.
 ///
 /// # Errors
-/// If it cannot begin: no server for a protocol, no account, no mail; or if a phase that prepares did not end well, for then
-/// nothing after it would measure what it says.
+/// If it cannot begin: no server for a protocol, no account, no mail; or if a phase that prepares
+/// did not end well, for then nothing after it would measure what it says.
 pub async fn run(
     scenario: &Scenario,
     target: Target,

@@ -1,7 +1,8 @@
 //! A server that does nothing: it answers at once and forgets. To measure the bench itself, and to test it.
 //!
-//! It knows as much of IMAP, SMTP and LMTP as a client of the bench must hear: every command is answered OK, every mailbox has
-//! as many messages as it was told, [`MESSAGES`] if nothing was said, FETCH brings a canned response for each that was asked for.
+//! It knows as much of IMAP, SMTP and LMTP as a client of the bench must hear: every command is
+//! answered OK, every mailbox has as many messages as it was told, [`MESSAGES`] if nothing was
+//! said, FETCH brings a canned response for each that was asked for.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -17,14 +18,15 @@ use super::wire::Io;
 
 /// Messages in every mailbox, if nobody says how many.
 pub const MESSAGES: u32 = 1000;
-/// Octets of each.
+/// Bytes of each.
 const MESSAGE_BYTES: usize = 1000;
 /// What it says that it can.
 const CAPABILITIES: &str = "IMAP4rev1 LITERAL+ MULTIAPPEND IDLE MOVE NAMESPACE";
 /// The longest line it takes.
 const LINE_BYTES: usize = 64 * 1024;
 
-/// Listens on a free port of this machine, on threads of its own, until the process ends; with so many messages in every mailbox.
+/// Listens on a free port of this machine, on threads of its own, until the process ends; with so
+/// many messages in every mailbox.
 ///
 /// # Errors
 /// If there is no port, or no thread.
@@ -218,7 +220,8 @@ fn word(line: &[u8]) -> (&[u8], &[u8]) {
     memchr(b' ', line).map_or((line, &[]), |at| (&line[..at], &line[at + 1..]))
 }
 
-/// `{5}` or `{5+}` at the end of a line: how many octets follow, and whether the client waits to be asked for them.
+/// `{5}` or `{5+}` at the end of a line: how many bytes follow, and whether the client waits to be
+/// asked for them.
 fn literal(line: &[u8]) -> Option<(usize, bool)> {
     let inner = line[memchr::memrchr(b'{', line)? + 1..].strip_suffix(b"}")?;
     let digits = inner.strip_suffix(b"+");

@@ -1,9 +1,10 @@
 //! Where responses begin and end, for a client that keeps none of them.
 //!
-//! IMAP responses are lines that literals may interrupt (RFC 3501 §2.2, §4.3); SMTP and LMTP replies are lines. A
+//! IMAP responses are lines that literals may interrupt (RFC 3501 §2.2, §4.3); SMTP and LMTP
+//! replies are lines. A
 //! [`Scanner`] takes bytes cut anywhere and hands out each line as it was, with at most [`HEAD_BYTES`] of a line that
-//! came in pieces; what is in literals goes by. So a connection costs a few dozen bytes while nothing comes, and hundreds
-//! of megabytes of mail cost a search for line ends.
+//! came in pieces; what is in literals goes by. So a connection costs a few dozen bytes while
+//! nothing comes, and hundreds of megabytes of mail cost a search for line ends.
 
 use memchr::memchr;
 
@@ -28,7 +29,7 @@ pub struct Line<'a> {
 /// What a literal may interrupt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Syntax {
-    /// IMAP: `{5}` at the end of untagged data announces five octets.
+    /// IMAP: `{5}` at the end of untagged data announces five bytes.
     Imap,
     /// SMTP and LMTP: lines only.
     Smtp,
@@ -42,7 +43,7 @@ pub struct Scanner {
     head: Vec<u8>,
     /// The last bytes of a line longer than `head` may be.
     tail: Vec<u8>,
-    /// Octets of a literal still to come.
+    /// Bytes of a literal still to come.
     literal: u64,
     /// A literal has come and its response has not ended.
     within: bool,
@@ -116,7 +117,8 @@ impl Scanner {
     }
 }
 
-/// Whether the line begins untagged data. The text of status responses is for people, who may write `{5}` at its end.
+/// Whether the line begins untagged data. The text of status responses is for people, who may write
+/// `{5}` at its end.
 fn is_data(line: &[u8]) -> bool {
     let Some(rest) = line.strip_prefix(b"* ") else { return false };
     let end = rest.iter().position(|b| matches!(b, b' ' | b'\r')).unwrap_or(rest.len());
@@ -125,7 +127,8 @@ fn is_data(line: &[u8]) -> bool {
         .any(|word| word.eq_ignore_ascii_case(&rest[..end]))
 }
 
-/// `{123}`, `{123+}` at the end: how many octets follow. After `~` they may be anything (RFC 3516 §4.2), which is the same here.
+/// `{123}`, `{123+}` at the end: how many bytes follow. After `~` they may be anything (RFC 3516
+/// §4.2), which is the same here.
 fn literal(line: &[u8]) -> Option<u64> {
     let inner = line.strip_suffix(b"}")?;
     let inner = inner.strip_suffix(b"+").unwrap_or(inner);

@@ -1,8 +1,9 @@
 //! Scenarios: what clients do, in phases, as small TOML files say it.
 //!
-//! A [`Scenario`] is complete and cannot be wrong: parameters are filled in, commands are cut at their placeholders,
-//! numbers are within bounds. Whoever wrote the file is told of everything that is wrong with it at once, each with its
-//! line and, where there is one, the name that was probably meant. `docs/guide/bench.md` is the reference.
+//! A [`Scenario`] is complete and cannot be wrong: parameters are filled in, commands are cut at
+//! their placeholders, numbers are within bounds. Whoever wrote the file is told of everything that
+//! is wrong with it at once, each with its line and, where there is one, the name that was probably
+//! meant. `docs/guide/bench.md` is the reference.
 
 mod bar;
 mod builtin;
@@ -56,7 +57,8 @@ pub struct Phase {
     pub connections: u64,
     /// How long they go on.
     pub extent: Extent,
-    /// Rounds a second in all: an open loop. Without, every client begins its next round when it is done: a closed one.
+    /// Rounds a second in all: an open loop. Without, every client begins its next round when it is
+    /// done: a closed one.
     pub rate: Option<f64>,
     /// How the rounds of an open loop are spread.
     pub arrivals: Arrivals,

@@ -1,10 +1,11 @@
 //! When rounds begin.
 //!
-//! In a closed loop a client begins its next round when it is done with the last. In an open loop rounds are due at times
-//! that the server has no influence on, and how long one takes is counted from when it was due: a server that stalls for
-//! a second is charged for all that should have happened in it, not for the one request that was under way
-//! (coordinated omission). Every client has its own part of the rate: the sum of many Poisson processes is one again,
-//! and constant arrivals are dealt out in turn.
+//! In a closed loop a client begins its next round when it is done with the last. In an open loop
+//! rounds are due at times that the server has no influence on, and how long one takes is counted
+//! from when it was due: a server that stalls for a second is charged for all that should have
+//! happened in it, not for the one request that was under way (coordinated omission). Every client
+//! has its own part of the rate: the sum of many Poisson processes is one again, and constant
+//! arrivals are dealt out in turn.
 
 use std::time::Duration;
 
@@ -76,8 +77,9 @@ impl Schedule {
     }
 }
 
-/// From when a round counts that was due at `due` and begins at `now`. If the client was `free` in time and only woke late, the
-/// bench is at fault; up to [`TIMER`] of that is nobody's concern. Else the server is.
+/// From when a round counts that was due at `due` and begins at `now`. If the client was `free` in
+/// time and only woke late, the bench is at fault; up to [`TIMER`] of that is nobody's concern.
+/// Else the server is.
 pub fn counted_from(due: Duration, now: Duration, free: bool) -> Duration {
     if free && now.saturating_sub(due) <= TIMER { now.max(due) } else { due.min(now) }
 }

@@ -1,6 +1,7 @@
 //! Strings as IMAP writes them.
 
-/// `text` as an atom if it can be one, else as a quoted string (RFC 3501 §9). It must not hold a line end or NUL.
+/// `text` as an atom if it can be one, else as a quoted string (RFC 3501 §9). It must not hold a
+/// line end or NUL.
 pub fn quoted(text: &str, out: &mut Vec<u8>) {
     let atom = |b: u8| b.is_ascii_graphic() && !b"(){%*\"\\]".contains(&b);
     if !text.is_empty() && text.bytes().all(atom) && !text.eq_ignore_ascii_case("NIL") {

@@ -1,7 +1,8 @@
 //! A connection that holds no buffer while it waits: ten thousand of them cost their sockets.
 //!
-//! Bytes are read into one buffer of the thread, scanned at once and forgotten. While something is sent, what comes in is
-//! read too, so that client and server never wait for each other with full sockets.
+//! Bytes are read into one buffer of the thread, scanned at once and forgotten. While something is
+//! sent, what comes in is read too, so that client and server never wait for each other with full
+//! sockets.
 
 use std::cell::RefCell;
 use std::future::poll_fn;
@@ -50,7 +51,8 @@ impl Wire {
         Wire::new(Box::new(tokio::io::join(tokio::io::empty(), tokio::io::sink())), syntax)
     }
 
-    /// The stream below, to put TLS over it. What was not scanned is lost: nothing may come before that (RFC 3207 §4).
+    /// The stream below, to put TLS over it. What was not scanned is lost: nothing may come before
+    /// that (RFC 3207 §4).
     pub fn into_stream(self) -> Box<dyn Io> {
         self.stream
     }

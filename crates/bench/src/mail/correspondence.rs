@@ -1,8 +1,10 @@
-//! A mailbox of years of correspondence: any number of messages, no two alike, of people who answer each other.
+//! A mailbox of years of correspondence: any number of messages, no two alike, of people who answer
+//! each other.
 //!
-//! Message `nth` follows from the seed and its number alone, so that a mailbox of a hundred thousand is never held: what it
-//! answers is found by counting back. Headers are those that clients ask for: several recipients, threads, lists, priorities, clients'
-//! own fields; a third of the messages have alternatives, some have attachments.
+//! Message `nth` follows from the seed and its number alone, so that a mailbox of a hundred
+//! thousand is never held: what it answers is found by counting back. Headers are those that
+//! clients ask for: several recipients, threads, lists, priorities, clients' own fields; a third of
+//! the messages have alternatives, some have attachments.
 
 use sealpost_base::{Random, SeededRandom, Timestamp};
 use sealpost_mailformat::date::rfc3339;
@@ -18,7 +20,8 @@ const ANSWERS: u64 = 60;
 const RECENT: u64 = 200;
 /// The most identifiers in one References field.
 const REFERENCES: usize = 8;
-/// When the first message arrived: 1 September 2023, 0:00 UTC. The trace's searches are for dates of the half year after it.
+/// When the first message arrived: 1 September 2023, 0:00 UTC. The trace's searches are for dates
+/// of the half year after it.
 const BEGAN: i64 = 1_693_526_400;
 /// The time over which a mailbox filled up, in seconds: 182 days.
 const SPAN: i64 = 182 * 86_400;
@@ -88,7 +91,8 @@ pub fn received(nth: u64, of: u64) -> Timestamp {
     Timestamp::from_seconds(BEGAN + i64::try_from(share).unwrap_or(SPAN))
 }
 
-/// `1-Feb-2024 10:30:00 +0000` with blanks as `between` the parts of the date: IMAP has hyphens (RFC 9051 §9, date-time).
+/// `1-Feb-2024 10:30:00 +0000` with blanks as `between` the parts of the date: IMAP has hyphens
+/// (RFC 9051 §9, date-time).
 pub fn date_text(at: Timestamp, between: char) -> String {
     let text = rfc3339(at);
     let month = text[5..7].parse::<usize>().map_or("Jan", |month| MONTHS[(month + 11) % 12]);

@@ -1,8 +1,8 @@
 //! A process tree watched over time, by a thread of its own.
 //!
-//! Looking costs the machine something, most of all proportional set sizes, for which the kernel walks page tables
-//! while the server waits for the lock on its memory. So each kind of sample waits at least [`REST`] times as long as the last one
-//! took, however often it was asked for.
+//! Looking costs the machine something, most of all proportional set sizes, for which the kernel
+//! walks page tables while the server waits for the lock on its memory. So each kind of sample
+//! waits at least [`REST`] times as long as the last one took, however often it was asked for.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
@@ -16,7 +16,8 @@ use crate::result::Sample;
 /// A sample may take one part of this many of the time.
 const REST: u32 = 20;
 
-/// Of several processes the kernel keeps no common high-water mark, so their memory is looked at so often at least.
+/// Of several processes the kernel keeps no common high-water mark, so their memory is looked at so
+/// often at least.
 const SEVERAL: Duration = Duration::from_millis(100);
 /// Whoever looked less often than this did not see a peak.
 const LOOKS: u32 = 4;
@@ -68,13 +69,13 @@ pub struct Use {
     pub cpu_seconds: f64,
     /// Memory at the mark, in bytes.
     pub begin_bytes: u64,
-    /// The highest memory since then, in bytes: exact for a single process whose marks we may reset, else the highest
-    /// proportional set size that was sampled.
+    /// The highest memory since then, in bytes: exact for a single process whose marks we may
+    /// reset, else the highest proportional set size that was sampled.
     pub peak_bytes: u64,
     /// There may have been more: nobody looked often enough, or until the end.
     pub peak_at_least: bool,
-    /// When no process of the tree was there any more, in seconds since the sampler began: what is said here is what was
-    /// seen until then.
+    /// When no process of the tree was there any more, in seconds since the sampler began: what is
+    /// said here is what was seen until then.
     pub gone: Option<f64>,
 }
 
@@ -107,7 +108,8 @@ impl Sampler {
         sent.then(|| from.recv().ok()).flatten().unwrap_or(nothing)
     }
 
-    /// When no process of the tree was there any more, in seconds since the sampler began; `None` as long as one lives.
+    /// When no process of the tree was there any more, in seconds since the sampler began; `None`
+    /// as long as one lives.
     pub fn gone(&self) -> Option<f64> {
         let (to, from) = channel();
         let sent = self.ask.send(Ask::Gone(to)).is_ok();

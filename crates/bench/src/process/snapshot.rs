@@ -1,8 +1,9 @@
 //! One look at a process and its descendants while they come and go.
 //!
-//! A child that is waited for hands its CPU time to its parent. Whoever reads the parent before that and the child after it
-//! misses all of it, and whoever reads them the other way round counts it twice. So the tree is found first and then read
-//! from the root down: if everybody is still there, nobody handed anything over unseen. If not, it is read again.
+//! A child that is waited for hands its CPU time to its parent. Whoever reads the parent before
+//! that and the child after it misses all of it, and whoever reads them the other way round counts
+//! it twice. So the tree is found first and then read from the root down: if everybody is still
+//! there, nobody handed anything over unseen. If not, it is read again.
 
 use std::collections::HashMap;
 
@@ -18,8 +19,9 @@ pub(super) struct Stat {
     pub usage: Usage,
 }
 
-/// The root and all below it, parents first; `pids` lists all processes of the machine, `stat` says what one of them uses.
-/// CPU time that is missing because the tree never stood still is missing from the result, but none is in it twice.
+/// The root and all below it, parents first; `pids` lists all processes of the machine, `stat` says
+/// what one of them uses. CPU time that is missing because the tree never stood still is missing
+/// from the result, but none is in it twice.
 pub(super) fn snapshot(
     root: u32,
     pids: &mut dyn FnMut() -> Vec<u32>,

@@ -1,7 +1,9 @@
-//! Runs beside each other: times, CPU and memory as ratios to the first, and whether a difference is more than chance.
+//! Runs beside each other: times, CPU and memory as ratios to the first, and whether a difference
+//! is more than chance.
 //!
-//! Chance is judged by the exact Mann-Whitney test on one figure of each run, since times within one run depend on each other.
-//! It can tell nothing with fewer than [`ENOUGH`] runs on both sides, and then says nothing.
+//! Chance is judged by the exact Mann-Whitney test on one figure of each run, since times within
+//! one run depend on each other. It can tell nothing with fewer than [`ENOUGH`] runs on both sides,
+//! and then says nothing.
 
 use std::path::Path;
 
@@ -18,7 +20,8 @@ use super::units;
 pub const ENOUGH: usize = 4;
 /// The probability below which a difference is not chance.
 pub const LEVEL: f64 = 0.05;
-/// Less CPU time, in seconds, cannot be told from none: the kernel counts in hundredths, and adding them up loses a little.
+/// Less CPU time, in seconds, cannot be told from none: the kernel counts in hundredths, and adding
+/// them up loses a little.
 const TICK: f64 = 0.0099;
 /// Runs of one side that are looked at: the test enumerates all ways to divide them.
 const MOST: usize = 10;
@@ -45,7 +48,8 @@ pub struct Line {
 }
 
 impl Line {
-    /// The figure of the `nth` group as a part of the first; `None` where one of both is too small to be told from nothing.
+    /// The figure of the `nth` group as a part of the first; `None` where one of both is too small
+    /// to be told from nothing.
     fn ratio(&self, nth: usize) -> Option<f64> {
         let value = |nth: usize| self.values.get(nth)?.as_ref().map(|(value, _)| *value);
         let least = if self.figure == "CPU" { TICK } else { f64::MIN_POSITIVE };
@@ -54,7 +58,8 @@ impl Line {
     }
 }
 
-/// A comparison as a document. Values are medians over the runs of each group; the first group is what others are compared with.
+/// A comparison as a document. Values are medians over the runs of each group; the first group is
+/// what others are compared with.
 #[derive(Debug, Serialize)]
 pub struct Comparison {
     /// What is compared.
@@ -130,8 +135,8 @@ pub fn read(arguments: &[String]) -> Result<Vec<(String, Vec<Run>)>> {
     arguments.iter().map(read).collect()
 }
 
-/// Groups of runs, from what was given: each element a label and documents that are runs of the same thing. A document of
-/// several servers makes a group for each.
+/// Groups of runs, from what was given: each element a label and documents that are runs of the
+/// same thing. A document of several servers makes a group for each.
 pub fn groups(given: &[(String, Vec<Run>)]) -> Vec<Group<'_>> {
     let mut groups: Vec<(usize, &str, Group<'_>)> = Vec::new();
     for (nth, (label, runs)) in given.iter().enumerate() {
@@ -151,8 +156,8 @@ pub fn groups(given: &[(String, Vec<Run>)]) -> Vec<Group<'_>> {
     named.collect()
 }
 
-/// One document of all groups, for the page that shows them beside each other. Of runs of the same thing it has the one whose
-/// time is in the middle, and says so. `None` if nothing was given.
+/// One document of all groups, for the page that shows them beside each other. Of runs of the same
+/// thing it has the one whose time is in the middle, and says so. `None` if nothing was given.
 pub fn side_by_side(
     given: &[(String, Vec<Run>)],
     groups: &[Group<'_>],
@@ -242,8 +247,8 @@ pub fn median(values: &[f64]) -> Option<f64> {
     }
 }
 
-/// How probable it is that two samples of the same thing differ at least as much as `a` and `b` (two-sided, exact Mann-Whitney U);
-/// `None` if there are too few.
+/// How probable it is that two samples of the same thing differ at least as much as `a` and `b`
+/// (two-sided, exact Mann-Whitney U); `None` if there are too few.
 pub fn chance(a: &[f64], b: &[f64]) -> Option<f64> {
     let (a, b) = (&a[..a.len().min(MOST)], &b[..b.len().min(MOST)]);
     if a.len() < ENOUGH || b.len() < ENOUGH {

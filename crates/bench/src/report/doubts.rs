@@ -1,4 +1,5 @@
-//! What makes a comparison doubtful: runs that are not of the same thing, did not go well, or are one and the same.
+//! What makes a comparison doubtful: runs that are not of the same thing, did not go well, or are
+//! one and the same.
 
 use std::collections::BTreeSet;
 
@@ -9,8 +10,9 @@ use sealpost_base::counted;
 use crate::UsageError;
 use crate::result::Run;
 
-/// Leaves out of each side what was given twice, and says what makes the comparison doubtful. `arguments` are those that
-/// `given` was read from: files of runs of the same thing, joined by commas.
+/// Leaves out of each side what was given twice, and says what makes the comparison doubtful.
+/// `arguments` are those that `given` was read from: files of runs of the same thing, joined by
+/// commas.
 ///
 /// # Errors
 /// If they are runs of different scenarios, which have nothing to be compared.

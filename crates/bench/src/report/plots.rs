@@ -1,4 +1,5 @@
-//! Which plots a run has: bars that compare servers phase by phase, times of commands, what was used over time.
+//! Which plots a run has: bars that compare servers phase by phase, times of commands, what was
+//! used over time.
 
 use crate::result::{Command, Latency, Phase, Run, ServerRun};
 

@@ -1,13 +1,14 @@
 //! SVG, as far as plots need it: shapes, text, and scales with readable ticks.
 //!
-//! Colours are classes, so that one drawing serves light and dark; a file of its own carries their definitions along.
+//! Colours are classes, so that one drawing serves light and dark; a file of its own carries their
+//! definitions along.
 
 use std::fmt::Write as _;
 
 use super::style;
 
-/// `text` for XML and HTML, in elements and quoted attributes. Characters that XML 1.0 §2.2 does not allow are
-/// replaced.
+/// `text` for XML and HTML, in elements and quoted attributes. Characters that XML 1.0 §2.2 does
+/// not allow are replaced.
 pub fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {

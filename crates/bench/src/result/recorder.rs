@@ -1,8 +1,9 @@
 //! Counting while a load runs: one recorder for each thread that sends, merged when the phase ends.
 //!
-//! Recording takes no lock and, after a command's first time, allocates nothing. A recorder keeps some tens of kilobytes for each
-//! command, so it belongs to a thread, not to a connection. It does not correct for coordinated omission: whoever
-//! sends gives the time from when a command was meant to be sent.
+//! Recording takes no lock and, after a command's first time, allocates nothing. A recorder keeps
+//! some tens of kilobytes for each command, so it belongs to a thread, not to a connection. It does
+//! not correct for coordinated omission: whoever sends gives the time from when a command was meant
+//! to be sent.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -49,7 +50,8 @@ impl Recorder {
         record.bytes_received += bytes_received;
     }
 
-    /// `command` ended in an error of `kind`; `example` says what it was and is asked for the first of a kind only.
+    /// `command` ended in an error of `kind`; `example` says what it was and is asked for the first
+    /// of a kind only.
     pub fn error(&mut self, command: &str, kind: &str, example: impl FnOnce() -> String) {
         let errors = &mut self.record(command).errors;
         let kind = if errors.contains_key(kind) || errors.len() < ERROR_KINDS { kind } else { "other" };
@@ -169,7 +171,8 @@ impl Latency {
         reached.map_or(0, |(value, _)| *value)
     }
 
-    /// Brings buckets that came from outside into order and believes them rather than the figures beside them.
+    /// Brings buckets that came from outside into order and believes them rather than the figures
+    /// beside them.
     pub(super) fn normalize(&mut self) {
         if !self.buckets.is_empty() {
             *self = Self::merged([&*self]);
@@ -177,8 +180,8 @@ impl Latency {
     }
 }
 
-/// Counts a time of so many microseconds. The histogram grows for it; that fails only where its size is not an address any more,
-/// which [`LATENCY_MAX`] is far from.
+/// Counts a time of so many microseconds. The histogram grows for it; that fails only where its
+/// size is not an address any more, which [`LATENCY_MAX`] is far from.
 fn count(histogram: &mut Histogram<u64>, us: u64, times: u64) {
     histogram.record_n(us.min(microseconds(LATENCY_MAX)), times).ok();
 }

@@ -13,7 +13,8 @@ use super::{PASSWORD, Ready, Start};
 pub struct Sealpost {
     /// The binary.
     pub path: PathBuf,
-    /// The bound on its memory, as its configuration has it; a trial's if none is given, which is a small one.
+    /// The bound on its memory, as its configuration has it; a trial's if none is given, which is a
+    /// small one.
     pub memory: Option<&'static str>,
 }
 
@@ -74,8 +75,8 @@ impl Sealpost {
         command.output().context("sealpost check")
     }
 
-    /// Runs `sealpost export` of one account to a Maildir; its output, and its peak resident set in MiB as GNU
-    /// `time` measures it, where that is installed.
+    /// Runs `sealpost export` of one account to a Maildir; its output, and its peak resident set in
+    /// MiB as GNU `time` measures it, where that is installed.
     pub fn export(
         &self,
         dir: &Path,

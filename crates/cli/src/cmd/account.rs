@@ -1,7 +1,7 @@
 //! `sealpost account`: who has an account here, and the secrets that open it.
 //!
-//! Whoever changes a secret opens the account with another one first: the operator has no way around its owner's
-//! key, and neither has this command.
+//! Whoever changes a secret opens the account with another one first: the operator has no way
+//! around its owner's key, and neither has this command.
 
 mod app_password;
 mod done;
@@ -289,7 +289,8 @@ async fn remove(args: NameArgs, global: &Global) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A number of bytes: digits, and `k`, `M`, `G` or `T` (thousands) or `Ki` and so on (1024), with or without `B`.
+/// A number of bytes: digits, and `k`, `M`, `G` or `T` (thousands) or `Ki` and so on (1024), with
+/// or without `B`.
 fn size(text: &str) -> Result<u64> {
     let wrong = || Usage(format!("{text:?} is not a size such as 500MB or 5GiB"));
     let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();

@@ -1,7 +1,7 @@
 //! `sealpost archive`: a backup of a mailbox that lives on somebody else's server.
 //!
-//! What talks to the server and what is on disk is in `sealpost_archive`; here are the options, what is remembered of an
-//! account ([`remembered`]), and what people see.
+//! What talks to the server and what is on disk is in `sealpost_archive`; here are the options,
+//! what is remembered of an account ([`remembered`]), and what people see.
 
 mod add;
 mod body_limit;

@@ -1,16 +1,20 @@
 //! `sealpost backup`: a store, or one account of it, into another store.
 //!
-//! Objects never change, so a copy is what is missing. What makes it consistent while the server writes is the order: first
-//! what refers to others is listed (manifests, then log entries, so that no checkpoint is of what is behind the end of the log; records),
-//! then everything else is listed and copied, then what was listed first, logs in their order. So whatever the copy refers to is in it,
-//! but for messages that the server gave up meanwhile. It says so in the log before it removes them; so a log that grew is listed anew,
-//! with what came.
+//! Objects never change, so a copy is what is missing. What makes it consistent while the server
+//! writes is the order: first what refers to others is listed (manifests, then log entries, so that
+//! no checkpoint is of what is behind the end of the log; records), then everything else is listed
+//! and copied, then what was listed first, logs in their order. So whatever the copy refers to is
+//! in it, but for messages that the server gave up meanwhile. It says so in the log before it
+//! removes them; so a log that grew is listed anew, with what came.
 //!
-//! What cannot be read at FROM (damaged, not allowed, a disk that fails) is named, and everything else is copied. A log ends before an entry that cannot be read, because one with a
-//! gap would be worse: checkpoints of what comes later stay away too. So does a record at a version that cannot be read.
+//! What cannot be read at FROM (damaged, not allowed, a disk that fails) is named, and everything
+//! else is copied. A log ends before an entry that cannot be read, because one with a gap would be
+//! worse: checkpoints of what comes later stay away too. So does a record at a version that cannot
+//! be read.
 //!
-//! Where TO was used itself, and its log went on differently, nothing of that log is copied: it would end what TO has had since. That
-//! cannot be told once FROM's log was trimmed beyond the end of TO's.
+//! Where TO was used itself, and its log went on differently, nothing of that log is copied: it
+//! would end what TO has had since. That cannot be told once FROM's log was trimmed beyond the end
+//! of TO's.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -58,7 +62,8 @@ pub struct Args {
     /// The store to copy to; a missing directory is created
     #[arg(value_name = "TO")]
     to: String,
-    /// Copy this account and its shared mailboxes only; may be repeated. The data directory must have the server.key of FROM
+    /// Copy this account and its shared mailboxes only; may be repeated. The data directory must
+    /// have the server.key of FROM
     #[arg(long, value_name = "NAME")]
     account: Vec<String>,
     /// Compare existing objects at TO byte by byte instead of by size
@@ -79,7 +84,8 @@ const LEFT_OUT: [&str; 4] = ["probe", "server", "spool", "store"];
 
 /// Digits of a position in the name of a log entry or a manifest.
 const POSITION_DIGITS: usize = 16;
-/// What the names of objects in the folder of manifests begin with that say which entries count although their key was retired.
+/// What the names of objects in the folder of manifests begin with that say which entries count
+/// although their key was retired.
 const ATTESTATION: char = 'k';
 
 mod repaired;
@@ -208,7 +214,8 @@ impl StoreBackup {
             .iter()
             .filter(|root| !LOGS.contains(&root.as_str()) && !LEFT_OUT.contains(&root.as_str()))
             .collect();
-        // Which records there are is looked up before the accounts: an account that is made later is not in the copy at all.
+        // Which records there are is looked up before the accounts: an account that is made later
+        // is not in the copy at all.
         let mut listed = Vec::new();
         for root in &records {
             listed.push(self.list(root).await?);
@@ -332,12 +339,14 @@ impl StoreBackup {
         Ok(checkpoints(manifests).next().filter(|oldest| name(&oldest.path) > end).cloned())
     }
 
-    /// Everything else of an account, of checkpoints what these manifests name; with `again`, what came since.
+    /// Everything else of an account, of checkpoints what these manifests name; with `again`, what
+    /// came since.
     async fn objects(&mut self, folder: &str, manifests: &[ListedObject], again: bool) -> Result<()> {
         for kind in self.from.names_below(folder).await? {
             match kind.as_str() {
                 "log" | "manifest" => {}
-                // Of one that is being written there would be parts without a manifest: in the way of the one that TO writes there.
+                // Of one that is being written there would be parts without a manifest: in the way
+                // of the one that TO writes there.
                 "snap" => {
                     for manifest in checkpoints(manifests) {
                         let position = name(&manifest.path);
@@ -350,7 +359,8 @@ impl StoreBackup {
         Ok(())
     }
 
-    /// Where the log of an account at TO and the one at FROM went on differently; `None` if one of them is what the other was once.
+    /// Where the log of an account at TO and the one at FROM went on differently; `None` if one of
+    /// them is what the other was once.
     async fn fork(&self, folder: &str) -> Result<Option<String>> {
         let Ok(owner) = name(folder).parse::<AccountId>() else { return Ok(None) };
         let entries_of = if folder.starts_with("acct/") { entries_of } else { queue_entries_of };
@@ -401,8 +411,9 @@ impl StoreBackup {
         Ok(())
     }
 
-    /// Whether the store at TO has another account of that name. Of each record the last versions are kept, so there may be none that
-    /// both have; the newest one would put the account at FROM in the place of the one at TO.
+    /// Whether the store at TO has another account of that name. Of each record the last versions
+    /// are kept, so there may be none that both have; the newest one would put the account at FROM
+    /// in the place of the one at TO.
     async fn is_of_another(&self, directory: &str) -> Result<bool> {
         let (from, to) = (account_of(&self.from, directory).await?, account_of(&self.to, directory).await?);
         Ok(from.zip(to).is_some_and(|(from, to)| from != to))
@@ -421,7 +432,8 @@ impl StoreBackup {
         Ok(self.from.list(prefix, None).try_collect().await?)
     }
 
-    /// Those of an account's checkpoints whose position is below that of the log entry `end`, which is not in the copy.
+    /// Those of an account's checkpoints whose position is below that of the log entry `end`, which
+    /// is not in the copy.
     fn up_to(&mut self, end: &str, manifests: Vec<ListedObject>) -> Vec<ListedObject> {
         let end = name(end).get(..POSITION_DIGITS).unwrap_or_default();
         let is_below = |o: &ListedObject| !is_checkpoint(o) || name(&o.path) < end;
@@ -431,12 +443,14 @@ impl StoreBackup {
         below
     }
 
-    /// Copies objects one after the other, those first that come first, so that what is there of them has no gaps: what follows one that
-    /// cannot be read, beside it, is not copied; of checkpoints' manifests each stands for itself.
+    /// Copies objects one after the other, those first that come first, so that what is there of
+    /// them has no gaps: what follows one that cannot be read, beside it, is not copied; of
+    /// checkpoints' manifests each stands for itself.
     async fn in_order(&mut self, objects: Vec<ListedObject>) -> Result<Ordered> {
         let mut done = Ordered { none_gone: true, ends_before: None };
         let there = self.there(&objects).await?;
-        // Of what is there the last one is compared byte by byte: an entry carries the hash of the one before, and so on.
+        // Of what is there the last one is compared byte by byte: an entry carries the hash of the
+        // one before, and so on.
         let is_last = |at: usize| {
             let next: Option<&ListedObject> = objects.get(at + 1);
             next.is_none_or(|next| {
@@ -458,7 +472,8 @@ impl StoreBackup {
                 _ => self.from.transfer(&object.path, object.size, &self.to).await?,
             };
             done.none_gone &= transfer != Transfer::Gone;
-            // What was there already leaves no gap; but versions that follow another one are not those of the record there.
+            // What was there already leaves no gap; but versions that follow another one are not
+            // those of the record there.
             let ends = match transfer {
                 Transfer::Unreadable(_) => !known && kind(&object.path) != Some("manifest"),
                 // Two histories: what follows here does not follow what is there.
@@ -487,8 +502,8 @@ impl StoreBackup {
         Ok(there)
     }
 
-    /// Copies everything below `prefix` that is missing, several objects at a time. Both listings are walked together, so it
-    /// holds neither. What is there is looked at, but not `again`.
+    /// Copies everything below `prefix` that is missing, several objects at a time. Both listings
+    /// are walked together, so it holds neither. What is there is looked at, but not `again`.
     async fn unordered(&mut self, prefix: &str, again: bool) -> Result<()> {
         let mut there = self.to.list(prefix, None).peekable();
         let mut here = self.from.list(prefix, None);
@@ -606,8 +621,8 @@ impl Summary {
     }
 }
 
-/// An object that both stores list with the same size: what is short of bytes at TO is copied again, the others are read if `verify` says
-/// so.
+/// An object that both stores list with the same size: what is short of bytes at TO is copied
+/// again, the others are read if `verify` says so.
 async fn compared(
     from: &Store,
     object: &ListedObject,

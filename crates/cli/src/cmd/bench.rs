@@ -1,6 +1,7 @@
 //! `sealpost bench`: a load generator for any IMAP, SMTP or LMTP server, ours or not.
 //!
-//! What it does is in `sealpost_bench`; here are its command line, its progress and what it prints in the end.
+//! What it does is in `sealpost_bench`; here are its command line, its progress and what it prints
+//! in the end.
 
 mod data;
 mod group;
@@ -117,7 +118,8 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     }
 }
 
-/// How wide results are printed, and whether in colours: as the terminal is, and where there is none in no colours.
+/// How wide results are printed, and whether in colours: as the terminal is, and where there is
+/// none in no colours.
 #[allow(clippy::disallowed_methods, reason = "what a terminal can do is told in the environment")]
 fn terminal() -> (usize, bool) {
     if !io::stdout().is_terminal() {
@@ -130,8 +132,8 @@ fn terminal() -> (usize, bool) {
     (if columns == 0 { WIDTH } else { columns.min(WIDEST) }, !plain)
 }
 
-/// The text of a file; `None` if it has more than `most` bytes. What has no size that could be asked for, such as a pipe or a device,
-/// is read no further than that either.
+/// The text of a file; `None` if it has more than `most` bytes. What has no size that could be
+/// asked for, such as a pipe or a device, is read no further than that either.
 fn bounded_text(path: &Path, most: u64) -> Result<Option<String>> {
     let mut text = Vec::new();
     let read = File::open(path).and_then(|file| file.take(most + 1).read_to_end(&mut text));

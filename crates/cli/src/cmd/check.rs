@@ -1,9 +1,10 @@
 //! `sealpost check`: reads everything back and says what is wrong.
 //!
-//! It only reads. It goes on past damage, and what it reports names the object. Without an account's password it
-//! checks what needs no key: the authentication of records, the chain of the log, that every object can be read and
-//! ends as it should. With it, everything: seals, checkpoints against the log, UID rules, and structure and text of
-//! every message against its bytes. It works while the server runs: what changes under it is looked at again.
+//! It only reads. It goes on past damage, and what it reports names the object. Without an
+//! account's password it checks what needs no key: the authentication of records, the chain of the
+//! log, that every object can be read and ends as it should. With it, everything: seals,
+//! checkpoints against the log, UID rules, and structure and text of every message against its
+//! bytes. It works while the server runs: what changes under it is looked at again.
 
 mod database;
 mod log;
@@ -132,7 +133,8 @@ async fn open(record: &AccountRecord, secret: Option<&Secret>, args: &Args) -> R
     Ok(unlocked)
 }
 
-/// Names what of a record a process without the account's key has changed, and counts slots of which nothing tells that.
+/// Names what of a record a process without the account's key has changed, and counts slots of
+/// which nothing tells that.
 fn authentic(record: &AccountRecord, unlocked: &Unlocked, report: &mut Report) {
     for forgery in unlocked.forgeries(record) {
         let remedy =
@@ -234,8 +236,8 @@ async fn log_of(data_dir: &DataDir, log: Log, report: &mut Report) -> Result<Opt
     if missing.is_empty() {
         return Ok(Some(state));
     }
-    // The server may have removed messages whose time was over while this looked for them: then they are not in the
-    // account any more either.
+    // The server may have removed messages whose time was over while this looked for them: then
+    // they are not in the account any more either.
     let now = log::examine(data_dir, &journal, Some(&keys)).await.ok().and_then(|again| again.state);
     messages::report_missing(log.id, &missing, now.as_ref().unwrap_or(&state), report);
     Ok(Some(state))

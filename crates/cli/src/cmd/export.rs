@@ -1,7 +1,9 @@
-//! `sealpost export`: an account's mail as mbox files or a Maildir, which `sealpost import` and other programs read.
+//! `sealpost export`: an account's mail as mbox files or a Maildir, which `sealpost import` and
+//! other programs read.
 //!
-//! Streams: a page of rows and a piece of one message are held at a time. A message that is damaged is reported and
-//! left out whole, and the rest goes on. Nothing that is there already is overwritten.
+//! Streams: a page of rows and a piece of one message are held at a time. A message that is damaged
+//! is reported and left out whole, and the rest goes on. Nothing that is there already is
+//! overwritten.
 
 mod maildir;
 mod mbox;
@@ -214,8 +216,9 @@ fn mailboxes(state: &AccountState, wanted: &[String]) -> Result<Vec<(MailboxId, 
     wanted.iter().map(find).collect()
 }
 
-/// Where the messages of these mailboxes are: those of shared ones are in logs of their own. Mailboxes that the account may
-/// not read are left out, and those that cannot be opened are reported.
+/// Where the messages of these mailboxes are: those of shared ones are in logs of their own.
+/// Mailboxes that the account may not read are left out, and those that cannot be opened are
+/// reported.
 async fn follow(
     accounts: &Accounts,
     account: &Arc<Account>,

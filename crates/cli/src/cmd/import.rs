@@ -1,12 +1,14 @@
 //! `sealpost import`: mail from mbox files, Maildirs and `.eml` files into an account.
 //!
-//! An import may be interrupted at any point, by SIGKILL too, and run again: a message object is durable before the
-//! log entry that refers to it, and what is imported already is told from the account itself (`known.rs`), so there
-//! is no state of the import that could be lost or disagree with it.
+//! An import may be interrupted at any point, by SIGKILL too, and run again: a message object is
+//! durable before the log entry that refers to it, and what is imported already is told from the
+//! account itself (`known.rs`), so there is no state of the import that could be lost or disagree
+//! with it.
 //!
-//! A thread reads the archives (`reader.rs`), messages are stored several at a time and placed in the order of the
-//! archive, many to one log entry (`pipeline.rs`, `placing.rs`). Memory does not depend on the size of a message or of an
-//! archive; of the messages that a mailbox has, a few bytes each are held.
+//! A thread reads the archives (`reader.rs`), messages are stored several at a time and placed in
+//! the order of the archive, many to one log entry (`pipeline.rs`, `placing.rs`). Memory does not
+//! depend on the size of a message or of an archive; of the messages that a mailbox has, a few
+//! bytes each are held.
 
 mod flags;
 mod known;
@@ -250,7 +252,8 @@ fn find(args: &Args, summary: &mut Summary) -> Result<Vec<FoundArchive>> {
     Ok(all)
 }
 
-/// Writes down how much the account holds now, for deliveries to go by: nobody else knows it without counting.
+/// Writes down how much the account holds now, for deliveries to go by: nobody else knows it
+/// without counting.
 async fn write_down_usage(
     data_dir: &DataDir,
     accounts: &Accounts,

@@ -153,7 +153,8 @@ fn config_store(global: &Global) -> Result<StoreConfig> {
     Ok(Config::load(global)?.store)
 }
 
-/// Records which objects of all logs are under older keys, so that nothing else under them counts from now on.
+/// Records which objects of all logs are under older keys, so that nothing else under them counts
+/// from now on.
 async fn vouch(data_dir: &DataDir, keys: &ServerKeys) -> Result<u64> {
     let (key, mut objects) = (LogKey::of(keys), 0);
     for id in data_dir.store.names_below("acct").await? {

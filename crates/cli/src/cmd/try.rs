@@ -1,7 +1,7 @@
 //! `sealpost try`: a server of one's own, to try things out and for programs that test against a mail server.
 //!
-//! Everything is in one directory that is kept between runs. It listens on this machine alone (for `/metrics` where the configuration says), with a self-signed
-//! certificate.
+//! Everything is in one directory that is kept between runs. It listens on this machine alone (for
+//! `/metrics` where the configuration says), with a self-signed certificate.
 
 mod accounts;
 mod ports;
@@ -48,7 +48,8 @@ pub struct Args {
     /// Create this account instead of me@localhost; may be repeated. Requires --password-file
     #[arg(long = "account", value_name = "NAME", requires = "password_file")]
     accounts: Vec<String>,
-    /// Read the password of these accounts, or of me@localhost, from FILE; a line end after it does not count [default: generated]
+    /// Read the password of these accounts, or of me@localhost, from FILE; a line end after it does
+    /// not count [default: generated]
     #[arg(long, value_name = "FILE")]
     password_file: Option<PathBuf>,
 }

@@ -1,4 +1,5 @@
-//! The forms that values have in the file: sizes, times, counts, addresses. Each is read strictly and written as it is read.
+//! The forms that values have in the file: sizes, times, counts, addresses. Each is read strictly
+//! and written as it is read.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;

@@ -1,5 +1,5 @@
-//! What is written from the table of keys: a file with every key and its default, what is in force, and the page of
-//! the guide.
+//! What is written from the table of keys: a file with every key and its default, what is in force,
+//! and the page of the guide.
 
 use serde::Serialize;
 

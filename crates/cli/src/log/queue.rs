@@ -1,8 +1,10 @@
-//! The way of a log line to standard error: through a bounded queue and one thread, so that no writer of a line ever waits.
+//! The way of a log line to standard error: through a bounded queue and one thread, so that no
+//! writer of a line ever waits.
 //!
-//! Standard error may be a pipe whose reader stalls or is gone, or a file on a full disk. A line that finds the queue
-//! full, and one that cannot be written, is lost and counted. The first line that gets through again is followed by one that
-//! says how many were lost. Nothing here fails or panics, whatever happens to standard error.
+//! Standard error may be a pipe whose reader stalls or is gone, or a file on a full disk. A line
+//! that finds the queue full, and one that cannot be written, is lost and counted. The first line
+//! that gets through again is followed by one that says how many were lost. Nothing here fails or
+//! panics, whatever happens to standard error.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Write};
@@ -56,8 +58,8 @@ struct QueueState {
 }
 
 impl Queue {
-    /// An empty queue, and the thread that writes to `sink` what comes into it. Lost lines are counted in `metrics`. What is to be
-    /// said of the log itself is said by `tell`, which logs.
+    /// An empty queue, and the thread that writes to `sink` what comes into it. Lost lines are
+    /// counted in `metrics`. What is to be said of the log itself is said by `tell`, which logs.
     ///
     /// # Errors
     /// If no thread can be started.
@@ -97,7 +99,8 @@ impl Queue {
         self.0.metrics.lost.increment();
     }
 
-    /// Says something of the log itself, on the thread that writes it: whoever is about to log cannot log that.
+    /// Says something of the log itself, on the thread that writes it: whoever is about to log
+    /// cannot log that.
     pub fn note(&self, note: Note) {
         self.lock().notes.push(note);
         self.0.changed.notify_all();
@@ -282,7 +285,8 @@ mod tests {
             (&world.queue).write_all(line.as_bytes()).unwrap();
         }
         let full = || Err(ErrorKind::StorageFull.into());
-        // The first breaks off in the middle, the second is not written at all, the third begins a line of its own.
+        // The first breaks off in the middle, the second is not written at all, the third begins a
+        // line of its own.
         for outcome in [Ok(2), full(), full(), Ok(9), Ok(9), Err(ErrorKind::WouldBlock.into()), Ok(9)] {
             world.outcome(outcome);
         }

@@ -1,8 +1,8 @@
-//! What systemd is told of a server (`sd_notify(3)`, `Type=notify`): that it is ready, that it stops, and while it is alive
-//! that it is (`WatchdogSec=`).
+//! What systemd is told of a server (`sd_notify(3)`, `Type=notify`): that it is ready, that it
+//! stops, and while it is alive that it is (`WatchdogSec=`).
 //!
-//! A datagram to the socket that `NOTIFY_SOCKET` names is the whole protocol, so no library is needed. Nothing here waits, and a
-//! service manager that does not listen is no reason to stop.
+//! A datagram to the socket that `NOTIFY_SOCKET` names is the whole protocol, so no library is
+//! needed. Nothing here waits, and a service manager that does not listen is no reason to stop.
 
 use std::io;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
@@ -54,8 +54,8 @@ impl ServiceManager {
         self.tell("STOPPING=1");
     }
 
-    /// Tells as often as is wanted that the server is alive, as long as every accept loop says so itself. Ends at once if nobody
-    /// wants to know.
+    /// Tells as often as is wanted that the server is alive, as long as every accept loop says so
+    /// itself. Ends at once if nobody wants to know.
     ///
     /// It is a task of the runtime that serves: if that runs no tasks, nothing is told.
     pub async fn watch(self, ctx: Arc<Context>) {
@@ -65,7 +65,8 @@ impl ServiceManager {
         beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             beat.tick().await;
-            // Loops that have ended because the server stops are no reason to be killed before its grace time is over.
+            // Loops that have ended because the server stops are no reason to be killed before its
+            // grace time is over.
             match ctx.health.check(period / 4).await {
                 Err(error) if !ctx.shutdown.is_stopping() => {
                     tracing::error!(%error, "cannot send the watchdog notification to the service manager");

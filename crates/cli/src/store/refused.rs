@@ -22,8 +22,8 @@ struct Named<'a> {
 }
 
 impl StoreConfig {
-    /// The same failure of the store at `url`, in words of the configuration if a remote store has refused something or cannot be
-    /// reached; what it said itself goes to the log.
+    /// The same failure of the store at `url`, in words of the configuration if a remote store has
+    /// refused something or cannot be reached; what it said itself goes to the log.
     pub fn explained(&self, url: &str, e: anyhow::Error) -> anyhow::Error {
         let failure = e.chain().find_map(|cause| cause.downcast_ref::<Error>());
         let (Some(refusal), Some(named)) = (failure.and_then(Refusal::of), self.named(url)) else { return e };
@@ -70,7 +70,8 @@ impl StoreConfig {
 }
 
 impl Named<'_> {
-    /// The exit status is that of a wrong configuration if no waiting helps, that of a temporary failure if it may.
+    /// The exit status is that of a wrong configuration if no waiting helps, that of a temporary
+    /// failure if it may.
     fn error(&self, refusal: Refusal) -> anyhow::Error {
         let Named { config, bucket, at, url, key: [key, secret], elsewhere } = self;
         let region = &config.region;

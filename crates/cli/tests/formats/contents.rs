@@ -107,7 +107,7 @@ async fn message(out: &mut String, account: &Account, row: &Row) {
     let sum = raw.iter().fold(0u64, |sum, byte| sum.wrapping_mul(31).wrapping_add(u64::from(*byte)));
     writeln!(
         out,
-        "  {} {} {} {:?} {:?} received {} saved {} modseq {} octets {} sum {sum:x} text {} subject {}",
+        "  {} {} {} {:?} {:?} received {} saved {} modseq {} bytes {} sum {sum:x} text {} subject {}",
         row.uid,
         email_id(&message),
         message.thread,

@@ -72,7 +72,8 @@ impl Relay {
     }
 }
 
-/// A smarthost that cannot be used is the operator's to repair: mail waits, unless the message itself is the cause.
+/// A smarthost that cannot be used is the operator's to repair: mail waits, unless the message
+/// itself is the cause.
 fn waiting(mut failure: Failure) -> Failure {
     failure.permanent &= failure.scope == Scope::Message;
     failure

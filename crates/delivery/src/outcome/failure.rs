@@ -60,8 +60,8 @@ impl Failure {
         reply.unwrap_or_else(|| self.reason.status(self.permanent))
     }
 
-    /// Whether a route's second choice may succeed where this one failed: the server refuses this node rather than
-    /// the recipient or the message.
+    /// Whether a route's second choice may succeed where this one failed: the server refuses this
+    /// node rather than the recipient or the message.
     pub fn concerns_route(&self) -> bool {
         match self.reason {
             Reason::ConnectionRefused

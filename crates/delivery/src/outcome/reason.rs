@@ -155,7 +155,8 @@ pub enum Reason {
     /// The address of the destination is not one that mail can be sent to.
     #[n(27)]
     BadDestination,
-    /// The sender demands REQUIRETLS, and neither DNSSEC nor MTA-STS proves which servers the domain has (RFC 8689 §4.2.1).
+    /// The sender demands REQUIRETLS, and neither DNSSEC nor MTA-STS proves which servers the
+    /// domain has (RFC 8689 §4.2.1).
     #[n(28)]
     MxNotAuthenticated,
     /// DNS leads to an address that is not on the internet.
@@ -171,7 +172,8 @@ impl Reason {
             Reason::NoSuchDomain | Reason::NullMx | Reason::MailLoop | Reason::BadDestination => {
                 (Scope::Site, true)
             }
-            // RFC 5321 §5.1: "no records ... MUST be treated as permanent" holds for the domain without MX and address.
+            // RFC 5321 §5.1: "no records ... MUST be treated as permanent" holds for the domain
+            // without MX and address.
             Reason::NoAddress => (Scope::Site, true),
             Reason::DnsFailed | Reason::DnsBogus => (Scope::Site, false),
             Reason::StsMxMismatch => (Scope::Site, false),

@@ -131,7 +131,8 @@ impl Policy {
     }
 }
 
-/// The id in the TXT records of `_mta-sts.DOMAIN`. `None` if they are not exactly one valid record (RFC 8461 §3.1).
+/// The id in the TXT records of `_mta-sts.DOMAIN`. `None` if they are not exactly one valid record
+/// (RFC 8461 §3.1).
 pub fn record_id(records: &[Vec<u8>]) -> Option<String> {
     let texts = records.iter().filter_map(|record| std::str::from_utf8(record).ok());
     let mut ours = texts.filter(|text| text.starts_with("v=STSv1;"));

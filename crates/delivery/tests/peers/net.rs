@@ -1,4 +1,5 @@
-//! The network of a test: names, addresses and the servers behind them, and a deliverer that knows nothing else.
+//! The network of a test: names, addresses and the servers behind them, and a deliverer that knows
+//! nothing else.
 
 use std::collections::HashMap;
 use std::io;

@@ -221,7 +221,8 @@ fn sha256(data: &[u8]) -> Vec<u8> {
 
 #[tokio::test(start_paused = true)]
 async fn dane_wants_a_certificate_that_matches() {
-    // The server's certificate is for another name and expired: usage 3 does not look at that (RFC 7672 §3.1.1).
+    // The server's certificate is for another name and expired: usage 3 does not look at that (RFC
+    // 7672 §3.1.1).
     let identity = Identity::between("elsewhere.example", 2001, 2002);
     let leaf = identity.certificate.to_vec();
     let sha512 = digest::digest(&digest::SHA512, &leaf).as_ref().to_vec();

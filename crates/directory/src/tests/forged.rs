@@ -1,4 +1,5 @@
-//! The attack of a thief of `server.key` who writes to the store: records that are authentic to every node, and not the owner's.
+//! The attack of a thief of `server.key` who writes to the store: records that are authentic to
+//! every node, and not the owner's.
 
 use sealpost_vault::RootKey;
 use sealpost_vault::slot::{Slot, SlotTrust};
@@ -133,7 +134,8 @@ async fn a_replaced_delivery_key_is_named_and_put_right() {
     assert_eq!(evil.unwrap_err().kind(), Kind::Denied);
 }
 
-/// Without the earlier keys in the record, the next root key would come without them, and the old mail be lost.
+/// Without the earlier keys in the record, the next root key would come without them, and the old
+/// mail be lost.
 #[tokio::test]
 async fn an_account_whose_earlier_keys_were_removed_is_not_rekeyed() {
     let victim = Victim::new().await;
@@ -168,7 +170,8 @@ async fn slots_without_a_tag_are_verified_by_their_secret_alone() {
     victim.directory.verify_slot(&victim.me, &victim.root, &record.slots[0]).await.unwrap();
     let gone = victim.directory.verify_slot(&victim.me, &victim.root, &record.slots[0]).await;
     assert_eq!(gone.unwrap_err().kind(), Kind::Conflict, "it has a tag by now");
-    // The thief's login verifies the planted slot under the thief's own key, which is no tag of the account's.
+    // The thief's login verifies the planted slot under the thief's own key, which is no tag of the
+    // account's.
     let (_, open) = (victim.record().await, record.opener());
     let foreign = open(&record.slots[3], token.as_bytes()).unwrap().root;
     victim.directory.verify_slot(&victim.me, &foreign, &record.slots[3]).await.unwrap();

@@ -1,7 +1,8 @@
 //! The sockets that hickory uses: UDP as it is, TCP with a bound on messages, both to any port.
 //!
-//! Over UDP an answer has at most the 1,232 bytes that queries allow. Over TCP it may have 65,535, in which thousands of
-//! small records fit, and each takes hundreds of bytes in hickory's caches. Answers about mail have a few dozen.
+//! Over UDP an answer has at most the 1,232 bytes that queries allow. Over TCP it may have 65,535,
+//! in which thousands of small records fit, and each takes hundreds of bytes in hickory's caches.
+//! Answers about mail have a few dozen.
 
 use std::future::Future;
 use std::io;

@@ -1,5 +1,5 @@
-//! The recursive resolver against name servers of our own on loopback: a signed root, an unsigned zone below it, and
-//! servers that fail, lie, lead in circles, send too much, or nothing.
+//! The recursive resolver against name servers of our own on loopback: a signed root, an unsigned
+//! zone below it, and servers that fail, lie, lead in circles, send too much, or nothing.
 
 mod authority;
 

@@ -1,7 +1,7 @@
 //! Parts of a message that are there already: URLs of CATENATE (RFC 4469, RFC 5092, RFC 5550 for partials).
 //!
-//! Octets are copied from one sealed message into the other, a few chunks at a time, and never leave the server. No
-//! `\Seen` is set and the selected mailbox stays as it is (RFC 4469 §3).
+//! Bytes are copied from one sealed message into the other, a few chunks at a time, and never leave
+//! the server. No `\Seen` is set and the selected mailbox stays as it is (RFC 4469 §3).
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -56,7 +56,7 @@ pub(super) async fn catenate(
         SectionBytes::At(span) => {
             let span = Span { range: section::cut(span.range, url.partial), ..span };
             received.expect(user, responses, span.range.end - span.range.start).await?;
-            copy_octets(&account, &message, span, received).await
+            copy_bytes(&account, &message, span, received).await
         }
         SectionBytes::Fields(span, filter) => {
             copy_fields(user, responses, (&account, &message), span, filter, url.partial, received).await
@@ -71,7 +71,7 @@ async fn message_at(user: &User, url: &ImapUrl) -> Result<(Arc<Account>, Message
     message_in(resolved, url)
 }
 
-async fn copy_octets(
+async fn copy_bytes(
     account: &Account,
     message: &Message,
     span: Span,
@@ -144,7 +144,7 @@ fn windows(range: Range<u64>) -> impl Iterator<Item = Range<u64>> {
     })
 }
 
-/// Adds those of the octets, which begin at `at`, that are wanted.
+/// Adds those of the bytes, which begin at `at`, that are wanted.
 fn within(wanted: &Range<u64>, at: &mut u64, octets: &[u8], out: &mut Vec<u8>) {
     let len = octets.len() as u64;
     let start = wanted.start.saturating_sub(*at).min(len);
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn of_filtered_octets_those_that_are_wanted() {
+    fn of_filtered_bytes_those_that_are_wanted() {
         let mut out = Vec::new();
         let mut at = 0;
         for piece in [&b"abc"[..], b"", b"defg", b"h"] {

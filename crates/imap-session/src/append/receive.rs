@@ -1,10 +1,12 @@
 //! The messages of one command, as they come in.
 //!
-//! Whatever waits here tells the client from time to time, so that whoever is gone is noticed though what was sent is not read yet.
+//! Whatever waits here tells the client from time to time, so that whoever is gone is noticed
+//! though what was sent is not read yet.
 //!
-//! A literal8 may bring parts encoded as `binary`. They are stored in base64, as BODY[…] has to show them (RFC 3516 §4.4,
-//! §6); one with NUL elsewhere is refused. What comes in a plain literal is stored as it is, NUL included, and octets
-//! above 127 in its header, whether or not UTF8=ACCEPT is on (`docs/decisions/0016-imap4rev2-utf8-objects.md`).
+//! A literal8 may bring parts encoded as `binary`. They are stored in base64, as BODY[…] has to
+//! show them (RFC 3516 §4.4, §6); one with NUL elsewhere is refused. What comes in a plain literal
+//! is stored as it is, NUL included, and bytes above 127 in its header, whether or not UTF8=ACCEPT
+//! is on (`docs/decisions/0016-imap4rev2-utf8-objects.md`).
 
 use bytes::Bytes;
 use sealpost_account::Unplaced;
@@ -29,13 +31,13 @@ pub(super) struct Received {
     parts: usize,
     /// The message that has begun is put together from parts.
     catenate: bool,
-    /// The octets that come are those of a literal8, and may not have NUL.
+    /// The bytes that come are those of a literal8, and may not have NUL.
     binary: bool,
     /// They are a whole message, whose binary parts are encoded on the way.
     unbinary: Option<Unbinary>,
 }
 
-/// Takes the messages of the command under way, up to its end; none of them is visible yet. `freed` octets are
+/// Takes the messages of the command under way, up to its end; none of them is visible yet. `freed` bytes are
 /// given back by the command itself. The memory for their records is held until they are placed.
 pub(crate) async fn receive(
     user: &User,
@@ -91,7 +93,7 @@ impl Received {
         Ok(())
     }
 
-    /// Octets of the message will come.
+    /// Bytes of the message will come.
     async fn announce(
         &mut self,
         user: &User,
@@ -123,7 +125,7 @@ impl Received {
         Ok(())
     }
 
-    /// Makes sure that so many octets more may come, and that there is somewhere to put them.
+    /// Makes sure that so many bytes more may come, and that there is somewhere to put them.
     ///
     /// # Errors
     /// `NO [TOOBIG]` for the message, `NO [OVERQUOTA]` for the command.
@@ -153,7 +155,7 @@ impl Received {
         Ok(self.append.write_longer(&encoded).await?)
     }
 
-    /// The next octets of the message, expected before.
+    /// The next bytes of the message, expected before.
     pub(super) async fn write(&mut self, octets: &[u8]) -> Result<(), Failure> {
         self.check_begun()?;
         Ok(self.append.write(octets).await?)

@@ -1,4 +1,5 @@
-//! What a connection receives, how long it waits for the rest of what its client sends, and what it holds meanwhile.
+//! What a connection receives, how long it waits for the rest of what its client sends, and what it
+//! holds meanwhile.
 
 use std::future::poll_fn;
 use std::io;
@@ -27,7 +28,8 @@ const BULK_READ_BYTES: usize = 32 * 1024;
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long a compressor is kept for a client that asks for nothing.
 const COMPRESSOR_REST: Duration = Duration::from_secs(1);
-/// How long a client may take to go on with what it has begun while others wait for what its connection is charged.
+/// How long a client may take to go on with what it has begun while others wait for what its
+/// connection is charged.
 const STALLED: Duration = Duration::from_secs(10);
 
 impl Connection {
@@ -83,8 +85,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Reads from the stream, once. A client that has begun to say something and does not go on is sent away if others wait
-    /// for the memory that its connection is charged for that.
+    /// Reads from the stream, once. A client that has begun to say something and does not go on is
+    /// sent away if others wait for the memory that its connection is charged for that.
     async fn receive(&mut self, deadline: Instant) -> Result<(), End> {
         self.settle();
         loop {
@@ -93,7 +95,8 @@ impl Connection {
                 true => deadline,
                 false => *self.waits_since.get_or_insert_with(Instant::now) + STALLED,
             };
-            // Memory that others may be waiting for is not held for whoever stops in the middle of a long command.
+            // Memory that others may be waiting for is not held for whoever stops in the middle of
+            // a long command.
             let until =
                 if self.command_memory.is_some() { deadline.min(self.command_until) } else { deadline };
             match self.receive_before(until.min(look)).await {

@@ -32,7 +32,8 @@ impl Connection {
         Ok(flushed.map_err(|_| End::Timeout)??)
     }
 
-    /// What waits to be sent. The room that one large response took does not stay behind: the next wait may be long.
+    /// What waits to be sent. The room that one large response took does not stay behind: the next
+    /// wait may be long.
     fn take_output(&mut self) -> BytesMut {
         let waiting = self.out.take();
         let most = if self.out_memory.is_some() { 2 * FLUSH_BYTES } else { limits::IMAP_OUTPUT_FREE_BYTES };
@@ -50,8 +51,8 @@ impl Connection {
         if self.out_memory.is_some() { FLUSH_BYTES } else { limits::IMAP_OUTPUT_FREE_BYTES }
     }
 
-    /// Sends what waits if it is much. To make that much took a while, and a client that takes it at once is not waited for:
-    /// so others have their turn.
+    /// Sends what waits if it is much. To make that much took a while, and a client that takes it
+    /// at once is not waited for: so others have their turn.
     pub(crate) async fn relieve(&mut self) -> Result<(), End> {
         if self.out.len() > self.may_wait(0) {
             let waiting = self.take_output();
@@ -61,8 +62,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Octets of a literal: copied if they are few, sent from where they are if they are many.
-    pub(crate) async fn literal_octets(&mut self, octets: &[u8]) -> Result<(), End> {
+    /// Bytes of a literal: copied if they are few, sent from where they are if they are many.
+    pub(crate) async fn literal_bytes(&mut self, octets: &[u8]) -> Result<(), End> {
         if self.out.len() + octets.len() <= self.may_wait(octets.len()) {
             self.out.raw(octets);
             return Ok(());
@@ -71,7 +72,7 @@ impl Connection {
         self.send(&[&waiting, octets]).await
     }
 
-    /// As [`Connection::literal_octets`] for several pieces at once.
+    /// As [`Connection::literal_bytes`] for several pieces at once.
     pub(crate) async fn literal_pieces(&mut self, pieces: &[Bytes]) -> Result<(), End> {
         let octets: usize = pieces.iter().map(Bytes::len).sum();
         if self.out.len() + octets <= self.may_wait(octets) {
@@ -106,8 +107,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Sends all parts as they are. Something has to get across within the write timeout; more of it while others wait
-    /// for memory, or for the room of accounts.
+    /// Sends all parts as they are. Something has to get across within the write timeout; more of
+    /// it while others wait for memory, or for the room of accounts.
     pub(super) async fn transmit(&mut self, parts: &[&[u8]]) -> Result<(), End> {
         let stream = self.stream.as_mut().ok_or(End::Closed)?;
         let (mut looked, mut looks) = (Instant::now(), 0);

@@ -46,8 +46,9 @@ pub(super) fn together(list: &[Match], new: Vec<Match>) -> Vec<Match> {
     all
 }
 
-/// Where the new ones are. What is sorted by does not change, so the others are in the order they had; if they are not,
-/// because less of long strings could be compared than before, the list is told anew.
+/// Where the new ones are. What is sorted by does not change, so the others are in the order they
+/// had; if they are not, because less of long strings could be compared than before, the list is
+/// told anew.
 pub(super) fn placed(mut removed: Pairs, before: &[Match], all: &[Match], old: &UidSet) -> (Pairs, Pairs) {
     let same = all.iter().filter(|found| old.contains(found.uid)).map(|found| found.uid);
     if same.eq(before.iter().map(|found| found.uid)) {

@@ -1,5 +1,5 @@
-//! What has to be taken out of a client's list of results and put into it, in the order in which it has to do so
-//! (RFC 5267 §4.3.2 to §4.3.4).
+//! What has to be taken out of a client's list of results and put into it, in the order in which it
+//! has to do so (RFC 5267 §4.3.2 to §4.3.4).
 
 use sealpost_base::Uid;
 use sealpost_imap::types::SequenceSet;
@@ -19,15 +19,16 @@ pub(super) fn unplaced(uids: impl Iterator<Item = Uid>) -> Pairs {
     if uids.is_empty() { Vec::new() } else { vec![(0, uids)] }
 }
 
-/// The places of those that go. From the end of the list, so that what goes first does not move what goes next.
+/// The places of those that go. From the end of the list, so that what goes first does not move
+/// what goes next.
 pub(super) fn removals(list: &[Match], goes: impl Fn(Uid) -> bool) -> Pairs {
     let mut pairs = runs(list, goes);
     pairs.reverse();
     pairs
 }
 
-/// The places of those that are new, in a list that has them. From the beginning, so that what is before each of them is
-/// there already.
+/// The places of those that are new, in a list that has them. From the beginning, so that what is
+/// before each of them is there already.
 pub(super) fn insertions(list: &[Match], is_new: impl Fn(Uid) -> bool) -> Pairs {
     runs(list, is_new)
 }

@@ -1,4 +1,5 @@
-//! Round trips with a decoder and an encoder that are not ours to write, cuts anywhere, bombs, endings, and what is held.
+//! Round trips with a decoder and an encoder that are not ours to write, cuts anywhere, bombs,
+//! endings, and what is held.
 
 use miniz_oxide::deflate::compress_to_vec;
 use miniz_oxide::inflate::stream::{InflateState, inflate};
@@ -132,7 +133,8 @@ fn receive(inflater: &mut Inflater, packed: &[u8], piece: usize) -> Result<Vec<u
 
 #[test]
 fn what_a_client_refers_back_to_is_kept_through_rests() {
-    // Random letters, so that only what was said before can be referred to, from one end of the window to the other.
+    // Random letters, so that only what was said before can be referred to, from one end of the
+    // window to the other.
     let mut state = 1u32;
     let mut letters = |n: usize| -> Vec<u8> {
         let next = || {

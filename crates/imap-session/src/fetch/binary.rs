@@ -1,8 +1,9 @@
-//! BINARY and BINARY.SIZE (RFC 3516 §4.2, §4.3; RFC 9051 §6.4.5, §7.5.2): parts without their transfer encoding.
+//! BINARY and BINARY.SIZE (RFC 3516 §4.2, §4.3; RFC 9051 §6.4.5, §7.5.2): parts without their
+//! transfer encoding.
 //!
-//! Decoded octets are exactly those that were encoded: line ends too, which in encoded text are CRLF (RFC 2045 §6.8), and
-//! what is stored here is stored as it was sent. The announced size comes from a first pass, which is remembered
-//! ([`sealpost_account::decoded`]).
+//! Decoded bytes are exactly those that were encoded: line ends too, which in encoded text are CRLF
+//! (RFC 2045 §6.8), and what is stored here is stored as it was sent. The announced size comes from
+//! a first pass, which is remembered ([`sealpost_account::decoded`]).
 
 use sealpost_account::decoded::Span;
 use sealpost_base::{Error, Result};
@@ -15,14 +16,14 @@ use super::section::{SectionBytes, locate};
 
 /// What BINARY.SIZE comes to.
 pub(super) enum Size {
-    /// So many octets; 0 for a part that is not there.
+    /// So many bytes; 0 for a part that is not there.
     Bytes(u64),
     /// Nobody knows.
     UnknownEncoding,
 }
 
-/// How the section is encoded; `None` if that is not known here. Only the body of a single part is encoded: a multipart
-/// cannot be (RFC 2045 §6.4), and a header is none of it.
+/// How the section is encoded; `None` if that is not known here. Only the body of a single part is
+/// encoded: a multipart cannot be (RFC 2045 §6.4), and a header is none of it.
 pub(super) fn encoding(section: &Section, structure: &Structure) -> Option<Encoding> {
     if section.path.is_empty() || section.text != SectionText::Everything {
         return Some(Encoding::Identity);
@@ -61,7 +62,7 @@ impl Reads {
     }
 }
 
-/// The layers around what these octets, encoded like that, come to.
+/// The layers around what these bytes, encoded like that, come to.
 pub(super) fn inside(span: Span, encoding: Encoding) -> Vec<Layer> {
     let Span { mut layers, range } = span;
     layers.push(Layer { range, encoding });

@@ -1,9 +1,10 @@
 //! What stands for NUL in a literal.
 //!
-//! `literal = "{" number "}" CRLF *CHAR8`, and CHAR8 is any octet but NUL (RFC 3501 §9, RFC 9051 §9): client parsers stop at
-//! one. Messages have it all the same, since mail is stored as it comes. So in a literal an octet that cannot
-//! be text in its place stands for it, as other servers do; sizes and offsets stay what they are. The octets themselves are in
-//! a literal8, which BINARY has (RFC 3516 §4.3), or in a literal for a client that enabled
+//! `literal = "{" number "}" CRLF *CHAR8`, and CHAR8 is any byte but NUL (RFC 3501 §9, RFC 9051
+//! §9): client parsers stop at one. Messages have it all the same, since mail is stored as it
+//! comes. So in a literal a byte that cannot be text in its place stands for it, as other servers
+//! do; sizes and offsets stay what they are. The bytes themselves are in a literal8, which BINARY
+//! has (RFC 3516 §4.3), or in a literal for a client that enabled
 //! [`sealpost_imap::NUL_EXTENSION`].
 
 use std::borrow::Cow;
@@ -13,7 +14,7 @@ use bytes::{Bytes, BytesMut};
 /// Stands for NUL.
 const SUBSTITUTE: u8 = 0x80;
 
-/// These octets as a literal may have them.
+/// These bytes as a literal may have them.
 pub(super) fn octets(octets: &[u8]) -> Cow<'_, [u8]> {
     match memchr::memchr(0, octets) {
         None => Cow::Borrowed(octets),
@@ -44,14 +45,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_nul_is_one_other_octet_and_nothing_else_changes() {
+    fn each_nul_is_one_other_byte_and_nothing_else_changes() {
         for text in [&b""[..], b"abc", b"\0", b"\0a\0\0", b"\x7f\x80\xff\0", b"a\r\n\0\r\n"] {
             let expected: Vec<u8> = text.iter().map(|b| if *b == 0 { SUBSTITUTE } else { *b }).collect();
             assert_eq!(*octets(text), expected[..]);
             let shared = Bytes::copy_from_slice(text);
             let other = shared.clone();
             assert_eq!(piece(shared), expected);
-            assert_eq!(other, text, "another owner's octets stay");
+            assert_eq!(other, text, "another owner's bytes stay");
             assert_eq!(piece(other), expected);
         }
         assert!(matches!(octets(b"plain"), Cow::Borrowed(_)));

@@ -1,5 +1,6 @@
-//! FETCH of headers, envelopes and structures from segments ([`sealpost_index::PieceReads`]): most of what clients ask for
-//! when they synchronize. Nothing of the messages is read, no task is started, and a response costs its octets.
+//! FETCH of headers, envelopes and structures from segments ([`sealpost_index::PieceReads`]): most
+//! of what clients ask for when they synchronize. Nothing of the messages is read, no task is
+//! started, and a response costs its bytes.
 //!
 //! What no segment has is read from the message, with the same answer.
 
@@ -32,7 +33,7 @@ pub(super) struct Derived {
 }
 
 impl Sources {
-    /// Reads nothing yet. Packs are of structures alone if the plan asks for no octets.
+    /// Reads nothing yet. Packs are of structures alone if the plan asks for no bytes.
     pub(super) fn new(selected: &Selected, plan: &Plan) -> Self {
         let kind = if plan.reads_octets() { Packed::Messages } else { Packed::Structures };
         let account = selected.account();

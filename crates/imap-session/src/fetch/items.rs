@@ -37,13 +37,13 @@ pub(super) enum FetchField {
     SaveDate,
     /// `PREVIEW`
     Preview,
-    /// Octets of the message.
+    /// Bytes of the message.
     Body(BodySection),
     /// `BINARY.SIZE`
     BinarySize(Section),
 }
 
-/// Octets of the message, under the name they were asked for.
+/// Bytes of the message, under the name they were asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct BodySection {
     /// `RFC822` and its kin; `None`: `BODY[section]`, or `BINARY[section]`.
@@ -103,7 +103,7 @@ pub(super) struct Plan {
     sets_seen: bool,
     structure: bool,
     octets: bool,
-    /// What the items that ask for octets ask for, if that is in the message's own header alone.
+    /// What the items that ask for bytes ask for, if that is in the message's own header alone.
     header_parts: Option<Vec<HeaderPart>>,
     /// Something beside that is answered by the structure.
     wants_structure: bool,
@@ -111,8 +111,9 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// The plan for these items, each once. A UID command has the UID in every response (RFC 3501 §6.4.8), where it is
-    /// not at its beginning (RFC 9586 §3.3), and one with CHANGEDSINCE the mod-sequence (RFC 7162 §3.1.4.1).
+    /// The plan for these items, each once. A UID command has the UID in every response (RFC 3501
+    /// §6.4.8), where it is not at its beginning (RFC 9586 §3.3), and one with CHANGEDSINCE the
+    /// mod-sequence (RFC 7162 §3.1.4.1).
     pub(super) fn new(asked: Vec<FetchItem>, uid: bool, since: bool, dialect: Dialect) -> Self {
         let sets_seen = asked.iter().any(FetchItem::sets_seen);
         let mut items: Vec<FetchField> = Vec::with_capacity(asked.len() + 1);
@@ -173,7 +174,8 @@ impl Plan {
         self.items.contains(item)
     }
 
-    /// How values that were put together are told: decoded in IMAP4rev2 (RFC 9051 §7.5.2), in ASCII in IMAP4rev1.
+    /// How values that were put together are told: decoded in IMAP4rev2 (RFC 9051 §7.5.2), in ASCII
+    /// in IMAP4rev1.
     pub(super) fn parameter_form(&self) -> Form {
         if self.dialect.rev2() { Form::Decoded } else { Form::Encoded }
     }
@@ -205,7 +207,7 @@ impl Plan {
         self.wants_structure
     }
 
-    /// What the items that ask for octets ask for, in their order, if the message's own header has all of it.
+    /// What the items that ask for bytes ask for, in their order, if the message's own header has all of it.
     pub(super) fn header_parts(&self) -> Option<&[HeaderPart]> {
         self.header_parts.as_deref()
     }
@@ -215,8 +217,8 @@ impl Plan {
         self.header_parts.is_some() || self.structure && !self.octets
     }
 
-    /// Whether octets of a message with that structure are needed, as they are in the message.
-    pub(super) fn reads_octets_of(&self, structure: &Structure) -> bool {
+    /// Whether bytes of a message with that structure are needed, as they are in the message.
+    pub(super) fn reads_bytes_of(&self, structure: &Structure) -> bool {
         self.items.iter().any(|item| match item {
             FetchField::Body(octets) if !octets.binary => {
                 span_of(&octets.section, structure).is_some_and(|span| span.layers.is_empty())
@@ -225,7 +227,7 @@ impl Plan {
         })
     }
 
-    /// Whether octets of messages are needed.
+    /// Whether bytes of messages are needed.
     pub(super) fn reads_octets(&self) -> bool {
         self.octets
     }
@@ -233,7 +235,7 @@ impl Plan {
     /// Whether the first thing that is read of a message is all of it.
     pub(super) fn begins_with_all(&self) -> bool {
         let all = |octets: &BodySection| octets.is_whole() && !octets.binary && octets.partial.is_none();
-        !self.structure && self.first_octets().is_some_and(all)
+        !self.structure && self.first_bytes().is_some_and(all)
     }
 
     /// Whether anything beyond the rows is needed.
@@ -241,8 +243,8 @@ impl Plan {
         self.structure || self.octets
     }
 
-    /// The octets that are sent first.
-    pub(super) fn first_octets(&self) -> Option<&BodySection> {
+    /// The bytes that are sent first.
+    pub(super) fn first_bytes(&self) -> Option<&BodySection> {
         self.items.iter().find_map(|item| match item {
             FetchField::Body(octets) => Some(octets),
             _ => None,

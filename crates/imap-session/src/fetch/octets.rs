@@ -1,7 +1,9 @@
-//! Octets of a message on their way from the store to the client: never more than a few chunks of them in memory.
+//! Bytes of a message on their way from the store to the client: never more than a few chunks of
+//! them in memory.
 //!
-//! Their number is known before the first is sent (a literal says it first), from the structure's offsets; only for
-//! selected header fields it has to be counted. Once it is said, that many octets must come.
+//! Their number is known before the first is sent (a literal says it first), from the structure's
+//! offsets; only for selected header fields it has to be counted. Once it is said, that many bytes
+//! must come.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -24,9 +26,10 @@ use super::items::BodySection;
 use super::section::{SectionBytes, cut, locate};
 use crate::connection::{Connection, End};
 
-/// Header fields of headers up to this size are kept while they are counted; of larger ones they are read twice.
+/// Header fields of headers up to this size are kept while they are counted; of larger ones they
+/// are read twice.
 const KEPT_HEADER_BYTES: u64 = 64 * 1024;
-/// What stands for octets that are damaged.
+/// What stands for bytes that are damaged.
 const FILLER: u8 = b'?';
 
 /// What a message offers to read.
@@ -44,11 +47,11 @@ pub(crate) enum Opened {
     Nil,
     /// Nobody knows: how the part is encoded is not known (RFC 3516 §4.3).
     UnknownEncoding,
-    /// These octets.
+    /// These bytes.
     Bytes(OpenedBytes),
 }
 
-/// Octets of which the first are there.
+/// Bytes of which the first are there.
 pub(crate) struct OpenedBytes {
     count: u64,
     /// There may be a NUL among them, and they were asked for so that they may be sent as a literal8.
@@ -59,7 +62,7 @@ pub(crate) struct OpenedBytes {
 enum Source {
     /// All of them.
     Kept(Vec<u8>),
-    /// A range of the message: its first octets, and the stream that goes on behind them.
+    /// A range of the message: its first bytes, and the stream that goes on behind them.
     Range {
         reader: MessageReader,
         range: Range<u64>,
@@ -68,12 +71,12 @@ enum Source {
     },
     /// A window of what a filter lets through.
     Filtered { header: BoxStream<'static, Result<Bytes>>, filter: HeaderFilter, window: Range<u64> },
-    /// Octets of which the encoding is undone.
+    /// Bytes of which the encoding is undone.
     Decoded(BoxStream<'static, Result<Bytes>>),
 }
 
 impl Reads {
-    /// Finds the octets and reads the first of them.
+    /// Finds the bytes and reads the first of them.
     pub(crate) async fn open(
         &self,
         wanted: &BodySection,
@@ -114,14 +117,14 @@ impl Reads {
             return Ok(Opened::UnknownEncoding);
         };
         let decoded = self.account.decoded(&self.message, &binary::inside(span, encoding)).await?;
-        // RFC 3516 §4.2: a partial counts decoded octets.
+        // RFC 3516 §4.2: a partial counts decoded bytes.
         let window = cut(0..decoded.size(), wanted.partial);
         let count = window.end - window.start;
         let source = Source::Decoded(decoded.stream(&self.reader, window));
         Ok(Opened::Bytes(OpenedBytes { count, nul: decoded.has_nul(), source }))
     }
 
-    /// These octets, if all of the message is there.
+    /// These bytes, if all of the message is there.
     fn read_before(&self, range: &Range<u64>) -> Option<Bytes> {
         let whole = self.whole.as_ref()?;
         let (start, end) = (usize::try_from(range.start).ok()?, usize::try_from(range.end).ok()?);
@@ -150,7 +153,7 @@ impl Reads {
         Ok(OpenedBytes { count, nul: false, source })
     }
 
-    /// How many octets the filter lets through.
+    /// How many bytes the filter lets through.
     pub(super) async fn count_fields(&self, header: Span, mut filter: HeaderFilter) -> Result<u64> {
         let mut count = 0;
         let mut take = |octets: &[u8]| count += octets.len() as u64;
@@ -202,29 +205,30 @@ impl Reads {
 }
 
 impl Opened {
-    /// All octets of a message.
+    /// All bytes of a message.
     pub(super) fn all(reader: &MessageReader, pieces: Vec<Bytes>) -> Self {
         Opened::Bytes(OpenedBytes::of(reader, 0..reader.layout().raw_bytes, pieces))
     }
 }
 
 impl OpenedBytes {
-    /// All octets of that range of a message.
+    /// All bytes of that range of a message.
     fn of(reader: &MessageReader, range: Range<u64>, pieces: Vec<Bytes>) -> Self {
         let count = range.end - range.start;
         let (reader, rest) = (reader.clone(), futures::stream::empty().boxed());
         OpenedBytes { count, nul: false, source: Source::Range { reader, range, first: pieces, rest } }
     }
 
-    /// That part of some octets.
+    /// That part of some bytes.
     pub(super) fn kept(mut octets: Vec<u8>, window: Range<u64>) -> Self {
         octets.truncate(window.end as usize);
         octets.drain(..window.start as usize);
         OpenedBytes { count: window.end - window.start, nul: false, source: Source::Kept(octets) }
     }
 
-    /// Sends the literal, in which NUL is another octet unless the client `takes_nul` (`char8.rs`). Damage found on the way
-    /// is filled up and returned; anything else that goes wrong ends the session, because what was announced cannot be kept.
+    /// Sends the literal, in which NUL is another byte unless the client `takes_nul` (`char8.rs`).
+    /// Damage found on the way is filled up and returned; anything else that goes wrong ends the
+    /// session, because what was announced cannot be kept.
     pub(crate) async fn send(
         self,
         connection: &mut Connection,
@@ -235,7 +239,7 @@ impl OpenedBytes {
             true => connection.out().literal8_header(self.count),
             false => connection.out().literal_header(self.count),
         };
-        let mut literal = Literal { connection, any_octet: self.nul || takes_nul };
+        let mut literal = Literal { connection, any_byte: self.nul || takes_nul };
         match self.source {
             Source::Kept(octets) => {
                 literal.octets(&octets).await?;
@@ -260,26 +264,26 @@ impl OpenedBytes {
 struct Literal<'a> {
     connection: &'a mut Connection,
     /// NUL is among what it may have.
-    any_octet: bool,
+    any_byte: bool,
 }
 
 impl Literal<'_> {
     async fn octets(&mut self, octets: &[u8]) -> Result<(), End> {
-        match self.any_octet {
-            true => self.connection.literal_octets(octets).await,
-            false => self.connection.literal_octets(&char8::octets(octets)).await,
+        match self.any_byte {
+            true => self.connection.literal_bytes(octets).await,
+            false => self.connection.literal_bytes(&char8::octets(octets)).await,
         }
     }
 
     async fn pieces(&mut self, mut pieces: Vec<Bytes>) -> Result<(), End> {
-        if !self.any_octet {
+        if !self.any_byte {
             pieces = pieces.into_iter().map(char8::piece).collect();
         }
         self.connection.literal_pieces(&pieces).await
     }
 }
 
-fn octets_in(pieces: &[Bytes]) -> u64 {
+fn bytes_in(pieces: &[Bytes]) -> u64 {
     pieces.iter().map(|piece| piece.len() as u64).sum()
 }
 
@@ -290,18 +294,19 @@ async fn send_range(
     first: Vec<Bytes>,
     mut rest: BoxStream<'static, Result<Vec<Bytes>>>,
 ) -> Result<Option<Error>, End> {
-    let mut at = range.start + octets_in(&first);
+    let mut at = range.start + bytes_in(&first);
     literal.pieces(first).await?;
     let mut until = range.end;
     let mut damage = None;
     while at < range.end {
         match rest.next().await {
             Some(Ok(pieces)) => {
-                at += octets_in(&pieces);
+                at += bytes_in(&pieces);
                 literal.pieces(pieces).await?;
             }
             Some(Err(error)) if error.kind() == Kind::Corrupt => {
-                // Several chunks are opened at once, and each was sealed by itself: this one alone may be whole.
+                // Several chunks are opened at once, and each was sealed by itself: this one alone
+                // may be whole.
                 let end = chunk_end(at).min(range.end);
                 if end < until {
                     until = end;
@@ -327,7 +332,7 @@ async fn send_range(
     Ok(damage)
 }
 
-/// Where the chunk that holds this octet ends.
+/// Where the chunk that holds this byte ends.
 fn chunk_end(at: u64) -> u64 {
     let chunk = CHUNK_BYTES as u64;
     (at / chunk + 1).saturating_mul(chunk)
@@ -379,7 +384,7 @@ async fn send_filtered(
     literal.octets(&piece).await
 }
 
-/// Which of `len` octets at `at` are within the window.
+/// Which of `len` bytes at `at` are within the window.
 fn cut_window(window: &Range<u64>, at: u64, len: u64) -> Range<usize> {
     let start = window.start.saturating_sub(at).min(len);
     let end = window.end.saturating_sub(at).min(len);

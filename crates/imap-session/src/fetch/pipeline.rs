@@ -21,7 +21,7 @@ pub(super) type Prepared = read_ahead::Prepared<FetchRow, Opening>;
 /// What was opened of a message.
 pub(super) struct Opening {
     pub(super) reads: Reads,
-    /// The first octets that the plan asks for.
+    /// The first bytes that the plan asks for.
     pub(super) first: Option<Result<Opened>>,
 }
 
@@ -50,8 +50,8 @@ impl ReadPlan for Plan {
         Plan::begins_with_all(self)
     }
 
-    fn reads_octets_of(&self, structure: &Structure) -> bool {
-        Plan::reads_octets_of(self, structure)
+    fn reads_bytes_of(&self, structure: &Structure) -> bool {
+        Plan::reads_bytes_of(self, structure)
     }
 
     async fn open(
@@ -62,7 +62,7 @@ impl ReadPlan for Plan {
     ) -> Opening {
         let MessageSource { account, reader, message } = source;
         let mut reads = Reads { reader, account, message, whole: None };
-        let first = match (whole, self.first_octets()) {
+        let first = match (whole, self.first_bytes()) {
             (Some(pieces), _) if Plan::begins_with_all(self) => Some(Ok(Opened::all(&reads.reader, pieces))),
             (whole, Some(wanted)) => {
                 reads.whole = whole.map(|mut pieces| match pieces.len() {

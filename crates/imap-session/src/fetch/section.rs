@@ -1,4 +1,4 @@
-//! Which octets of a message a section means (RFC 3501 §6.4.5).
+//! Which bytes of a message a section means (RFC 3501 §6.4.5).
 
 use std::ops::Range;
 
@@ -7,12 +7,12 @@ use sealpost_imap::types::{AString, Partial, Section, SectionText};
 use sealpost_mime::header::HeaderFilter;
 use sealpost_mime::{Part, Structure};
 
-/// Where the octets of a section are.
+/// Where the bytes of a section are.
 #[derive(Debug, Clone)]
 pub(crate) enum SectionBytes {
     /// The message has no such part.
     Nowhere,
-    /// These octets of the message.
+    /// These bytes of the message.
     At(Span),
     /// Those of them that the filter lets through: some fields of a header.
     Fields(Span, HeaderFilter),
@@ -36,7 +36,7 @@ pub(super) fn fields(text: &SectionText) -> Option<HeaderFilter> {
     }
 }
 
-/// The octets that the section is in, or some fields of them; `None` if the message has no such part.
+/// The bytes that the section is in, or some fields of them; `None` if the message has no such part.
 pub(super) fn span_of(section: &Section, structure: &Structure) -> Option<Span> {
     let path: Vec<u32> = section.path.iter().map(|n| n.get()).collect();
     let (part, mut layers) = structure.part_within(&path)?;

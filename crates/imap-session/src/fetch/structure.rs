@@ -67,8 +67,8 @@ pub(super) fn body(out: &mut Writer, part: &Part, form: Form) {
             single_tail(out, part, form);
         }
         _ => {
-            // What is not looked into (nested too deep, or malformed) must not have a type whose grammar promises
-            // what is inside: RFC 3501 §9, `body-type-mpart` and `body-type-msg`.
+            // What is not looked into (nested too deep, or malformed) must not have a type whose
+            // grammar promises what is inside: RFC 3501 §9, `body-type-mpart` and `body-type-msg`.
             let opaque = part.media_type == "multipart" || part.is("message", "rfc822");
             let (media_type, subtype) =
                 if opaque { ("application", "octet-stream") } else { (&*part.media_type, &*part.subtype) };

@@ -1,9 +1,9 @@
 //! [`Lister`]: which names a LIST or LSUB returns, a batch at a time.
 //!
-//! Names are looked at in their order, so that what was returned last says which levels above the next name are new. A
-//! batch ends when its names, or the work of matching, become much: nobody waits long for the account's state,
-//! whatever the patterns and the names are. What changes between two batches shows or does not; no name is returned twice
-//! unless it is renamed meanwhile.
+//! Names are looked at in their order, so that what was returned last says which levels above the
+//! next name are new. A batch ends when its names, or the work of matching, become much: nobody
+//! waits long for the account's state, whatever the patterns and the names are. What changes
+//! between two batches shows or does not; no name is returned twice unless it is renamed meanwhile.
 
 use std::borrow::Cow;
 use std::collections::{BTreeSet, VecDeque};
@@ -237,8 +237,8 @@ impl Lister {
         true
     }
 
-    /// Whether a name below this one satisfies the selection criteria; and, if this one does not, does not match either
-    /// (RFC 5258 §3.3, §3.5). `None`: there was no room to find out.
+    /// Whether a name below this one satisfies the selection criteria; and, if this one does not,
+    /// does not match either (RFC 5258 §3.3, §3.5). `None`: there was no room to find out.
     fn look_below(
         &mut self,
         state: &AccountState,
@@ -310,7 +310,8 @@ fn is_below(name: &str, superior: &str) -> bool {
     name.strip_prefix(superior).is_some_and(|rest| rest.starts_with(HIERARCHY_DELIMITER))
 }
 
-/// The patterns, and where they are not in Normalization Form C also in that, which names are kept in (RFC 9051 §5.1).
+/// The patterns, and where they are not in Normalization Form C also in that, which names are kept
+/// in (RFC 9051 §5.1).
 fn matcher(reference: &Mailbox, patterns: &[ListPattern]) -> Option<Matcher> {
     if reference.as_str().is_ascii() && patterns.iter().all(|pattern| pattern.as_str().is_ascii()) {
         return Matcher::new(reference, patterns);

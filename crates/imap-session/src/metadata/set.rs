@@ -47,7 +47,8 @@ pub(crate) async fn set_metadata(
         change(user, subscriptions, own, &source.private, user.own_headroom(), &all, uses).await?;
         return Ok(Reply::ok("SETMETADATA completed"));
     }
-    // Two logs do not change at one moment: what may be refused in the second is known before the first one changes.
+    // Two logs do not change at one moment: what may be refused in the second is known before the
+    // first one changes.
     let (private, shared): (Vec<_>, Vec<_>) = stored.partition(|(entry, _)| entry.is_private());
     let private: Vec<Change<'_>> = private.into_iter().map(|(_, change)| change).collect();
     let shared: Vec<Change<'_>> = shared.into_iter().map(|(_, change)| change).collect();

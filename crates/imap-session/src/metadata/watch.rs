@@ -1,5 +1,5 @@
-//! UntaggedUpdates a client that entries were changed by others (RFC 5464 §4.4.2): after ENABLE, at the end of commands and in
-//! IDLE, by name and never by value.
+//! UntaggedUpdates a client that entries were changed by others (RFC 5464 §4.4.2): after ENABLE, at
+//! the end of commands and in IDLE, by name and never by value.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -31,8 +31,9 @@ pub(super) struct Wanted {
     pub(super) metadata: bool,
 }
 
-/// All groups of a NOTIFY SET, put together: what is wanted of a mailbox is what any of them wants (RFC 5465 §6). Looking that up takes
-/// as long for a thousand groups as for one, as it is done for every mailbox whenever something has changed.
+/// All groups of a NOTIFY SET, put together: what is wanted of a mailbox is what any of them wants
+/// (RFC 5465 §6). Looking that up takes as long for a thousand groups as for one, as it is done for
+/// every mailbox whenever something has changed.
 #[derive(Debug, Default)]
 pub(super) struct Groups {
     /// Of all mailboxes that are this user's.
@@ -104,7 +105,8 @@ impl Groups {
             _ => return self.personal = self.personal.and(wanted),
         };
         for name in list {
-            // Both as it is written and as names are kept (RFC 9051 §5.1): a mailbox that is not there yet may get either.
+            // Both as it is written and as names are kept (RFC 9051 §5.1): a mailbox that is not
+            // there yet may get either.
             for form in [canonical(name.as_str()), normal(name.as_str())] {
                 let of_name = names.entry(form.into_owned()).or_default();
                 *of_name = of_name.and(wanted);

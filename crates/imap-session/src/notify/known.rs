@@ -1,4 +1,5 @@
-//! What a client knows of mailboxes that are not selected, and what it has to be told to know them as they are.
+//! What a client knows of mailboxes that are not selected, and what it has to be told to know them
+//! as they are.
 
 use std::collections::BTreeMap;
 
@@ -111,8 +112,8 @@ impl NotifyBaseline {
         Ok(changed.into_iter().map(|(mailbox, entries)| Event::Metadata { mailbox, entries }).collect())
     }
 
-    /// Brings what is known up to date; what has to be told for it. Of the messages of `selected` nothing is told: that
-    /// is up to its view.
+    /// Brings what is known up to date; what has to be told for it. Of the messages of `selected`
+    /// nothing is told: that is up to its view.
     pub(super) fn update(
         &mut self,
         state: &AccountState,
@@ -168,8 +169,8 @@ pub(super) fn of_messages(mailbox: &str, change: MessagesChange, wanted: Wanted)
     reports.then_some(Event::Flags { mailbox, unseen, validity })
 }
 
-/// "the mailbox itself and its direct parent (whether it is an existing mailbox or not) are considered to be affected"
-/// (RFC 5465 §5.4).
+/// "the mailbox itself and its direct parent (whether it is an existing mailbox or not) are
+/// considered to be affected" (RFC 5465 §5.4).
 fn affected(events: &mut Vec<Event>, groups: &Groups, state: &AccountState, made: &str) {
     name(events, made);
     if let Some((parent, _)) = made.rsplit_once('/')

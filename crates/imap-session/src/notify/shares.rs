@@ -1,5 +1,5 @@
-//! Watching mailboxes that others share with this account, or this account with others: each has a log of its own, with
-//! a bell of its own (`docs/decisions/0010-sharing.md`).
+//! Watching mailboxes that others share with this account, or this account with others: each has a
+//! log of its own, with a bell of its own (`docs/decisions/0010-sharing.md`).
 
 use std::collections::BTreeMap;
 
@@ -45,8 +45,8 @@ impl Shares {
         listed.map(|watched| watched.share.known().name.clone()).collect()
     }
 
-    /// Opens the shares that are asked about and not watched yet, and lets go of those that are no longer links. One that
-    /// cannot be opened now is tried again when the account changes.
+    /// Opens the shares that are asked about and not watched yet, and lets go of those that are no
+    /// longer links. One that cannot be opened now is tried again when the account changes.
     pub(super) async fn follow_links(&mut self, user: &User, groups: &Groups) -> Result<(), Overflow> {
         let links = wanted_links(&user.account().state(), groups);
         if links.len() > limits::NOTIFY_SHARES {

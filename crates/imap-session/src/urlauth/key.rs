@@ -1,5 +1,5 @@
-//! Mailbox access keys (RFC 4467 §2.2): one for each user and mailbox, among the small objects of the user's account, sealed
-//! like everything in it. Format: `docs/format/events.md`.
+//! Mailbox access keys (RFC 4467 §2.2): one for each user and mailbox, among the small objects of
+//! the user's account, sealed like everything in it. Format: `docs/format/events.md`.
 
 use ring::hmac;
 use sealpost_account::AccountState;

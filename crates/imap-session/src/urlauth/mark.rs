@@ -1,6 +1,6 @@
-//! Tokens (RFC 4467 §2.4.1, §2.5): a version, so that the algorithm can be changed; the server's mark, which tells a URL
-//! that this server made from any other, without the owner's key; and what the mailbox access key says of it, which
-//! counts.
+//! Tokens (RFC 4467 §2.4.1, §2.5): a version, so that the algorithm can be changed; the server's
+//! mark, which tells a URL that this server made from any other, without the owner's key; and what
+//! the mailbox access key says of it, which counts.
 
 use ring::hmac;
 use sealpost_base::AccountId;

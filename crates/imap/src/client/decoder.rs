@@ -20,7 +20,7 @@ pub struct ResponseDecoder {
     scanned: usize,
     /// Whether the buffer begins within a FETCH response.
     in_fetch: bool,
-    /// Octets of a large literal still to come.
+    /// Bytes of a large literal still to come.
     literal: Option<u64>,
     ready: VecDeque<Event>,
     broken: bool,

@@ -1,14 +1,16 @@
-//! APPEND and REPLACE, piece by piece (RFC 3501 §6.3.11, RFC 4466 §2.7, RFC 4469 §5, RFC 6855 §4, RFC 8508 §5).
+//! APPEND and REPLACE, piece by piece (RFC 3501 §6.3.11, RFC 4466 §2.7, RFC 4469 §5, RFC 6855 §4,
+//! RFC 8508 §5).
 //!
-//! The command never stands in one buffer: [`append_begin`] reads up to the mailbox, and [`Syntax::step`] then reads one
-//! piece at a time from whatever comes up to the next literal or the end of the line.
+//! The command never stands in one buffer: [`append_begin`] reads up to the mailbox, and
+//! [`Syntax::step`] then reads one piece at a time from whatever comes up to the next literal or
+//! the end of the line.
 
 use super::command::{Refused, name, refused, tag};
 use super::cursor::{Cursor, Failure, Parsed};
 use crate::types::{AString, AppendHead, AppendLiteral, AppendMessage, Mailbox, Replaces};
 
-/// The beginning of an APPEND or REPLACE, how to go on, and how many bytes it took. `None`: this is another command, or
-/// the literal that `input` ends with is the mailbox's name.
+/// The beginning of an APPEND or REPLACE, how to go on, and how many bytes it took. `None`: this is
+/// another command, or the literal that `input` ends with is the mailbox's name.
 pub(crate) fn append_begin(input: &[u8], utf8: bool) -> Option<Result<(AppendHead, Syntax, usize), Refused>> {
     let mut cursor = Cursor::of_command(input, utf8);
     let tag = tag(&mut cursor)?;
@@ -34,7 +36,8 @@ pub(crate) fn append_begin(input: &[u8], utf8: bool) -> Option<Result<(AppendHea
     }
 }
 
-/// `append = "APPEND" SP mailbox …`, `replace = "REPLACE" SP seq-number SP mailbox …`: what comes before the message.
+/// `append = "APPEND" SP mailbox …`, `replace = "REPLACE" SP seq-number SP mailbox …`: what comes
+/// before the message.
 pub(super) fn arguments(
     cursor: &mut Cursor<'_>,
     replace: Option<bool>,
@@ -54,7 +57,7 @@ pub(crate) enum Piece {
     Message(AppendMessage),
     /// A part of it that is to be found under this URL.
     Url(AString),
-    /// Octets follow: what was read ends here.
+    /// Bytes follow: what was read ends here.
     Literal(AppendLiteral),
     /// The end of the command.
     End,
@@ -73,19 +76,19 @@ pub(crate) struct Syntax {
 enum At {
     /// Before a message, or at the end.
     Message,
-    /// Before a message's octets.
+    /// Before a message's bytes.
     Data,
     /// Between the parts of CATENATE.
     Parts { first: bool },
-    /// Behind the octets of `UTF8 (`.
+    /// Behind the bytes of `UTF8 (`.
     Utf8 { part: bool },
 }
 
 const NO_MESSAGE: Failure = Failure::Bad("a message is missing");
 
 impl Syntax {
-    /// Reads the next piece. If it cannot, nothing is changed: with `Incomplete` it can be read again when the octets of
-    /// the string at the buffer's end are there.
+    /// Reads the next piece. If it cannot, nothing is changed: with `Incomplete` it can be read
+    /// again when the bytes of the string at the buffer's end are there.
     pub(crate) fn step(&mut self, cursor: &mut Cursor<'_>) -> Parsed<Piece> {
         let mut at = self.at;
         let (piece, next) = loop {

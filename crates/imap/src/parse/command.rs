@@ -28,14 +28,16 @@ pub enum Refused {
         /// What is wrong with the name.
         invalid: InvalidMailbox,
     },
-    /// The buffer ends at a literal whose octets are not there.
+    /// The buffer ends at a literal whose bytes are not there.
     Incomplete,
 }
 
 /// `command = tag SP (command-any / command-auth / command-nonauth / command-select) CRLF`
 ///
-/// `input` is the whole command with its literals and its CRLF (or LF, or neither), or as much of it as the client sends before
-/// it waits: up to the octets of a literal. Mailbox names are UTF-8 if `utf8`, else modified UTF-7. APPEND and REPLACE, whose messages stream, are not read here: see `server::Decoder`.
+/// `input` is the whole command with its literals and its CRLF (or LF, or neither), or as much of
+/// it as the client sends before it waits: up to the bytes of a literal. Mailbox names are UTF-8 if
+/// `utf8`, else modified UTF-7. APPEND and REPLACE, whose messages stream, are not read here: see
+/// `server::Decoder`.
 pub fn command(input: &[u8], utf8: bool) -> Result<Command, Refused> {
     let mut cursor = Cursor::of_command(input, utf8);
     let Some(tag) = tag(&mut cursor) else {
@@ -148,7 +150,8 @@ fn with_arguments(cursor: &mut Cursor<'_>, word: &str) -> Parsed<CommandBody> {
     })
 }
 
-/// Commands that have arguments. APPEND and REPLACE are among them only for the errors they get without a message.
+/// Commands that have arguments. APPEND and REPLACE are among them only for the errors they get
+/// without a message.
 const KNOWN: &[&str] = &[
     "COMPRESS",
     "GENURLAUTH",

@@ -16,7 +16,7 @@ pub(crate) enum Failure {
     Unknown(&'static str, Box<str>),
     /// The syntax is right, the mailbox name is not.
     Name(InvalidMailbox),
-    /// The buffer ends where a literal's octets should begin.
+    /// The buffer ends where a literal's bytes should begin.
     Incomplete,
 }
 
@@ -36,8 +36,8 @@ pub(crate) struct LiteralHeader {
     pub binary: bool,
 }
 
-/// Digits a literal's size may have: more than a 64-bit number needs, and few enough to be found at a line's end
-/// without the line.
+/// Digits a literal's size may have: more than a 64-bit number needs, and few enough to be found at
+/// a line's end without the line.
 const LITERAL_DIGITS: usize = 20;
 
 /// The literal header at the end of `line` (which has no line end), if there is one. A size over 64 bits is
@@ -90,9 +90,10 @@ impl<'a> Cursor<'a> {
         Cursor { input, at: 0, utf8, command: false }
     }
 
-    /// A cursor over a command, as far as the client has sent it: it ends with its CRLF, or where the octets of a literal
-    /// begin. Words must end where they may, so that a client learns what is wrong with them and not only where reading
-    /// stopped; what servers say in responses is taken as it comes.
+    /// A cursor over a command, as far as the client has sent it: it ends with its CRLF, or where
+    /// the bytes of a literal begin. Words must end where they may, so that a client learns what is
+    /// wrong with them and not only where reading stopped; what servers say in responses is taken
+    /// as it comes.
     pub(crate) fn of_command(input: &'a [u8], utf8: bool) -> Self {
         Cursor { command: true, ..Cursor::new(input, utf8) }
     }
@@ -206,17 +207,17 @@ impl<'a> Cursor<'a> {
         u32::try_from(self.number()?).map_err(|_| Failure::Bad("a number is too large"))
     }
 
-    /// `quoted = DQUOTE *QUOTED-CHAR DQUOTE`. Octets above 127 are let through, as servers do; once UTF-8 was agreed on,
-    /// they must be that (RFC 6855 §3, RFC 9051 §4.3).
+    /// `quoted = DQUOTE *QUOTED-CHAR DQUOTE`. Bytes above 127 are let through, as servers do; once
+    /// UTF-8 was agreed on, they must be that (RFC 6855 §3, RFC 9051 §4.3).
     pub(crate) fn quoted(&mut self) -> Parsed<Vec<u8>> {
-        let quoted = self.quoted_octets()?;
+        let quoted = self.quoted_bytes()?;
         if self.utf8 && std::str::from_utf8(&quoted).is_err() {
             return Err(Failure::Bad("a quoted string is not UTF-8"));
         }
         Ok(quoted)
     }
 
-    fn quoted_octets(&mut self) -> Parsed<Vec<u8>> {
+    fn quoted_bytes(&mut self) -> Parsed<Vec<u8>> {
         self.expect(b'"', "a quoted string is missing")?;
         let mut out = Vec::new();
         loop {
@@ -237,7 +238,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// `"{" number ["+"] "}" CRLF`, the octets not included.
+    /// `"{" number ["+"] "}" CRLF`, the bytes not included.
     pub(crate) fn literal_header(&mut self) -> Parsed<LiteralHeader> {
         let binary = self.eat(b'~');
         self.expect(b'{', "a literal is missing")?;

@@ -92,8 +92,8 @@ fn pattern(cursor: &mut Cursor<'_>) -> Parsed<ListPattern> {
         cursor.ends_atom()?;
         word.to_vec()
     };
-    // A pattern that is no modified UTF-7 is not wrong, it only matches nothing that could have been sent: it is taken
-    // literally.
+    // A pattern that is no modified UTF-7 is not wrong, it only matches nothing that could have
+    // been sent: it is taken literally.
     let text = utf7::text(&wire, cursor.utf8).or_else(|error| String::from_utf8(wire).map_err(|_| error));
     Ok(ListPattern::new(&text?)?)
 }

@@ -1,5 +1,5 @@
-//! FLAGS and INTERNALDATE from servers that do not keep to the grammar: what can be read is read, the rest is named, and the message that
-//! they belong to is not lost.
+//! FLAGS and INTERNALDATE from servers that do not keep to the grammar: what can be read is read,
+//! the rest is named, and the message that they belong to is not lost.
 
 use super::cursor::{Cursor, Failure, Parsed};
 use crate::client::FetchData;
@@ -55,7 +55,8 @@ impl Cursor<'_> {
         Ok(date.map_or_else(|| FetchData::NoDate(shown(&word.octets)), FetchData::InternalDate))
     }
 
-    /// A quoted string, a literal, or what comes before a space, the end of the line and what is not to be kept.
+    /// A quoted string, a literal, or what comes before a space, the end of the line and what is
+    /// not to be kept.
     fn loose_word(&mut self, keep: impl Fn(u8) -> bool) -> Parsed<Word> {
         let mut probe = self.clone();
         let string = match self.peek() {
@@ -91,8 +92,8 @@ fn shown(octets: &[u8]) -> Box<str> {
     short.into()
 }
 
-/// A date as mail has it (RFC 5322 §3.3, §4.3), with `-` between its parts or without, and a zone that may be named or have a
-/// colon.
+/// A date as mail has it (RFC 5322 §3.3, §4.3), with `-` between its parts or without, and a zone
+/// that may be named or have a colon.
 fn loose_date(text: &str) -> Option<DateTime> {
     let text = text.split_once(',').map_or(text, |(_, rest)| rest);
     let mut words = text.split_ascii_whitespace();

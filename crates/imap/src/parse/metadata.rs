@@ -9,7 +9,8 @@ use crate::types::{
 
 /// `getmetadata = "GETMETADATA" [SP getmetadata-options] SP mailbox SP entries`
 ///
-/// The RFC's examples have the options behind the mailbox, and several entries without brackets: both are taken too.
+/// The RFC's examples have the options behind the mailbox, and several entries without brackets:
+/// both are taken too.
 pub(super) fn get(cursor: &mut Cursor<'_>) -> Parsed<CommandBody> {
     let mut get = GetMetadata { mailbox: None, max_size: None, depth: Depth::Zero, entries: Vec::new() };
     if cursor.peek() == Some(b'(') {

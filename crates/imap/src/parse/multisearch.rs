@@ -22,8 +22,8 @@ pub(super) fn esearch(cursor: &mut Cursor<'_>) -> Parsed<MultiSearch> {
     Ok(MultiSearch { sources, search: search::program(cursor, true, returns)? })
 }
 
-/// `filter-mailboxes = "selected" / "inboxes" / "personal" / "subscribed" / ("subtree" / "subtree-one" / "mailboxes") SP
-/// one-or-more-mailbox` (RFC 5465 §8, RFC 7377 §4)
+/// `filter-mailboxes = "selected" / "inboxes" / "personal" / "subscribed" / ("subtree" /
+/// "subtree-one" / "mailboxes") SP one-or-more-mailbox` (RFC 5465 §8, RFC 7377 §4)
 pub(super) fn filter(cursor: &mut Cursor<'_>) -> Parsed<MailboxFilter> {
     let word = cursor.word(|b| b.is_ascii_alphabetic() || b == b'-').to_ascii_lowercase();
     Ok(match word.as_str() {

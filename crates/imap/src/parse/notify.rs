@@ -37,7 +37,8 @@ fn groups(cursor: &mut Cursor<'_>) -> Parsed<Vec<EventGroup>> {
             break;
         }
     }
-    // RFC 5465 §6.1: "Only one of the mailbox specifiers affecting the currently selected mailbox can be specified".
+    // RFC 5465 §6.1: "Only one of the mailbox specifiers affecting the currently selected mailbox
+    // can be specified".
     if groups.iter().filter(|group| is_selected(&group.mailboxes)).count() > 1 {
         return Err(Failure::Bad("the selected mailbox is named twice"));
     }
@@ -83,7 +84,8 @@ fn event(cursor: &mut Cursor<'_>, selected: bool) -> Parsed<NotifyEvent> {
     })
 }
 
-/// `[SP "(" fetch-att *(SP fetch-att) ")"]`: "may only be present for the SELECTED/SELECTED-DELAYED mailbox filter".
+/// `[SP "(" fetch-att *(SP fetch-att) ")"]`: "may only be present for the SELECTED/SELECTED-DELAYED
+/// mailbox filter".
 fn attributes(cursor: &mut Cursor<'_>, selected: bool) -> Parsed<Vec<crate::types::FetchItem>> {
     if !cursor.rest().starts_with(b" (") {
         return Ok(Vec::new());

@@ -15,10 +15,11 @@ use crate::types::{
 };
 use crate::utf7;
 
-/// `response = continue-req / response-data / response-tagged`, except FETCH, with its literals and its line end.
+/// `response = continue-req / response-data / response-tagged`, except FETCH, with its literals and
+/// its line end.
 ///
-/// Untagged data of a kind not known here, or not as the RFC has it, is [`Response::Other`]; `Err` is for a line
-/// that is neither tagged nor untagged.
+/// Untagged data of a kind not known here, or not as the RFC has it, is [`Response::Other`]; `Err`
+/// is for a line that is neither tagged nor untagged.
 pub fn response(input: &[u8], utf8: bool) -> Result<Response, &'static str> {
     let mut cursor = Cursor::new(input, utf8);
     // `continue-req = "+" SP (resp-text / base64) CRLF`; some servers leave out the space.
@@ -229,8 +230,8 @@ fn vanished(cursor: &mut Cursor<'_>) -> Parsed<Response> {
     Ok(Response::Vanished { earlier, uids: starless(cursor)? })
 }
 
-/// `SP mailbox-list = "(" [mbx-list-flags] ")" SP (DQUOTE QUOTED-CHAR DQUOTE / nil) SP mailbox`. What follows is the
-/// extended data of RFC 5258 §6.
+/// `SP mailbox-list = "(" [mbx-list-flags] ")" SP (DQUOTE QUOTED-CHAR DQUOTE / nil) SP mailbox`.
+/// What follows is the extended data of RFC 5258 §6.
 fn list_item(cursor: &mut Cursor<'_>, response: fn(ListItem) -> Response) -> Parsed<Response> {
     cursor.space()?;
     let attributes = cursor.list(attribute)?;
@@ -239,7 +240,8 @@ fn list_item(cursor: &mut Cursor<'_>, response: fn(ListItem) -> Response) -> Par
     cursor.space()?;
     let wire = cursor.astring()?;
     let extended = if cursor.eat(b' ') { list_extensions(&value(cursor)?, cursor.utf8) } else { Vec::new() };
-    // RFC 3501 §5.1: names of 8-bit octets are undefined and in use. What they mean is no matter: commands send them back.
+    // RFC 3501 §5.1: names of 8-bit bytes are undefined and in use. What they mean is no matter:
+    // commands send them back.
     let is_convention = cursor.utf8 || wire.as_bytes().is_ascii();
     Ok(match utf7::name(wire.as_bytes(), cursor.utf8) {
         Ok(mailbox) if is_convention => response(ListItem { attributes, delimiter, mailbox, extended }),
@@ -290,8 +292,9 @@ fn mailbox_status(cursor: &mut Cursor<'_>) -> Parsed<Response> {
     Ok(Response::MailboxStatus { mailbox, values: values.into_iter().flatten().collect() })
 }
 
-/// The value of an item: a number, `(objectid)` (RFC 8474 §7) or `NIL` (RFC 7889 §5). `None`: brackets with something else in
-/// them. Cyrus 3.6 says octets of its memory for a MAILBOXID that it is asked for with other items, which stay good.
+/// The value of an item: a number, `(objectid)` (RFC 8474 §7) or `NIL` (RFC 7889 §5). `None`:
+/// brackets with something else in them. Cyrus 3.6 says bytes of its memory for a MAILBOXID that it
+/// is asked for with other items, which stay good.
 fn status_data(cursor: &mut Cursor<'_>) -> Parsed<Option<StatusData>> {
     match cursor.peek() {
         Some(b'(') => {
@@ -369,8 +372,8 @@ pub(crate) enum FetchStep {
     End(usize),
 }
 
-/// One step of `msg-att = "(" … *(SP …) ")"`. With `large`, a literal of more octets that is an item's whole value is
-/// left to the caller.
+/// One step of `msg-att = "(" … *(SP …) ")"`. With `large`, a literal of more bytes that is an
+/// item's whole value is left to the caller.
 pub(crate) fn fetch_step(input: &[u8], large: u64, utf8: bool) -> Result<FetchStep, &'static str> {
     step(input, large, utf8).map_err(|failure| match failure {
         Failure::Bad(reason) | Failure::Unknown(reason, _) => reason,

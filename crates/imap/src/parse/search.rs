@@ -1,5 +1,5 @@
-//! SEARCH and its keys (RFC 3501 §6.4.4), its return options (RFC 4466 §2.6.1), and the commands that are made of it:
-//! SORT and THREAD (RFC 5256).
+//! SEARCH and its keys (RFC 3501 §6.4.4), its return options (RFC 4466 §2.6.1), and the commands
+//! that are made of it: SORT and THREAD (RFC 5256).
 
 use std::num::NonZeroU32;
 
@@ -92,7 +92,8 @@ fn criteria_of_search(
     Ok(Search { uid, returns, charset, keys: keys(cursor)? })
 }
 
-/// `search-return-opts = SP "RETURN" SP "(" [search-return-opt *(SP search-return-opt)] ")"`, and the space after it
+/// `search-return-opts = SP "RETURN" SP "(" [search-return-opt *(SP search-return-opt)] ")"`, and
+/// the space after it
 pub(super) fn returns(cursor: &mut Cursor<'_>) -> Parsed<Option<Vec<SearchReturn>>> {
     if !cursor.eat_word("RETURN ") {
         return Ok(None);

@@ -21,7 +21,8 @@ pub(super) fn fetch(cursor: &mut Cursor<'_>) -> Parsed<CommandBody> {
     Ok(CommandBody::Url(UrlCommand::Fetch(urls)))
 }
 
-/// `resetkey = "RESETKEY" [SP mailbox *(SP mechanism)]`; the space before the mailbox was read, if there is one.
+/// `resetkey = "RESETKEY" [SP mailbox *(SP mechanism)]`; the space before the mailbox was read, if
+/// there is one.
 pub(super) fn reset_key(cursor: &mut Cursor<'_>) -> Parsed<CommandBody> {
     if cursor.at_end() {
         return Ok(CommandBody::Url(UrlCommand::ResetKey(None)));

@@ -18,7 +18,7 @@ pub enum Value {
 }
 
 impl Value {
-    /// The octets of a string, or of an atom.
+    /// The bytes of a string, or of an atom.
     pub fn as_bytes(&self) -> Option<&[u8]> {
         match self {
             Value::String(bytes) => Some(bytes),

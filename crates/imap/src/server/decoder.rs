@@ -26,7 +26,7 @@ pub(super) enum State {
     Command(Collect),
     /// Between the messages of an APPEND.
     Append(Append),
-    /// The octets of a message.
+    /// The bytes of a message.
     Message {
         append: Append,
         left: u64,
@@ -84,8 +84,9 @@ impl Decoder {
         self.input.len()
     }
 
-    /// The next line is not a command: it comes as [`Event::Line`] (AUTHENTICATE, IDLE). Call it once for each line.
-    /// A line over `limits::IMAP_LINE_BYTES` comes as [`Event::Bad`] without a tag, and the exchange is over.
+    /// The next line is not a command: it comes as [`Event::Line`] (AUTHENTICATE, IDLE). Call it
+    /// once for each line. A line over `limits::IMAP_LINE_BYTES` comes as [`Event::Bad`] without a
+    /// tag, and the exchange is over.
     pub fn expect_line(&mut self) {
         if matches!(self.state, State::Command(_)) {
             self.state = State::Line;
@@ -99,8 +100,8 @@ impl Decoder {
         }
     }
 
-    /// Forgets what was received and not yet taken: before the TLS handshake, what came in the clear must not be
-    /// taken for what was protected (RFC 3501 §6.2.1).
+    /// Forgets what was received and not yet taken: before the TLS handshake, what came in the
+    /// clear must not be taken for what was protected (RFC 3501 §6.2.1).
     pub fn clear(&mut self) {
         self.input.zeroize_all();
         self.state = State::command();
@@ -284,7 +285,8 @@ impl Decoder {
         }
     }
 
-    /// The command is refused at a literal: a client that waits is answered, what another sends is thrown away.
+    /// The command is refused at a literal: a client that waits is answered, what another sends is
+    /// thrown away.
     fn refuse(&mut self, end: usize, literal: LiteralHeader, event: Event) -> Step {
         self.refuse_with(end, literal, event, Skip::new)
     }
@@ -340,8 +342,8 @@ impl Decoder {
         Event::Bad { tag: tag_of(&self.input), code: None, reason: reason.into() }
     }
 
-    /// A literal that LITERAL- does not allow, announced at the end of `input[..end]`. For an APPEND the answer has to say
-    /// TOOBIG (RFC 7888 §5).
+    /// A literal that LITERAL- does not allow, announced at the end of `input[..end]`. For an
+    /// APPEND the answer has to say TOOBIG (RFC 7888 §5).
     fn bad_literal(&self, end: usize) -> Event {
         let code = append_begin(&self.input[..end], self.utf8).map(|_| Code::TooBig);
         let reason = "a literal of more than 4096 bytes must wait for the server".into();

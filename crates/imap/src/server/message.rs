@@ -1,7 +1,8 @@
 //! APPEND and REPLACE: the command piece by piece, its messages handed out as they come in, or refused.
 //!
-//! What stands between two messages' octets is a *segment*: it is held, within [`super::Limits::command_bytes`], until it
-//! ends at a literal or at the end of the line, and then its pieces come out one by one. Nothing else is held.
+//! What stands between two messages' bytes is a *segment*: it is held, within
+//! [`super::Limits::command_bytes`], until it ends at a literal or at the end of the line, and then
+//! its pieces come out one by one. Nothing else is held.
 
 use std::borrow::Cow;
 
@@ -38,7 +39,7 @@ struct Segment {
 
 #[derive(Debug, Clone, Copy)]
 struct Announced {
-    /// Where its octets begin in the input.
+    /// Where its bytes begin in the input.
     at: usize,
     size: u64,
     /// The client waits, and the session has not gone on yet.
@@ -46,9 +47,9 @@ struct Announced {
 }
 
 impl Decoder {
-    /// After [`Event::AppendBegin`] and before the end of that command: nothing more of it is wanted. What comes
-    /// nevertheless is thrown away; no further event for it follows, unless it is [`Event::Fatal`]. At any other time
-    /// this does nothing.
+    /// After [`Event::AppendBegin`] and before the end of that command: nothing more of it is
+    /// wanted. What comes nevertheless is thrown away; no further event for it follows, unless it
+    /// is [`Event::Fatal`]. At any other time this does nothing.
     pub fn refuse_append(&mut self) {
         self.state = match std::mem::replace(&mut self.state, State::Dead) {
             // The client waits for `+ `, and takes the NO as the answer (RFC 3501 §7.5).
@@ -170,7 +171,7 @@ impl Decoder {
         if literal.sync { Step::Event(Event::NeedContinuation) } else { Step::Again }
     }
 
-    /// Octets of a message are announced, and all before them was taken.
+    /// Bytes of a message are announced, and all before them was taken.
     fn octets(&mut self, literal: AppendLiteral) -> Step {
         let AppendLiteral { size, sync, binary, .. } = literal;
         let State::Append(append) = std::mem::replace(&mut self.state, State::Dead) else {
@@ -194,7 +195,7 @@ impl Decoder {
         Step::Event(Event::AppendLiteral(literal))
     }
 
-    /// The octets of a message.
+    /// The bytes of a message.
     pub(super) fn message(&mut self) -> Step {
         let State::Message { left, wanted, .. } = &mut self.state else { return Step::Again };
         *wanted = true;
@@ -208,8 +209,9 @@ impl Decoder {
         if here == 0 {
             return Step::Wait;
         }
-        // CHAR8 excludes NUL unless the literal is a literal8 (RFC 3501 §9, RFC 3516 §4.4), but mail has it, and a
-        // client that puts back what it read here must be able to: the octets are kept as they come.
+        // CHAR8 excludes NUL unless the literal is a literal8 (RFC 3501 §9, RFC 3516 §4.4), but
+        // mail has it, and a client that puts back what it read here must be able to: the bytes are
+        // kept as they come.
         *left -= here as u64;
         Step::Event(Event::AppendData(self.input.split_to(here).freeze()))
     }

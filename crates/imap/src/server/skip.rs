@@ -10,11 +10,11 @@ use crate::parse::literal_at_end;
 const TAIL_BYTES: usize = 32;
 
 pub(super) struct Skip {
-    /// Octets of a literal still to come.
+    /// Bytes of a literal still to come.
     literal: u64,
     /// The end of the present line as far as it came.
     tail: Vec<u8>,
-    /// Octets of messages thrown away so far.
+    /// Bytes of messages thrown away so far.
     of_messages: u64,
     /// All others.
     of_command: u64,
@@ -36,7 +36,7 @@ pub(super) enum Outcome {
 }
 
 impl Skip {
-    /// First `literal` octets, then lines and literals up to the end of the command; then `event`.
+    /// First `literal` bytes, then lines and literals up to the end of the command; then `event`.
     pub(super) fn new(literal: u64, event: Option<Event>) -> Self {
         let (of_messages, of_command) = (0, 0);
         Skip { literal, tail: Vec::new(), of_messages, of_command, messages: false, event, plain: false }
@@ -52,8 +52,9 @@ impl Skip {
         Skip { plain: true, ..Self::new(0, Some(event)) }
     }
 
-    /// Throws away what is there: at most so many octets of messages as `limits` say, and of the rest of the command (line ends not
-    /// counted, so that the result does not depend on how the bytes are divided).
+    /// Throws away what is there: at most so many bytes of messages as `limits` say, and of the
+    /// rest of the command (line ends not counted, so that the result does not depend on how the
+    /// bytes are divided).
     pub(super) fn advance(&mut self, input: &mut BytesMut, limits: &Limits) -> Outcome {
         loop {
             let (so_far, most) = match self.messages {

@@ -17,8 +17,8 @@ fn small() -> Limits {
     }
 }
 
-/// The events of `input` fed in pieces of the given sizes, over and over; message data joined. A session that wants
-/// lines after IDLE and AUTHENTICATE, and refuses messages for `no`.
+/// The events of `input` fed in pieces of the given sizes, over and over; message data joined. A
+/// session that wants lines after IDLE and AUTHENTICATE, and refuses messages for `no`.
 fn events(limits: Limits, input: &[u8], pieces: &[usize]) -> Vec<Event> {
     let mut decoder = Decoder::new(limits);
     let mut events: Vec<Event> = Vec::new();

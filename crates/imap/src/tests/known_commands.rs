@@ -14,7 +14,7 @@ fn parsed(wire: &str) -> Command {
     }
 }
 
-/// `a ` + each, and back to the same octets.
+/// `a ` + each, and back to the same bytes.
 #[test]
 fn both_ways() {
     for line in [

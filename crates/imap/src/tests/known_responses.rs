@@ -5,7 +5,7 @@ use crate::parse::response;
 use crate::types::*;
 use crate::write::Writer;
 
-/// Read, and written as the same octets.
+/// Read, and written as the same bytes.
 #[test]
 fn both_ways() {
     for line in [

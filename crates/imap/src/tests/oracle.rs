@@ -19,7 +19,7 @@ proptest! {
         let command = Command { tag, body };
         let wire = written(&command, Literals::Synchronizing);
         let codec = CommandCodec::default();
-        // Octets above 127 in quoted strings and literals are read, and all of the input must be.
+        // Bytes above 127 in quoted strings and literals are read, and all of the input must be.
         let (rest, theirs) = match codec.decode(&wire) {
             Ok(decoded) => decoded,
             Err(error) => return Err(TestCaseError::fail(format!("{error:?} for {}", wire.escape_ascii()))),
@@ -84,7 +84,8 @@ const KNOWN_DIFFERENCES: [&str; 1] = [
     "a number is too large",
 ];
 
-/// Whether imap-codec reads such a response: not those of METADATA and QUOTA, and no extended data of LIST (RFC 5258).
+/// Whether imap-codec reads such a response: not those of METADATA and QUOTA, and no extended data
+/// of LIST (RFC 5258).
 fn it_knows(response: &Response) -> bool {
     match response {
         Response::Metadata { .. }

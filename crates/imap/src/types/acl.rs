@@ -1,5 +1,5 @@
-//! The commands and responses of access control lists (RFC 4314). Rights are strings here: which letters there are is the
-//! server's business.
+//! The commands and responses of access control lists (RFC 4314). Rights are strings here: which
+//! letters there are is the server's business.
 
 use super::mailbox::Mailbox;
 use super::string::AString;

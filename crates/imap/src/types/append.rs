@@ -1,8 +1,9 @@
-//! APPEND and REPLACE, piece by piece: their messages stream, and one command may bring many (RFC 3501 §6.3.11,
-//! RFC 3502, RFC 4469, RFC 8508).
+//! APPEND and REPLACE, piece by piece: their messages stream, and one command may bring many (RFC
+//! 3501 §6.3.11, RFC 3502, RFC 4469, RFC 8508).
 //!
-//! The pieces follow each other as they stand in the command: one [`AppendHead`]; for each message an [`AppendMessage`]
-//! and then its octets, which are one [`AppendLiteral`] or, with CATENATE, any number of literals and URLs.
+//! The pieces follow each other as they stand in the command: one [`AppendHead`]; for each message
+//! an [`AppendMessage`] and then its bytes, which are one [`AppendLiteral`] or, with CATENATE, any
+//! number of literals and URLs.
 
 use super::date::DateTime;
 use super::flag::Flag;
@@ -30,7 +31,7 @@ pub struct Replaces {
     pub number: SeqNumber,
 }
 
-/// What stands before a message's octets.
+/// What stands before a message's bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AppendMessage {
     /// Flags to set.
@@ -41,10 +42,10 @@ pub struct AppendMessage {
     pub catenate: bool,
 }
 
-/// Octets that are announced: a message, or a part of one in CATENATE.
+/// Bytes that are announced: a message, or a part of one in CATENATE.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AppendLiteral {
-    /// How many octets.
+    /// How many bytes.
     pub size: u64,
     /// Whether the client waits for `+ ` before it sends them.
     pub sync: bool,

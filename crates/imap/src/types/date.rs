@@ -70,8 +70,8 @@ impl Date {
 }
 
 impl DateTime {
-    /// A local time and its zone, in minutes east of UTC; `None` if out of range. A leap second is taken as the
-    /// second after it.
+    /// A local time and its zone, in minutes east of UTC; `None` if out of range. A leap second is
+    /// taken as the second after it.
     pub fn new(date: Date, hour: u8, minute: u8, second: u8, zone_minutes: i16) -> Option<Self> {
         if hour > 23 || minute > 59 || second > 60 || zone_minutes.abs() > 99 * 60 + 59 {
             return None;

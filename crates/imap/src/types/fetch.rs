@@ -27,22 +27,24 @@ pub enum FetchItem {
     BodySection {
         /// Which part of the message.
         section: Section,
-        /// Which octets of it.
+        /// Which bytes of it.
         partial: Option<Partial>,
         /// Whether `\Seen` stays as it is.
         peek: bool,
     },
-    /// `BINARY[section]<partial>`, or `BINARY.PEEK[…]`: a part without its Content-Transfer-Encoding (RFC 3516 §4.2).
-    /// The grammar has part numbers only; what else a section can be is taken too, and has no encoding.
+    /// `BINARY[section]<partial>`, or `BINARY.PEEK[…]`: a part without its
+    /// Content-Transfer-Encoding (RFC 3516 §4.2). The grammar has part numbers only; what else a
+    /// section can be is taken too, and has no encoding.
     Binary {
         /// Which part of the message.
         section: Section,
-        /// Which of the decoded octets. `<start>` alone, which clients send, goes on to the end: `u64::MAX` octets.
+        /// Which of the decoded bytes. `<start>` alone, which clients send, goes on to the end:
+        /// `u64::MAX` bytes.
         partial: Option<Partial>,
         /// Whether `\Seen` stays as it is.
         peek: bool,
     },
-    /// `BINARY.SIZE[section]`: how many octets `BINARY[section]` has.
+    /// `BINARY.SIZE[section]`: how many bytes `BINARY[section]` has.
     BinarySize(Section),
     /// `RFC822`: `BODY[]` under another name.
     Rfc822,
@@ -120,8 +122,8 @@ pub enum SectionText {
 /// `<start.count>`; in a response only `<start>` is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Partial {
-    /// The first octet, from 0.
+    /// The first byte, from 0.
     pub start: u64,
-    /// How many octets at most; not 0 in a command.
+    /// How many bytes at most; not 0 in a command.
     pub count: u64,
 }

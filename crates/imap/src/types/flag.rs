@@ -19,7 +19,8 @@ pub enum Flag {
     Deleted,
     /// `\Draft`
     Draft,
-    /// `\Recent`: set by the server alone; a client that names it in STORE or APPEND is to be ignored or refused.
+    /// `\Recent`: set by the server alone; a client that names it in STORE or APPEND is to be
+    /// ignored or refused.
     Recent,
     /// A keyword: an atom of at most [`limits::KEYWORD_BYTES`] bytes, such as `$Forwarded`.
     Keyword(Atom),

@@ -14,8 +14,9 @@ use super::string::Atom;
 /// The LIST command. Plain `LIST reference pattern` has no options and one pattern.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct List {
-    /// Selection options, `LIST (SPECIAL-USE) …`; `None` if there was no list, which is not the same as an empty one
-    /// (RFC 5258 §3: with the extended syntax, an empty pattern is no longer special).
+    /// Selection options, `LIST (SPECIAL-USE) …`; `None` if there was no list, which is not the
+    /// same as an empty one (RFC 5258 §3: with the extended syntax, an empty pattern is no longer
+    /// special).
     pub selection: Option<Vec<SelectionOption>>,
     /// The reference name, UTF-8.
     pub reference: Mailbox,
@@ -26,7 +27,8 @@ pub struct List {
 }
 
 impl List {
-    /// Whether only the delimiter and the root of the reference are asked for: `LIST ref ""` (RFC 3501 §6.3.8).
+    /// Whether only the delimiter and the root of the reference are asked for: `LIST ref ""` (RFC
+    /// 3501 §6.3.8).
     pub fn is_delimiter_request(&self) -> bool {
         self.selection.is_none() && matches!(&*self.patterns, [pattern] if pattern.as_str().is_empty())
     }
@@ -82,7 +84,8 @@ impl SelectionOption {
     }
 }
 
-/// `list-mailbox`: a name in which `*` stands for anything and `%` for anything within a level. UTF-8, decoded.
+/// `list-mailbox`: a name in which `*` stands for anything and `%` for anything within a level.
+/// UTF-8, decoded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListPattern(Box<str>);
 
@@ -104,7 +107,8 @@ pub struct ListItem {
 pub enum ListExtension {
     /// `CHILDINFO`: names below this one are selected by these options (RFC 5258 §3.5).
     ChildInfo(Vec<SelectionOption>),
-    /// `OLDNAME`: what the mailbox was called, by somebody or before (RFC 9051 §6.3.9.7). It is told as it was written.
+    /// `OLDNAME`: what the mailbox was called, by somebody or before (RFC 9051 §6.3.9.7). It is
+    /// told as it was written.
     OldName(Mailbox),
 }
 
@@ -192,7 +196,8 @@ impl MailboxAttribute {
 impl ListPattern {
     /// A pattern from its UTF-8 form; `Err` if it is too long for any name or holds control characters.
     pub fn new(pattern: &str) -> Result<Self, super::InvalidMailbox> {
-        // Every mailbox name is also a pattern: the same rules hold, except for INBOX, which `matches` sees to.
+        // Every mailbox name is also a pattern: the same rules hold, except for INBOX, which
+        // `matches` sees to.
         Mailbox::new(pattern)?;
         Ok(ListPattern(pattern.into()))
     }

@@ -11,8 +11,9 @@ pub const HIERARCHY_DELIMITER: char = '/';
 
 /// A mailbox name in UTF-8 (not modified UTF-7): no control characters, at most
 /// [`limits::MAILBOX_NAME_BYTES`] bytes. A first level that is INBOX in any case is written `INBOX`
-/// (RFC 3501 §5.1), so that two names are the same mailbox exactly if they are equal. May be empty and may end in
-/// the delimiter, as CREATE's may (RFC 3501 §6.3.3): such names parse, and name no existing mailbox.
+/// (RFC 3501 §5.1), so that two names are the same mailbox exactly if they are equal. May be empty
+/// and may end in the delimiter, as CREATE's may (RFC 3501 §6.3.3): such names parse, and name no
+/// existing mailbox.
 #[derive(Clone)]
 pub struct Mailbox {
     name: Box<str>,
@@ -66,8 +67,8 @@ impl Mailbox {
         &self.name
     }
 
-    /// The name as it was written: `inbox`. What a server calls by another name it tells the client of (RFC 9051
-    /// §6.3.9.7); two names that differ in nothing else are the same.
+    /// The name as it was written: `inbox`. What a server calls by another name it tells the client
+    /// of (RFC 9051 §6.3.9.7); two names that differ in nothing else are the same.
     pub fn given(&self) -> &str {
         self.given.as_deref().unwrap_or(&self.name)
     }

@@ -7,8 +7,8 @@ use sealpost_base::limits;
 use super::mailbox::Mailbox;
 use super::string::Invalid;
 
-/// The name of an entry, in lower case: names are compared without regard to case (RFC 5464 §3.2). Begins with
-/// `/private` or `/shared`; at most [`limits::METADATA_ENTRY_BYTES`] bytes.
+/// The name of an entry, in lower case: names are compared without regard to case (RFC 5464 §3.2).
+/// Begins with `/private` or `/shared`; at most [`limits::METADATA_ENTRY_BYTES`] bytes.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Entry(Box<str>);
 
@@ -29,7 +29,7 @@ pub enum Depth {
 pub struct GetMetadata {
     /// Whose entries; `None`: the server's.
     pub mailbox: Option<Mailbox>,
-    /// Values of more octets are left out.
+    /// Values of more bytes are left out.
     pub max_size: Option<u64>,
     /// How far below the entries.
     pub depth: Depth,
@@ -49,9 +49,9 @@ pub struct SetMetadata {
 /// What the response code METADATA says (RFC 5464 §5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MetadataCode {
-    /// `LONGENTRIES`: values were left out, and the longest has this many octets.
+    /// `LONGENTRIES`: values were left out, and the longest has this many bytes.
     LongEntries(u64),
-    /// `MAXSIZE`: a value is too long, and this many octets would do.
+    /// `MAXSIZE`: a value is too long, and this many bytes would do.
     MaxSize(u64),
     /// `TOOMANY`
     TooMany,
@@ -60,8 +60,8 @@ pub enum MetadataCode {
 }
 
 impl Entry {
-    /// An entry's name. `Err` for what RFC 5464 §3.2 does not allow: another first level than `private` and `shared`,
-    /// empty levels, `*`, `%`, control characters, anything beyond ASCII.
+    /// An entry's name. `Err` for what RFC 5464 §3.2 does not allow: another first level than
+    /// `private` and `shared`, empty levels, `*`, `%`, control characters, anything beyond ASCII.
     pub fn new(name: &str) -> Result<Self, Invalid> {
         if name.len() > limits::METADATA_ENTRY_BYTES {
             return Err(Invalid("the name of an entry is too long"));

@@ -1,5 +1,5 @@
-//! ESEARCH, the search of several mailboxes (RFC 7377), and the names of sets of mailboxes it shares with NOTIFY
-//! (RFC 5465 §6).
+//! ESEARCH, the search of several mailboxes (RFC 7377), and the names of sets of mailboxes it
+//! shares with NOTIFY (RFC 5465 §6).
 
 use super::mailbox::Mailbox;
 use super::search::Search;
@@ -7,7 +7,8 @@ use super::search::Search;
 /// `ESEARCH`
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MultiSearch {
-    /// `IN (…)`: where; the selected mailbox if absent. At least one, with at most `limits::IMAP_ITEMS` names.
+    /// `IN (…)`: where; the selected mailbox if absent. At least one, with at most
+    /// `limits::IMAP_ITEMS` names.
     pub sources: Option<Vec<MailboxFilter>>,
     /// What; [`Search::uid`] is true, since the answers are UIDs (RFC 7377 §2.1).
     pub search: Search,

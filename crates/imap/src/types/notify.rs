@@ -30,7 +30,8 @@ pub struct EventGroup {
 /// `filter-mailboxes` (RFC 5465 §8)
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NotifyFilter {
-    /// `selected-delayed`: the selected mailbox, but expunges only when a command allows for it (RFC 5465 §6.1.2).
+    /// `selected-delayed`: the selected mailbox, but expunges only when a command allows for it
+    /// (RFC 5465 §6.1.2).
     SelectedDelayed,
     /// Any other: also `selected` (RFC 5465 §6.1.1).
     Mailboxes(MailboxFilter),

@@ -127,8 +127,8 @@ pub enum Response {
     List(ListItem),
     /// `LSUB`
     Lsub(ListItem),
-    /// `LIST` or `LSUB` of a name that is not modified UTF-7, UTF-8 without ENABLE included: only read, from servers that do
-    /// not keep to it.
+    /// `LIST` or `LSUB` of a name that is not modified UTF-7, UTF-8 without ENABLE included: only
+    /// read, from servers that do not keep to it.
     ListUndecodable {
         /// Attributes.
         attributes: Vec<MailboxAttribute>,
@@ -148,7 +148,8 @@ pub enum Response {
     Search {
         /// Sequence numbers or UIDs.
         numbers: Vec<u32>,
-        /// The highest mod-sequence among the messages, if the search asked about mod-sequences (RFC 7162 §3.1.5).
+        /// The highest mod-sequence among the messages, if the search asked about mod-sequences
+        /// (RFC 7162 §3.1.5).
         modseq: Option<u64>,
     },
     /// `ESEARCH`

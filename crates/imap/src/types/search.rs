@@ -14,13 +14,14 @@ use super::string::{AString, Atom};
 pub struct Search {
     /// Whether UIDs are asked for.
     pub uid: bool,
-    /// `RETURN (…)`: what of the result is told, in an ESEARCH response; an empty list means [`SearchReturn::All`]. At
-    /// most `limits::IMAP_ITEMS`; not more than one of [`SearchReturn::All`] and [`SearchReturn::Partial`].
+    /// `RETURN (…)`: what of the result is told, in an ESEARCH response; an empty list means
+    /// [`SearchReturn::All`]. At most `limits::IMAP_ITEMS`; not more than one of
+    /// [`SearchReturn::All`] and [`SearchReturn::Partial`].
     pub returns: Option<Vec<SearchReturn>>,
     /// `CHARSET`: the charset of every string in the keys; US-ASCII if absent.
     pub charset: Option<AString>,
-    /// Keys that must all match: at least one, at most `limits::IMAP_SEARCH_KEYS` with those inside, nested at most
-    /// `limits::IMAP_NESTING` deep.
+    /// Keys that must all match: at least one, at most `limits::IMAP_SEARCH_KEYS` with those
+    /// inside, nested at most `limits::IMAP_NESTING` deep.
     pub keys: Vec<SearchKey>,
 }
 
@@ -67,7 +68,8 @@ pub enum SearchReturn {
     Context,
 }
 
-/// `partial-range`: a window onto a result, counted from 1 at its beginning, or from -1 at its end (RFC 9394 §3.1).
+/// `partial-range`: a window onto a result, counted from 1 at its beginning, or from -1 at its end
+/// (RFC 9394 §3.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PartialRange {
     /// The bound that was written first.
@@ -79,8 +81,8 @@ pub struct PartialRange {
 }
 
 impl PartialRange {
-    /// The same range with the bound that is nearer to where it counts from first: "500:400 is the same as 400:500"
-    /// (RFC 9394 §4).
+    /// The same range with the bound that is nearer to where it counts from first: "500:400 is the
+    /// same as 400:500" (RFC 9394 §4).
     #[must_use]
     pub fn in_order(self) -> Self {
         PartialRange { first: self.first.min(self.last), last: self.first.max(self.last), ..self }
@@ -97,7 +99,7 @@ impl PartialRange {
     }
 }
 
-/// `search-key`. Strings are octets of the command's charset.
+/// `search-key`. Strings are bytes of the command's charset.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SearchKey {
     /// `ALL`

@@ -44,8 +44,9 @@ impl SeqRange {
     }
 }
 
-/// `sequence-set`: one or more ranges, at most `limits::IMAP_SEQUENCE_RANGES`, 8 bytes each (RFC 3501 §9), or `$`, the
-/// result of the last search that was saved (RFC 5182 §2), or both (RFC 9051 §9).
+/// `sequence-set`: one or more ranges, at most `limits::IMAP_SEQUENCE_RANGES`, 8 bytes each (RFC
+/// 3501 §9), or `$`, the result of the last search that was saved (RFC 5182 §2), or both (RFC 9051
+/// §9).
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct SequenceSet {
     ranges: Vec<SeqRange>,
@@ -63,7 +64,8 @@ impl SequenceSet {
         SequenceSet { ranges, saved: true }
     }
 
-    /// Whether it has `$`, which only whoever keeps the saved result can resolve: the other methods pass over it.
+    /// Whether it has `$`, which only whoever keeps the saved result can resolve: the other methods
+    /// pass over it.
     pub fn has_saved(&self) -> bool {
         self.saved
     }
@@ -79,8 +81,9 @@ impl SequenceSet {
         SequenceSet { ranges, saved: false }
     }
 
-    /// The numbers in the order given, runs of consecutive ones as ranges; zeros are left out. `None` if nothing
-    /// remains. For COPYUID the order is what pairs source and destination (RFC 4315 §3).
+    /// The numbers in the order given, runs of consecutive ones as ranges; zeros are left out.
+    /// `None` if nothing remains. For COPYUID the order is what pairs source and destination (RFC
+    /// 4315 §3).
     pub fn from_numbers(numbers: impl IntoIterator<Item = u32>) -> Option<Self> {
         Self::from_ranges(numbers.into_iter().map(|n| n..=n))
     }
@@ -150,7 +153,8 @@ impl SequenceSet {
         self.resolve(largest).into_iter().flatten()
     }
 
-    /// Whether `n` is in the set, `*` being `largest`. Linear in the ranges: for many numbers, [`Self::resolve`].
+    /// Whether `n` is in the set, `*` being `largest`. Linear in the ranges: for many numbers,
+    /// [`Self::resolve`].
     pub fn contains(&self, n: u32, largest: u32) -> bool {
         self.ranges.iter().any(|r| r.resolve(largest).contains(&n))
     }

@@ -25,7 +25,7 @@ pub enum StatusItem {
     AppendLimit,
     /// `HIGHESTMODSEQ` (RFC 7162 §3.1.7)
     HighestModSeq,
-    /// `DELETED-STORAGE`, in octets (RFC 9208 §4.1.4)
+    /// `DELETED-STORAGE`, in bytes (RFC 9208 §4.1.4)
     DeletedStorage,
 }
 

@@ -114,7 +114,8 @@ impl fmt::Debug for Atom {
     }
 }
 
-/// The octets of an atom, quoted string or literal: anything but NUL (RFC 3501 §9, `CHAR8`), of no known charset.
+/// The bytes of an atom, quoted string or literal: anything but NUL (RFC 3501 §9, `CHAR8`), of no
+/// known charset.
 #[derive(Clone, PartialEq, Eq, Hash, Default)]
 pub struct AString(Vec<u8>);
 
@@ -125,17 +126,17 @@ impl AString {
         if bytes.contains(&0) { Err(Invalid("NUL in a string")) } else { Ok(AString(bytes)) }
     }
 
-    /// The octets.
+    /// The bytes.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 
-    /// The octets as text, if they are UTF-8.
+    /// The bytes as text, if they are UTF-8.
     pub fn as_str(&self) -> Option<&str> {
         std::str::from_utf8(&self.0).ok()
     }
 
-    /// The octets, owned.
+    /// The bytes, owned.
     pub fn into_bytes(self) -> Vec<u8> {
         self.0
     }

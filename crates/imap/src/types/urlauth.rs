@@ -6,12 +6,13 @@ use super::string::{AString, Atom};
 /// What a client asks about authorized URLs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum UrlCommand {
-    /// `GENURLAUTH`: URLs that end in an access identifier, each with the mechanism that is to vouch for it; 1 to
-    /// `limits::IMAP_URLS`.
+    /// `GENURLAUTH`: URLs that end in an access identifier, each with the mechanism that is to
+    /// vouch for it; 1 to `limits::IMAP_URLS`.
     Generate(Vec<(AString, Atom)>),
     /// `URLFETCH`: 1 to `limits::IMAP_URLS` URLs.
     Fetch(Vec<AString>),
-    /// `RESETKEY`: a mailbox and the mechanisms that it is to have a new key for; `None`: no mailbox has a key any more.
+    /// `RESETKEY`: a mailbox and the mechanisms that it is to have a new key for; `None`: no
+    /// mailbox has a key any more.
     ResetKey(Option<(Mailbox, Vec<Atom>)>),
 }
 

@@ -108,7 +108,8 @@ fn partial(text: &str) -> Result<Partial, InvalidUrl> {
     }
 }
 
-/// `iurlauth-rump = [expire] ";URLAUTH=" access`, `iua-verifier = ":" uauth-mechanism ":" enc-urlauth`; it ends at `end`.
+/// `iurlauth-rump = [expire] ";URLAUTH=" access`, `iua-verifier = ":" uauth-mechanism ":"
+/// enc-urlauth`; it ends at `end`.
 fn authorization(end: usize, text: &str, expire: Option<&str>) -> Result<UrlAuth, InvalidUrl> {
     let (access, verifier) = match text.split_once(':') {
         Some((access, verifier)) => (access, Some(verifier)),
@@ -123,9 +124,10 @@ fn authorization(end: usize, text: &str, expire: Option<&str>) -> Result<UrlAuth
     })
 }
 
-/// `access = ("submit+" enc-user) / ("user+" enc-user) / "authuser" / "anonymous"` (RFC 4467 §9). A user may have `+` in its name
-/// (`enc-user = 1*achar`, RFC 5092 §11). A plain `@` is not in that grammar, but is what clients and Dovecot write, and
-/// nothing else can be meant by it: the token is made for the octets as they are.
+/// `access = ("submit+" enc-user) / ("user+" enc-user) / "authuser" / "anonymous"` (RFC 4467 §9). A
+/// user may have `+` in its name (`enc-user = 1*achar`, RFC 5092 §11). A plain `@` is not in that
+/// grammar, but is what clients and Dovecot write, and nothing else can be meant by it: the token
+/// is made for the bytes as they are.
 fn access(text: &str) -> Result<Access, InvalidUrl> {
     let wrong = InvalidUrl("the access identifier is malformed");
     let user = |encoded: &str| match decoded(encoded)? {

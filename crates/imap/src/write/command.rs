@@ -14,8 +14,8 @@ impl Writer {
         self.tag(&command.tag).space().body(&command.body).crlf()
     }
 
-    /// APPEND or REPLACE up to its first message. Then comes for each message [`Writer::append_message`] and its octets,
-    /// and at the end CRLF.
+    /// APPEND or REPLACE up to its first message. Then comes for each message
+    /// [`Writer::append_message`] and its bytes, and at the end CRLF.
     pub fn append(&mut self, head: &AppendHead) -> &mut Self {
         self.tag(&head.tag);
         match head.replaces {
@@ -27,7 +27,7 @@ impl Writer {
         self.mailbox(&head.mailbox)
     }
 
-    /// What stands before a message's octets, which are one [`Writer::append_literal`]; with CATENATE
+    /// What stands before a message's bytes, which are one [`Writer::append_literal`]; with CATENATE
     /// `TEXT` and that, or `URL` and an astring, a space between them, `)` at the end.
     pub fn append_message(&mut self, message: &AppendMessage) -> &mut Self {
         self.space();
@@ -40,7 +40,7 @@ impl Writer {
         if message.catenate { self.raw(b"CATENATE (") } else { self }
     }
 
-    /// `{n}`, `{n+}`, `~{n}` or `UTF8 (~{n}`, as the literal says: its octets follow, and with UTF8 `)`.
+    /// `{n}`, `{n+}`, `~{n}` or `UTF8 (~{n}`, as the literal says: its bytes follow, and with UTF8 `)`.
     pub fn append_literal(&mut self, literal: AppendLiteral) -> &mut Self {
         if literal.utf8 {
             self.raw(b"UTF8 (");
@@ -49,8 +49,8 @@ impl Writer {
         self.raw(if literal.sync { &b"}\r\n"[..] } else { b"+}\r\n" })
     }
 
-    /// What was written so far, cut after each literal header: the server's `+ ` must come before the next piece is
-    /// sent (RFC 3501 §7.5).
+    /// What was written so far, cut after each literal header: the server's `+ ` must come before
+    /// the next piece is sent (RFC 3501 §7.5).
     pub fn take_pieces(&mut self) -> Vec<BytesMut> {
         let cuts = self.take_cuts();
         let mut rest = self.take();

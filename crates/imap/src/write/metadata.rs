@@ -4,8 +4,8 @@ use super::Writer;
 use crate::types::{Depth, Entry, GetMetadata, Mailbox, MetadataCode, SetMetadata};
 
 impl Writer {
-    /// `* METADATA mailbox (entry value`: further entries follow by [`Writer::metadata_entry`], after a space each; end
-    /// with [`Writer::close`] and [`Writer::crlf`]. `None` is the server.
+    /// `* METADATA mailbox (entry value`: further entries follow by [`Writer::metadata_entry`],
+    /// after a space each; end with [`Writer::close`] and [`Writer::crlf`]. `None` is the server.
     pub fn metadata_begin(&mut self, mailbox: Option<&Mailbox>) -> &mut Self {
         self.raw(b"* METADATA ").metadata_target(mailbox).raw(b" (")
     }

@@ -1,4 +1,5 @@
-//! SEARCH, SORT, THREAD and ESEARCH for the client; the ESEARCH response for the server, whole or piece by piece.
+//! SEARCH, SORT, THREAD and ESEARCH for the client; the ESEARCH response for the server, whole or
+//! piece by piece.
 
 use super::Writer;
 use crate::types::{

@@ -23,8 +23,8 @@ pub enum Literals {
 /// Writes the grammar's words into a buffer. Spaces are the caller's, except within [`Writer::list`], and
 /// [`Writer::item`] puts one where it is needed.
 ///
-/// The buffer may be taken at any time ([`Writer::take`]) and sent, so that a long response need not be held as
-/// a whole.
+/// The buffer may be taken at any time ([`Writer::take`]) and sent, so that a long response need
+/// not be held as a whole.
 #[derive(Debug, Default)]
 pub struct Writer {
     out: BytesMut,
@@ -81,7 +81,7 @@ impl Writer {
         &self.out
     }
 
-    /// The buffer itself, to add literal octets to.
+    /// The buffer itself, to add literal bytes to.
     pub fn buffer(&mut self) -> &mut BytesMut {
         &mut self.out
     }
@@ -148,7 +148,8 @@ impl Writer {
         }
     }
 
-    /// `string`: quoted if it can be, else a literal (RFC 3501 §4.3). NULs, which no string may hold, are left out.
+    /// `string`: quoted if it can be, else a literal (RFC 3501 §4.3). NULs, which no string may
+    /// hold, are left out.
     pub fn string(&mut self, bytes: impl AsRef<[u8]>) -> &mut Self {
         let bytes = bytes.as_ref();
         if bytes.contains(&0) {
@@ -187,7 +188,7 @@ impl Writer {
         if atom { self.raw(bytes) } else { self.string(bytes) }
     }
 
-    /// `{n}` CRLF: `size` octets must follow.
+    /// `{n}` CRLF: `size` bytes must follow.
     pub fn literal_header(&mut self, size: u64) -> &mut Self {
         self.raw(b"{").number(size);
         if self.literals == Literals::NonSynchronizing {
@@ -200,7 +201,7 @@ impl Writer {
         self
     }
 
-    /// `~{n}` CRLF: `size` octets must follow, of any value (RFC 3516 §7). For responses.
+    /// `~{n}` CRLF: `size` bytes must follow, of any value (RFC 3516 §7). For responses.
     pub fn literal8_header(&mut self, size: u64) -> &mut Self {
         self.raw(b"~{").number(size).raw(b"}\r\n")
     }
@@ -293,13 +294,14 @@ impl Writer {
         self.raw(b"]")
     }
 
-    /// `BODY[section]` or `BODY[section]<start>`: the name of the data in a FETCH response (RFC 3501 §7.4.2); the
-    /// string or literal follows after a space.
+    /// `BODY[section]` or `BODY[section]<start>`: the name of the data in a FETCH response (RFC
+    /// 3501 §7.4.2); the string or literal follows after a space.
     pub fn body_section(&mut self, section: &Section, partial: Option<Partial>) -> &mut Self {
         self.raw(b"BODY").section(section).origin(partial)
     }
 
-    /// `BINARY[section]` or `BINARY[section]<start>`; a string, literal or literal8 follows after a space (RFC 3516 §7).
+    /// `BINARY[section]` or `BINARY[section]<start>`; a string, literal or literal8 follows after a
+    /// space (RFC 3516 §7).
     pub fn binary_section(&mut self, section: &Section, partial: Option<Partial>) -> &mut Self {
         self.raw(b"BINARY").section(section).origin(partial)
     }
@@ -312,8 +314,8 @@ impl Writer {
         }
     }
 
-    /// Text for people: CR, LF and tab become spaces, what is no CHAR becomes `?` unless UTF-8 may be; never empty
-    /// (RFC 3501 §9, `text`).
+    /// Text for people: CR, LF and tab become spaces, what is no CHAR becomes `?` unless UTF-8 may
+    /// be; never empty (RFC 3501 §9, `text`).
     pub fn text(&mut self, text: &str) -> &mut Self {
         if text.is_empty() {
             return self.raw(b".");

@@ -8,8 +8,8 @@ use sealpost_imap::server::{self, Decoder};
 use sealpost_imap::types::{CommandBody, Response};
 use sealpost_imap::write::{Literals, Writer};
 
-/// A client's side of a connection. The first byte says how the rest is divided; the events must not depend on it,
-/// and what was read as a command must be read the same when it is written.
+/// A client's side of a connection. The first byte says how the rest is divided; the events must
+/// not depend on it, and what was read as a command must be read the same when it is written.
 pub fn fuzz_command(data: &[u8]) {
     let Some((&seed, input)) = data.split_first() else { return };
     let limits = server::Limits {
@@ -61,8 +61,8 @@ fn server_events(limits: server::Limits, input: &[u8], piece: usize, seed: u8) -
     events
 }
 
-/// A server's side of a connection: the events must not depend on the division, and a response written and read again
-/// must stay as it is.
+/// A server's side of a connection: the events must not depend on the division, and a response
+/// written and read again must stay as it is.
 pub fn fuzz_response(data: &[u8]) {
     let Some((&seed, input)) = data.split_first() else { return };
     let limits = client::Limits { inline_bytes: 20, response_bytes: 1000 };

@@ -1,7 +1,8 @@
 //! Keeping the packs few and free of what is gone: small neighbours become one, what was purged is left out.
 //!
-//! New packs are there before old ones go, so a crash in between leaves one too many. A round makes a bounded number of packs;
-//! packs that hold what was purged go in any case, and what else they held is packed in a later round.
+//! New packs are there before old ones go, so a crash in between leaves one too many. A round makes
+//! a bounded number of packs; packs that hold what was purged go in any case, and what else they
+//! held is packed in a later round.
 
 use sealpost_base::{Result, limits};
 
@@ -47,8 +48,9 @@ impl Group {
     }
 }
 
-/// `live` says how many messages there are from one number to another that could be packed, and their size; `None` if that
-/// is too much for one pack. Groups have `least` packs, or one with something that is gone.
+/// `live` says how many messages there are from one number to another that could be packed, and
+/// their size; `None` if that is too much for one pack. Groups have `least` packs, or one with
+/// something that is gone.
 fn plan(packs: &[Stored], least: usize, live: impl Fn(u32, u32) -> Option<(usize, u64)>) -> Plan {
     let mut plan = Plan::default();
     let mut kept: Vec<Stored> = Vec::new();
@@ -120,8 +122,8 @@ fn live(kind: Packed, state: &AccountState, first: u32, last: u32) -> Option<(us
 }
 
 impl Index {
-    /// Packs what is not packed, puts small packs together, and leaves out what was purged; nothing on a store that needs
-    /// no packs.
+    /// Packs what is not packed, puts small packs together, and leaves out what was purged; nothing
+    /// on a store that needs no packs.
     ///
     /// # Errors
     /// What the store says. What is left undone is done the next time.

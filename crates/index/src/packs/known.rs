@@ -34,7 +34,7 @@ impl Packed {
         format!("{}/{}/{name}", pack::prefix(account), self.folder())
     }
 
-    /// Octets of the message in a pack of this kind; `None` if it has no place in one.
+    /// Bytes of the message in a pack of this kind; `None` if it has no place in one.
     pub(super) fn size(self, message: &Message) -> Option<u64> {
         let (size, most) = match self {
             Packed::Structures => (u64::from(message.layout.sealed_structure), limits::PACK_BYTES),

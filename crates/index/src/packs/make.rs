@@ -29,7 +29,8 @@ const PAUSE: Duration = Duration::from_secs(2);
 /// A message by its number.
 pub(super) type Numbered = (u32, Message);
 
-/// What goes into one pack: messages whose numbers ascend, with none left out between them that could be packed.
+/// What goes into one pack: messages whose numbers ascend, with none left out between them that
+/// could be packed.
 #[derive(Default)]
 pub(super) struct Plan {
     pub(super) messages: Vec<Numbered>,
@@ -47,8 +48,8 @@ impl Plan {
     }
 }
 
-/// Packs of the messages from `first` on that none covers, at most [`ROUND_PACKS`], and the number below which there is nothing
-/// more to pack.
+/// Packs of the messages from `first` on that none covers, at most [`ROUND_PACKS`], and the number
+/// below which there is nothing more to pack.
 fn uncovered(kind: Packed, state: &AccountState, known: &Known, first: u32) -> (Vec<Plan>, u32) {
     let mut plans = vec![Plan::default()];
     let mut seen = state.next_message();
@@ -122,8 +123,8 @@ impl Index {
         Ok(())
     }
 
-    /// Packs structures that came with deliveries. If there were any, somebody has just logged in, and has the store for a moment
-    /// before the rest is read to be packed.
+    /// Packs structures that came with deliveries. If there were any, somebody has just logged in,
+    /// and has the store for a moment before the rest is read to be packed.
     ///
     /// # Errors
     /// What the store says.
@@ -167,7 +168,8 @@ impl Index {
         Ok(())
     }
 
-    /// Makes a pack, or several if something cannot be read in between. What is in other packs is read from there.
+    /// Makes a pack, or several if something cannot be read in between. What is in other packs is
+    /// read from there.
     pub(super) async fn make_pack(&self, kind: Packed, messages: Vec<Numbered>) -> Result<Vec<SegmentName>> {
         // Structures are in packs of whole messages too.
         let of = |kind| PackReads::new(self, kind, self.budget());

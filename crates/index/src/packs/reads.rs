@@ -1,7 +1,8 @@
 //! Reading many messages: from packs, where several that are wanted are in one.
 //!
-//! An open pack is memory of the budget, taken only if it is free: whoever reads packs never waits for memory because of
-//! them. Before waiting for other memory, let go of them ([`PackReads::release`]).
+//! An open pack is memory of the budget, taken only if it is free: whoever reads packs never waits
+//! for memory because of them. Before waiting for other memory, let go of them
+//! ([`PackReads::release`]).
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -43,7 +44,7 @@ struct State {
     open: Vec<(SegmentName, Opening)>,
 }
 
-/// The octets of a pack, and the memory they are in.
+/// The bytes of a pack, and the memory they are in.
 struct Held {
     bytes: Bytes,
     _permit: Permit,
@@ -127,8 +128,8 @@ impl PackReads {
         state.open.iter().any(|(open, _)| *open == name) || self.permit(bytes).is_some()
     }
 
-    /// Sees to it that [`PackReads::has_room`]: lets go of the packs that are open, or does without that one. For who holds
-    /// nothing that was read from packs.
+    /// Sees to it that [`PackReads::has_room`]: lets go of the packs that are open, or does without
+    /// that one. For who holds nothing that was read from packs.
     pub fn make_room(&self, number: MessageNumber) {
         if self.has_room(number) {
             return;

@@ -6,8 +6,8 @@ use sealpost_vault::{AccountKeys, Store, message};
 
 use sealpost_account::{AccountState, MessageNumber};
 
-/// Reads the pack at `path` back and compares the pieces of messages that there still are with their objects. A message that
-/// cannot be read says nothing about the pack.
+/// Reads the pack at `path` back and compares the pieces of messages that there still are with
+/// their objects. A message that cannot be read says nothing about the pack.
 ///
 /// # Errors
 /// `Corrupt` if the pack cannot be read or says something else; what the store says.

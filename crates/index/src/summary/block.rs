@@ -7,8 +7,8 @@ use sealpost_base::limits;
 
 use super::packed::Packed;
 
-/// The header fields whose text a summary has, in lower case and in this order of the alphabet. All others are in the
-/// message's stored text only.
+/// The header fields whose text a summary has, in lower case and in this order of the alphabet. All
+/// others are in the message's stored text only.
 pub const HEADER_FIELDS: [&str; 13] = [
     "bcc",
     "cc",
@@ -25,7 +25,8 @@ pub const HEADER_FIELDS: [&str; 13] = [
     "to",
 ];
 
-/// Which parts of summaries are wanted: what is not asked for is not even decompressed. The Date field always comes.
+/// Which parts of summaries are wanted: what is not asked for is not even decompressed. The Date
+/// field always comes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Parts(u8);
 
@@ -64,8 +65,8 @@ pub struct Sent {
     pub zone: i16,
 }
 
-/// An address as the envelope has it, with its name decoded. A group starts with an address that has a mailbox and no
-/// host, and ends with one that has neither (RFC 3501 §7.4.2).
+/// An address as the envelope has it, with its name decoded. A group starts with an address that
+/// has a mailbox and no host, and ends with one that has neither (RFC 3501 §7.4.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SummaryAddress<'a> {
     /// The display name, encoded-words decoded.
@@ -76,8 +77,8 @@ pub struct SummaryAddress<'a> {
     pub host: Option<&'a str>,
 }
 
-/// The summary of one message. Cloning shares it, and keeps the summaries that were read with it in memory: copy out
-/// what is to be kept.
+/// The summary of one message. Cloning shares it, and keeps the summaries that were read with it in
+/// memory: copy out what is to be kept.
 #[derive(Clone)]
 pub struct Summary {
     pub(super) block: Arc<Block>,
@@ -103,13 +104,14 @@ pub(super) struct Place {
 }
 
 impl Summary {
-    /// When the message was sent, if its Date field can be understood. SORT DATE and THREAD fall back to INTERNALDATE
-    /// (RFC 5256 §2.2).
+    /// When the message was sent, if its Date field can be understood. SORT DATE and THREAD fall
+    /// back to INTERNALDATE (RFC 5256 §2.2).
     pub fn sent(&self) -> Option<Sent> {
         self.place().and_then(|place| place.sent)
     }
 
-    /// The day written in the Date field, as days since 1970-01-01, whatever its time and zone (RFC 3501 §6.4.4).
+    /// The day written in the Date field, as days since 1970-01-01, whatever its time and zone (RFC
+    /// 3501 §6.4.4).
     pub fn sent_day(&self) -> Option<i64> {
         let sent = self.sent()?;
         Some(sent.seconds.saturating_add(i64::from(sent.zone) * 60).div_euclid(86_400))
@@ -169,14 +171,14 @@ impl Summary {
         strings(list)
     }
 
-    /// The lines `name: value\n` of [`HEADER_FIELDS`], exactly as the stored text has them: decoded, folded, runs of white
-    /// space made one space.
+    /// The lines `name: value\n` of [`HEADER_FIELDS`], exactly as the stored text has them:
+    /// decoded, folded, runs of white space made one space.
     pub fn headers(&self) -> &str {
         self.column(Parts::HEADERS)
     }
 
-    /// Whether [`Summary::headers`] has all lines of these fields. If not, the stored text was cut off within the header,
-    /// and what is not found may still be in the message.
+    /// Whether [`Summary::headers`] has all lines of these fields. If not, the stored text was cut
+    /// off within the header, and what is not found may still be in the message.
     pub fn headers_complete(&self) -> bool {
         self.place().is_some_and(|place| place.headers_complete)
     }

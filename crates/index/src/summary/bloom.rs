@@ -1,12 +1,14 @@
-//! What a text that is too long for a segment cannot hold: its signature, a set of its runs of four octets that says yes too
-//! often and never no too often. A search reads only the texts whose signatures say that they may hold what it looks for.
+//! What a text that is too long for a segment cannot hold: its signature, a set of its runs of four
+//! bytes that says yes too often and never no too often. A search reads only the texts whose
+//! signatures say that they may hold what it looks for.
 //!
-//! A Bloom filter with one hash, of a size that goes with the text. It has seven bits in an octet, so that it is UTF-8 as
-//! everything else in a segment is. Whoever writes a mail can fill its signature; then the mail is read, as without one.
+//! A Bloom filter with one hash, of a size that goes with the text. It has seven bits in a byte, so
+//! that it is UTF-8 as everything else in a segment is. Whoever writes a mail can fill its
+//! signature; then the mail is read, as without one.
 
 use sealpost_base::limits;
 
-/// Octets of a run. Shorter strings are not looked for here.
+/// Bytes of a run. Shorter strings are not looked for here.
 const GRAM: usize = 4;
 /// The smallest signature.
 const LEAST_BYTES: usize = 256;
@@ -50,7 +52,7 @@ fn grams(text: &[u8]) -> impl Iterator<Item = u32> {
     runs.map(|gram| u32::from_le_bytes(*gram))
 }
 
-/// The octet, in a signature of any size, and the bit in it.
+/// The byte, in a signature of any size, and the bit in it.
 fn place(gram: u32) -> (usize, u8) {
     // Fibonacci hashing.
     let hash = u64::from(gram).wrapping_mul(0x9e37_79b9_7f4a_7c15);

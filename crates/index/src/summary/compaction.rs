@@ -1,8 +1,9 @@
-//! Keeping the segments few and free of what is gone: small neighbours become one, what was purged is left out, what is
-//! not needed is removed.
+//! Keeping the segments few and free of what is gone: small neighbours become one, what was purged
+//! is left out, what is not needed is removed.
 //!
-//! A summary is written again only when its segment at least doubles or loses something, and a round writes a bounded
-//! number of segments. New segments are there before old ones go, so a crash in between leaves one too many.
+//! A summary is written again only when its segment at least doubles or loses something, and a
+//! round writes a bounded number of segments. New segments are there before old ones go, so a crash
+//! in between leaves one too many.
 
 use std::collections::BTreeMap;
 
@@ -80,8 +81,8 @@ struct Group {
 }
 
 impl Group {
-    /// Whether `segment`, which begins after the others, belongs to them: it overlaps, so that some summaries are there
-    /// twice, or one segment has room for all.
+    /// Whether `segment`, which begins after the others, belongs to them: it overlaps, so that some
+    /// summaries are there twice, or one segment has room for all.
     fn takes(
         &self,
         content: Content,
@@ -114,7 +115,8 @@ fn has_all_of(other: &SegmentName, segment: &SegmentName) -> bool {
 }
 
 impl Index {
-    /// Makes segments of what is not covered, and puts the segments in order; nothing if nobody ever asked for summaries.
+    /// Makes segments of what is not covered, and puts the segments in order; nothing if nobody
+    /// ever asked for summaries.
     ///
     /// # Errors
     /// What the store says. What is left undone is done the next time.
@@ -154,7 +156,8 @@ impl Index {
         self.store().delete(&segment.path(content, self.id())).await
     }
 
-    /// Writes the segments of a group again: as one if that is enough, each summary once, without what is gone.
+    /// Writes the segments of a group again: as one if that is enough, each summary once, without
+    /// what is gone.
     async fn rewrite(&self, content: Content, group: Vec<SegmentName>) -> Result<()> {
         let mut rows: BTreeMap<u32, (ObjectId, OwnedRow)> = BTreeMap::new();
         let mut bytes = 0;

@@ -4,16 +4,16 @@ use std::ops::RangeInclusive;
 
 use sealpost_base::limits;
 
-/// What a segment holds of each message. Summaries and texts are alike on disk: a directory and three columns of text. Headers
-/// and structures are pieces ([`super::pieces`]).
+/// What a segment holds of each message. Summaries and texts are alike on disk: a directory and
+/// three columns of text. Headers and structures are pieces ([`super::pieces`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Content {
     /// What SORT, THREAD and searches of header fields ask for.
     Summaries,
     /// The searchable text: of the header, of the body, or of one that is not short its signature.
     Texts,
-    /// The searchable texts that are not short, of those whose signatures say that they may hold what is looked for; the
-    /// longest are read from their messages.
+    /// The searchable texts that are not short, of those whose signatures say that they may hold
+    /// what is looked for; the longest are read from their messages.
     LongTexts,
     /// The header of each message, as it is.
     Headers,
@@ -52,7 +52,8 @@ impl Content {
         }
     }
 
-    /// The most bytes of one message in any segment of this kind, those that an earlier program wrote included.
+    /// The most bytes of one message in any segment of this kind, those that an earlier program
+    /// wrote included.
     pub(super) fn most_message_bytes(self) -> usize {
         match self {
             Content::Summaries => limits::SUMMARY_BYTES,
@@ -71,7 +72,8 @@ impl Content {
         }
     }
 
-    /// Bytes on disk of segments that may become one: about what compression makes of [`Content::segment_bytes`].
+    /// Bytes on disk of segments that may become one: about what compression makes of
+    /// [`Content::segment_bytes`].
     pub(super) fn merged_bytes(self) -> u64 {
         match self {
             Content::Summaries => limits::SUMMARY_SEGMENT_BYTES as u64 / 2,

@@ -1,5 +1,6 @@
-//! Bringing the summaries of some messages together, in one block: from segments, each opened once, and for the rest from
-//! what is stored with each message. Where much is missing, segments are made on the way.
+//! Bringing the summaries of some messages together, in one block: from segments, each opened once,
+//! and for the rest from what is stored with each message. Where much is missing, segments are made
+//! on the way.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -32,8 +33,9 @@ pub(super) async fn builds(account: &Index, content: Content, wanted: &[Wanted])
     uncovered(&*known(account, content).await, wanted) * WANTED_PART >= WORTH_MESSAGES
 }
 
-/// The summaries of `wanted`, in order; as many as fit into a window, at least one if there is one. Texts that no segment has
-/// are errors. If it `builds`, the memory for that is there ([`Reads::begin_building`]), and is given back when segments are made.
+/// The summaries of `wanted`, in order; as many as fit into a window, at least one if there is one.
+/// Texts that no segment has are errors. If it `builds`, the memory for that is there
+/// ([`Reads::begin_building`]), and is given back when segments are made.
 pub(super) async fn gather(
     account: &Index,
     content: Content,
@@ -137,8 +139,8 @@ impl<'a> Gathered<'a> {
         places.filter(|(_, place)| place.is_none()).map(|(at, _)| (at, self.wanted[at]))
     }
 
-    /// Opens each segment that covers something missing, in the order in which they are first needed, and the next ones
-    /// while the summaries of one are taken out.
+    /// Opens each segment that covers something missing, in the order in which they are first
+    /// needed, and the next ones while the summaries of one are taken out.
     async fn read_segments(&mut self, account: &Index, known: &Known, reads: &mut Reads) {
         let mut members: HashMap<SegmentName, Vec<usize>> = HashMap::new();
         let mut order = Vec::new();
@@ -221,8 +223,9 @@ impl<'a> Gathered<'a> {
         }
     }
 
-    /// Reads what is left from what is stored with each message: several at once, but what comes out of them one at a time, in the
-    /// memory of the segments. A header may be a thousand times as long as what is stored of it.
+    /// Reads what is left from what is stored with each message: several at once, but what comes
+    /// out of them one at a time, in the memory of the segments. A header may be a thousand times
+    /// as long as what is stored of it.
     async fn read_messages(&mut self, account: &Index, reads: &mut Reads) {
         let missing: Vec<_> = self.missing().collect();
         if !missing.is_empty() {

@@ -1,8 +1,9 @@
 //! Strings one after the other in one string, each behind its length: how a summary holds its fields.
 //!
-//! Lengths are characters themselves, so that what is packed is a string too and is checked to be one only once. A length
-//! below 2^15 is the character of that number; a longer one is two, the first of them from U+8000 on. Surrogates are never
-//! needed, because the first one has at most 0x57FF for its upper digits.
+//! Lengths are characters themselves, so that what is packed is a string too and is checked to be
+//! one only once. A length below 2^15 is the character of that number; a longer one is two, the
+//! first of them from U+8000 on. Surrogates are never needed, because the first one has at most
+//! 0x57FF for its upper digits.
 
 const DIGIT_BITS: u32 = 15;
 const DIGIT: u32 = 1 << DIGIT_BITS;

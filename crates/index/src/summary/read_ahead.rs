@@ -1,4 +1,5 @@
-//! Segments that are being read: the next few at once, on all processors, while the caller looks at the one before.
+//! Segments that are being read: the next few at once, on all processors, while the caller looks at
+//! the one before.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -25,7 +26,8 @@ pub(super) struct Reads {
     usual: usize,
     /// Summaries of one window, in bytes; there are two windows.
     pub(super) window: usize,
-    /// Messages of the next window: as many as will probably fit, so that few are read for a window that has no room for them.
+    /// Messages of the next window: as many as will probably fit, so that few are read for a window
+    /// that has no room for them.
     pub(super) messages: usize,
     /// How many segments there may be.
     room: usize,
@@ -56,8 +58,8 @@ impl<T> Drop for Task<T> {
 }
 
 impl Reads {
-    /// For segments of that content, as many at once as there is room for; waits until there is some for one. Whoever asks holds
-    /// nothing of the budget.
+    /// For segments of that content, as many at once as there is room for; waits until there is
+    /// some for one. Whoever asks holds nothing of the budget.
     pub(super) async fn new(account: &Index, content: Content) -> Self {
         // What is sealed, and what is in it.
         let segment = 2 * content.segment_bytes();
@@ -72,8 +74,8 @@ impl Reads {
         Reads { permit, usual, window, messages: WINDOW_MESSAGES, room, alone: false, reads, blocks }
     }
 
-    /// An empty block for a window of so many messages, where an earlier one was if nobody has that any more: fresh memory costs
-    /// more than what is copied to it.
+    /// An empty block for a window of so many messages, where an earlier one was if nobody has that
+    /// any more: fresh memory costs more than what is copied to it.
     pub(super) fn block(&mut self, parts: Parts, messages: usize) -> Block {
         let free = self.blocks.iter_mut().position(|block| Arc::get_mut(block).is_some());
         let block = free.and_then(|at| self.blocks.remove(at)).and_then(Arc::into_inner);
@@ -85,8 +87,8 @@ impl Reads {
         block
     }
 
-    /// Notes how many summaries were read for a window, how many of them it had room for, and their bytes. In the order of UIDs a
-    /// segment may be read for messages that only a later window has.
+    /// Notes how many summaries were read for a window, how many of them it had room for, and their
+    /// bytes. In the order of UIDs a segment may be read for messages that only a later window has.
     pub(super) fn learn(&mut self, read: usize, had: usize, bytes: usize) {
         if had < read {
             self.messages = (read * 3 / 4).max(1);
@@ -95,7 +97,8 @@ impl Reads {
         }
     }
 
-    /// A window's block, for those who are given its summaries. One that is larger than there is memory for comes alone.
+    /// A window's block, for those who are given its summaries. One that is larger than there is
+    /// memory for comes alone.
     pub(super) fn share(&mut self, block: Block) -> Arc<Block> {
         self.alone = block.text.len() > self.window;
         let block = Arc::new(block);

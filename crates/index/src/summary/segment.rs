@@ -1,7 +1,7 @@
 //! A segment: the summaries of up to a thousand messages as columns. Bytes: `docs/format/summary.md`.
 //!
-//! The texts of each message are compressed by themselves, and the columns are not: a size tells nothing of what two senders wrote
-//! alike.
+//! The texts of each message are compressed by themselves, and the columns are not: a size tells
+//! nothing of what two senders wrote alike.
 
 use std::fmt;
 use std::str::FromStr;
@@ -33,7 +33,8 @@ const COMPLETE: u8 = 2;
 /// Its summary is too long for a segment.
 const ELSEWHERE: u8 = 4;
 
-/// Which messages a segment is about, as its path says: the first and the last number, and how many between them.
+/// Which messages a segment is about, as its path says: the first and the last number, and how many
+/// between them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct SegmentName {
     pub(crate) first: u32,
@@ -203,7 +204,8 @@ struct Row {
 pub(crate) enum Found<'a> {
     /// This; parts that were not wanted are empty.
     Summary(Option<Sent>, bool, [&'a str; 3]),
-    /// Its summary is too long for a segment; of a text the signature, empty if there is none or it was not wanted.
+    /// Its summary is too long for a segment; of a text the signature, empty if there is none or it
+    /// was not wanted.
     Elsewhere(&'a str),
 }
 

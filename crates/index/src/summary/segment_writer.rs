@@ -24,16 +24,18 @@ pub(super) const WORTH_MESSAGES: usize = 256;
 const GROUP_MESSAGES: usize = 4;
 /// Tasks that read at once.
 const TASKS: usize = 2;
-/// Memory that making a segment takes: the segment, what is sealed of it, the texts that are read at once, twice while they are
-/// opened, and those of the group before. Of a message with more than that in its header one is opened at a time.
+/// Memory that making a segment takes: the segment, what is sealed of it, the texts that are read
+/// at once, twice while they are opened, and those of the group before. Of a message with more than
+/// that in its header one is opened at a time.
 pub(super) const BUILD_BYTES: usize =
     3 * limits::TEXT_SEGMENT_BYTES + (2 * TASKS + 1) * GROUP_MESSAGES * limits::TEXT_BYTES;
 
 /// A message by its number.
 pub(super) type Numbered = (u32, Message);
 
-/// Messages from `first` on that no segment covers, as many as one segment holds, and whether they are worth one. A segment
-/// does not reach over another: messages between two segments are worth one however few they are, because no more will come.
+/// Messages from `first` on that no segment covers, as many as one segment holds, and whether they
+/// are worth one. A segment does not reach over another: messages between two segments are worth
+/// one however few they are, because no more will come.
 pub(super) fn uncovered(state: &AccountState, known: &Known, first: u32) -> (Vec<Numbered>, bool) {
     let mut found = Vec::new();
     let mut next = known.next_uncovered(first);
@@ -75,7 +77,8 @@ async fn make_entry<'a>(content: Content, reader: &MessageReader, turns: &'a Sem
 }
 
 impl Index {
-    /// The summary of one message, from what is stored with it, or from the cache; with the turn in which it was made.
+    /// The summary of one message, from what is stored with it, or from the cache; with the turn in
+    /// which it was made.
     pub(super) async fn make_summary<'a>(
         &self,
         message: &Message,
@@ -93,8 +96,9 @@ impl Index {
         (entry, turn)
     }
 
-    /// Makes the summaries of `messages`, which ascend, hands out each that a segment can hold, and stores them in segments. A message that
-    /// cannot be read is left out: whoever asks for it is told.
+    /// Makes the summaries of `messages`, which ascend, hands out each that a segment can hold, and
+    /// stores them in segments. A message that cannot be read is left out: whoever asks for it is
+    /// told.
     ///
     /// # Errors
     /// If a segment could not be stored; all summaries were handed out nevertheless.
@@ -153,7 +157,8 @@ impl Index {
                     make_entry(content, &reader, turns).await.0
                 }
             };
-            // A summary that no segment can hold may be a hundred times as long, and is not kept until it is its turn.
+            // A summary that no segment can hold may be a hundred times as long, and is not kept
+            // until it is its turn.
             let fits =
                 |entry: &Entry| content != Content::Summaries || entry.bytes() <= limits::SUMMARY_BYTES;
             (number, message.object, entry.map(|entry| Some(entry).filter(fits)))
@@ -203,7 +208,8 @@ impl Index {
         }
     }
 
-    /// The same for who has just asked, also if no segment is known: then there are none, and this is where they begin.
+    /// The same for who has just asked, also if no segment is known: then there are none, and this
+    /// is where they begin.
     pub(super) fn extend_after_stream(&self, content: Content) {
         let (next, covered) =
             (self.state().next_message(), self.segment_list(content).covered().unwrap_or(0));

@@ -1,5 +1,5 @@
-//! Which segments an account has, as far as this process knows. Others may add and remove some at any time: one that is
-//! not known is not used, one that is gone is forgotten.
+//! Which segments an account has, as far as this process knows. Others may add and remove some at
+//! any time: one that is not known is not used, one that is gone is forgotten.
 
 use std::sync::Arc;
 
@@ -56,8 +56,8 @@ impl Index {
         Ok(known)
     }
 
-    /// Reads a segment. One that is gone is forgotten, one that is damaged is removed too: `None`, and it is made again
-    /// when it is needed.
+    /// Reads a segment. One that is gone is forgotten, one that is damaged is removed too: `None`,
+    /// and it is made again when it is needed.
     pub(super) async fn read_segment(
         &self,
         content: Content,
@@ -73,7 +73,8 @@ impl Index {
         }
     }
 
-    /// Does without a segment that could not be read: one that is gone is forgotten, one that is damaged is removed too.
+    /// Does without a segment that could not be read: one that is gone is forgotten, one that is
+    /// damaged is removed too.
     pub(super) async fn without_segment(&self, content: Content, name: SegmentName, e: Error) -> Result<()> {
         if !matches!(e.kind(), Kind::NotFound | Kind::Corrupt) {
             return Err(e);

@@ -1,4 +1,5 @@
-//! Summaries of a mailbox as a stream: a window of messages at a time, the next one read while the caller has this one.
+//! Summaries of a mailbox as a stream: a window of messages at a time, the next one read while the
+//! caller has this one.
 
 use std::sync::Arc;
 
@@ -15,8 +16,8 @@ use sealpost_account::MessageNumber;
 
 /// Summaries of one window, in bytes, if there is room: the caller has one, and one is read ahead.
 pub(super) const WINDOW_BYTES: usize = 1024 * 1024;
-/// Messages of one window. Many, because messages that were moved about are scattered over the segments, and each
-/// segment is opened once for a window.
+/// Messages of one window. Many, because messages that were moved about are scattered over the
+/// segments, and each segment is opened once for a window.
 pub(super) const WINDOW_MESSAGES: usize = 8192;
 
 /// In which order a stream gives what it has.
@@ -47,13 +48,16 @@ struct Scope {
 }
 
 impl Index {
-    /// The summaries of the messages of `mailbox` that are in `uids`. Messages that were expunged are passed over. A message whose stored structure or text is damaged has an error in its place and does not stop the rest.
+    /// The summaries of the messages of `mailbox` that are in `uids`. Messages that were expunged
+    /// are passed over. A message whose stored structure or text is damaged has an error in its
+    /// place and does not stop the rest.
     ///
-    /// They come in batches of at most `at_once`, each of one window: whoever is done with a batch before it asks for the next one
-    /// never has more of them in memory than was drawn.
+    /// They come in batches of at most `at_once`, each of one window: whoever is done with a batch
+    /// before it asks for the next one never has more of them in memory than was drawn.
     ///
-    /// Waits for some MiB of the budget when it begins, and for what making a segment takes when it has to, and gives them back at its
-    /// end: begin it before holding any other part of it. A stream that is dropped stops reading.
+    /// Waits for some MiB of the budget when it begins, and for what making a segment takes when it
+    /// has to, and gives them back at its end: begin it before holding any other part of it. A
+    /// stream that is dropped stops reading.
     pub fn summaries(
         &self,
         mailbox: MailboxId,

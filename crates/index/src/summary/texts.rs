@@ -8,8 +8,8 @@ use super::content::Content;
 use super::{Parts, ReadOrder, Summary, bloom};
 use crate::Index;
 
-/// The searchable text of a message, as stored with it, or of one that is not short only what it cannot hold. Cloning shares it with
-/// those that were read with it.
+/// The searchable text of a message, as stored with it, or of one that is not short only what it
+/// cannot hold. Cloning shares it with those that were read with it.
 #[derive(Clone)]
 pub struct ShortText(Summary);
 
@@ -29,7 +29,7 @@ impl ShortText {
         !self.signature().is_empty()
     }
 
-    /// Of a long text: whether these octets may be in header or body. `false` is certain.
+    /// Of a long text: whether these bytes may be in header or body. `false` is certain.
     pub fn may_hold(&self, needle: &[u8]) -> bool {
         bloom::may_hold(self.signature(), needle)
     }
@@ -50,10 +50,10 @@ impl ShortText {
 }
 
 impl Index {
-    /// The searchable texts of those messages of `mailbox` in `uids` that segments have, as they are stored; `headers`
-    /// says whether those of their headers are wanted too. Of those with more than `limits::SHORT_TEXT_BYTES` of text it
-    /// tells what they cannot hold. The others are passed over: their text is cut off, or there are too few of them to be
-    /// worth a segment.
+    /// The searchable texts of those messages of `mailbox` in `uids` that segments have, as they
+    /// are stored; `headers` says whether those of their headers are wanted too. Of those with more
+    /// than `limits::SHORT_TEXT_BYTES` of text it tells what they cannot hold. The others are
+    /// passed over: their text is cut off, or there are too few of them to be worth a segment.
     ///
     /// Draws on the budget, and comes in batches, as [`Index::summaries`] does.
     pub fn short_texts(
@@ -66,8 +66,8 @@ impl Index {
         self.texts_of(Content::Texts, mailbox, uids, headers, at_once)
     }
 
-    /// As [`Index::short_texts`], the texts themselves of those with up to `limits::SEGMENT_TEXT_BYTES` of it; the others are
-    /// passed over.
+    /// As [`Index::short_texts`], the texts themselves of those with up to
+    /// `limits::SEGMENT_TEXT_BYTES` of it; the others are passed over.
     pub fn longer_texts(
         &self,
         mailbox: MailboxId,

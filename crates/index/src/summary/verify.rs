@@ -15,8 +15,9 @@ use sealpost_account::{AccountState, MessageNumber};
 /// Messages read at once.
 const AT_ONCE: usize = 8;
 
-/// Reads the segment at `path` back and compares what it says of each message that there still is with the message's
-/// stored structure and text. A message that cannot be read says nothing about the segment.
+/// Reads the segment at `path` back and compares what it says of each message that there still is
+/// with the message's stored structure and text. A message that cannot be read says nothing about
+/// the segment.
 ///
 /// # Errors
 /// `Corrupt` if the seal is broken, the segment cannot be read or says something else; what the store says.

@@ -154,8 +154,8 @@ impl Process {
         expected
     }
 
-    /// The texts that segments have of a mailbox, which are those of the messages; how many there are, short ones and longer
-    /// ones. Of others they know at most what these cannot hold.
+    /// The texts that segments have of a mailbox, which are those of the messages; how many there
+    /// are, short ones and longer ones. Of others they know at most what these cannot hold.
     pub async fn texts(&self, mailbox: &str) -> [usize; 2] {
         let id = self.mailbox(mailbox);
         let index = self.index();
@@ -164,7 +164,8 @@ impl Process {
         [short, longer]
     }
 
-    /// How many headers and structures segments have of a mailbox, each of which is what the message itself says.
+    /// How many headers and structures segments have of a mailbox, each of which is what the
+    /// message itself says.
     pub async fn pieces(&self, mailbox: &str) -> [usize; 2] {
         let mut found = [0; 2];
         for (at, kind) in [Pieces::Headers, Pieces::Structures].into_iter().enumerate() {
@@ -225,7 +226,8 @@ impl Process {
             assert_eq!((text.headers(), text.body()), (stored.headers.as_str(), stored.body.as_str()));
             assert_eq!((text.is_truncated(), text.sent_day()), (stored.truncated, sent));
         }
-        // Whoever makes a segment is told of texts too that are too long for it, so one may have more than the other.
+        // Whoever makes a segment is told of texts too that are too long for it, so one may have
+        // more than the other.
         let bodies: HashMap<_, _> = bodies.into_iter().collect();
         for (uid, text) in &texts {
             let other = bodies.get(uid).filter(|other| !other.is_long() && !text.is_long());

@@ -1,9 +1,9 @@
-//! Taking turns: of two processes that append to one chain all the time each would take the other's ballot away before it is
-//! worth what it cost. So whoever loses its ballot while it was appending lets the others append for a while before it begins
-//! the next.
+//! Taking turns: of two processes that append to one chain all the time each would take the other's
+//! ballot away before it is worth what it cost. So whoever loses its ballot while it was appending
+//! lets the others append for a while before it begins the next.
 //!
-//! Nothing rests on it but how much gets done: a wait that is too short or too long, or a clock that jumps, makes no entry count
-//! that does not, nor the other way round.
+//! Nothing rests on it but how much gets done: a wait that is too short or too long, or a clock
+//! that jumps, makes no entry count that does not, nor the other way round.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -11,8 +11,8 @@ use std::time::Duration;
 use sealpost_base::Random;
 use tokio::time::Instant;
 
-/// Whoever appended so lately, or while a ballot might have been begun, loses its own to somebody who appends at the same time. Else
-/// nobody need be there to wait for.
+/// Whoever appended so lately, or while a ballot might have been begun, loses its own to somebody
+/// who appends at the same time. Else nobody need be there to wait for.
 pub(super) const LATELY: Duration = Duration::from_millis(200);
 /// How many times what it costs to begin a ballot the others are left to use theirs.
 const WORTH: u32 = 4;
@@ -40,8 +40,8 @@ impl LeaderBackoff {
         self.lock().begin = took;
     }
 
-    /// How long to leave the others alone before the next ballot is begun: not at all, unless this process was appending until
-    /// somebody else took over. Waits once for each time.
+    /// How long to leave the others alone before the next ballot is begun: not at all, unless this
+    /// process was appending until somebody else took over. Waits once for each time.
     pub fn pause(&self, random: &dyn Random) -> Option<Duration> {
         let mut state = self.lock();
         let appended = state.appended.take()?;

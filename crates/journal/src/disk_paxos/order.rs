@@ -1,11 +1,13 @@
-//! Which of the entries that a listing shows follow each other, and which is the last: told by their names alone.
+//! Which of the entries that a listing shows follow each other, and which is the last: told by
+//! their names alone.
 
 use sealpost_base::Position;
 
 use crate::Tail;
 use crate::ballot::{Ballot, EntryName};
 
-/// The end of the chain among `places`, as far as they tell: the last of the greatest ballot. `None` if `known` is it.
+/// The end of the chain among `places`, as far as they tell: the last of the greatest ballot.
+/// `None` if `known` is it.
 pub(crate) fn last_of(places: &[EntryName], known: &Tail) -> Option<EntryName> {
     let plain = places.iter().filter(|place| place.is_plain()).map(|place| place.position).max();
     // What was created conditionally counts; what has a ballot came before it, or follows it.
@@ -22,8 +24,9 @@ pub(crate) fn last_of(places: &[EntryName], known: &Tail) -> Option<EntryName> {
     }
 }
 
-/// The entries behind `known` that lead to `last`, in order, as far as they are among `places`, which are in the order of
-/// their positions. Goes from one listed position to the next, however far apart they are.
+/// The entries behind `known` that lead to `last`, in order, as far as they are among `places`,
+/// which are in the order of their positions. Goes from one listed position to the next, however
+/// far apart they are.
 pub(crate) fn leading_to(places: &[EntryName], last: EntryName, known: Position) -> Vec<EntryName> {
     let mut found = vec![last];
     let mut child = last;
@@ -42,7 +45,8 @@ pub(crate) fn leading_to(places: &[EntryName], last: EntryName, known: Position)
         } else {
             there.iter().find(|place| place.ballot == child.parent)
         };
-        // One that is missing was trimmed, or is lost: its children's hashes tell. It may have had its child's parent.
+        // One that is missing was trimmed, or is lost: its children's hashes tell. It may have had
+        // its child's parent.
         child = parent.copied().unwrap_or(EntryName { position, ballot: child.parent, parent: child.parent });
         found.extend(parent);
     }

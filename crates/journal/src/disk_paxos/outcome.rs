@@ -21,8 +21,9 @@ impl DiskPaxos {
             if let Some(there) = places.first() {
                 return self.compare(place, tail, there).await;
             }
-            // The end before it was written once more in a greater ballot. When everybody sees that, and whoever has not seen
-            // it has a smaller one, nobody will follow this entry any more.
+            // The end before it was written once more in a greater ballot. When everybody sees
+            // that, and whoever has not seen it has a smaller one, nobody will follow this entry
+            // any more.
             let places = self.list(lead.tail.position).await?;
             let Some(end) = places.into_iter().max_by_key(|end| (end.ballot, end.position)) else { break };
             let before = end.position < place.position && end.ballot > place.ballot;

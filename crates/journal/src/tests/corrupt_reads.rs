@@ -1,4 +1,5 @@
-//! One answer of the store has a wrong bit: nothing of the log is lost, and nobody goes on with another state.
+//! One answer of the store has a wrong bit: nothing of the log is lost, and nobody goes on with
+//! another state.
 
 use std::pin::pin;
 use std::sync::Arc;

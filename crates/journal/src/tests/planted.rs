@@ -1,4 +1,5 @@
-//! What somebody plants in the folder of manifests who can write to the store and has no key, or one that was retired.
+//! What somebody plants in the folder of manifests who can write to the store and has no key, or
+//! one that was retired.
 
 use sealpost_vault::mark;
 use sealpost_vault::server_key::ServerKeys;
@@ -131,7 +132,8 @@ async fn trim_reads_manifests_anew() {
     assert_eq!(w.paths("log/").await.len(), 4);
 }
 
-/// Two manifests said that the log is trimmed. A writer that slept through that is not told that its entry counts.
+/// Two manifests said that the log is trimmed. A writer that slept through that is not told that
+/// its entry counts.
 #[tokio::test(start_paused = true)]
 async fn a_stale_entry_is_not_acknowledged_when_manifests_were_destroyed() {
     let w = world();
@@ -319,7 +321,8 @@ async fn any_number_of_noise_manifests_stops_nothing() {
     }
 }
 
-/// With noise that is not read any more a delivery takes two requests more, because some of it may have been manifests once.
+/// With noise that is not read any more a delivery takes two requests more, because some of it may
+/// have been manifests once.
 #[tokio::test(start_paused = true)]
 async fn noise_beyond_what_is_read_costs_a_delivery_two_requests() {
     let w = world();

@@ -83,8 +83,8 @@ impl KeyRecord {
     }
 }
 
-/// RSAPublicKey within `der`: what RFC 6376 wants, or the SubjectPublicKeyInfo around it, which is what its own examples
-/// and all programs publish.
+/// RSAPublicKey within `der`: what RFC 6376 wants, or the SubjectPublicKeyInfo around it, which is
+/// what its own examples and all programs publish.
 fn rsa_public_key(der: &[u8]) -> Option<&[u8]> {
     let (content, rest) = element(der, 0x30)?;
     if !rest.is_empty() {

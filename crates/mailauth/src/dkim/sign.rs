@@ -9,8 +9,8 @@ use sealpost_mime::header;
 use super::{FIELD, SigningKey, signed_bytes};
 use crate::canonical::{BodyCanonicalizer, Canonicalization};
 
-/// Fields that are signed once more than they are there, so that none can be added: what readers see or act on.
-/// Mailing lists add none of them.
+/// Fields that are signed once more than they are there, so that none can be added: what readers
+/// see or act on. Mailing lists add none of them.
 const CLOSED: [&str; 11] = [
     "From",
     "To",
@@ -82,8 +82,8 @@ impl<'a> Signer<'a> {
         self.canonicalizer.push(piece, &mut |bytes| self.hash.update(bytes));
     }
 
-    /// The body is over: the signature fields, with their line ends, to put before the header. `keys` are selectors and
-    /// their keys.
+    /// The body is over: the signature fields, with their line ends, to put before the header.
+    /// `keys` are selectors and their keys.
     ///
     /// # Errors
     /// Internal: a key is of no use.

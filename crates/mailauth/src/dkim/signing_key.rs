@@ -29,8 +29,8 @@ enum Kind {
 }
 
 impl SigningKey {
-    /// Makes a key, and gives its PKCS #8 form in DER: what [`SigningKey::from_pkcs8`] reads. An RSA key takes up to a second
-    /// of processor time.
+    /// Makes a key, and gives its PKCS #8 form in DER: what [`SigningKey::from_pkcs8`] reads. An
+    /// RSA key takes up to a second of processor time.
     ///
     /// # Errors
     /// Internal, if the library refuses to make one.
@@ -75,7 +75,8 @@ impl SigningKey {
         }
     }
 
-    /// The text of the TXT record that publishes it, in one piece; DNS has it in strings of at most 255 bytes.
+    /// The text of the TXT record that publishes it, in one piece; DNS has it in strings of at most
+    /// 255 bytes.
     pub fn record(&self) -> String {
         let public = match &self.0 {
             Kind::Rsa(pair) => subject_public_key_info(pair.public_key().as_ref()),

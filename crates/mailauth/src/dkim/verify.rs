@@ -8,7 +8,8 @@ use super::signature::without_signature;
 use super::{FIELD, Fault, KeyRecord, Signature, signed_bytes};
 use crate::canonical::{BodyCanonicalizer, Canonicalization};
 
-/// Verifies a message. Memory: its header, and 4 KiB for each different way in which its signatures cover the body.
+/// Verifies a message. Memory: its header, and 4 KiB for each different way in which its signatures
+/// cover the body.
 pub struct Verifier {
     header: Vec<u8>,
     signatures: Vec<FoundSignature>,
@@ -184,7 +185,8 @@ impl SignedMessage {
         self.signatures.get(index)?.parsed.as_ref().ok()
     }
 
-    /// The verdict on signature `index` with what DNS has under its [`Signature::key_name`], at `now` in seconds since 1970.
+    /// The verdict on signature `index` with what DNS has under its [`Signature::key_name`], at
+    /// `now` in seconds since 1970.
     pub fn verify(&self, index: usize, keys: KeyLookup<'_>, now: u64) -> Verdict {
         let Some(found) = self.signatures.get(index) else { return Verdict::Fail(Fault::SignatureSyntax) };
         let signature = match &found.parsed {

@@ -1,4 +1,5 @@
-//! Any bytes are a key record and a message; cut anywhere, the verdicts on the message's signatures are the same.
+//! Any bytes are a key record and a message; cut anywhere, the verdicts on the message's signatures
+//! are the same.
 
 use sealpost_mailauth::dkim::{KeyLookup, KeyRecord, SignedMessage, Verdict, Verifier};
 

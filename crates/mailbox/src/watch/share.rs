@@ -1,5 +1,5 @@
-//! A shared mailbox that is observed: its messages are in a log of its own, which is opened when it has grown and
-//! not held (`docs/decisions/0010-sharing.md`).
+//! A shared mailbox that is observed: its messages are in a log of its own, which is opened when it
+//! has grown and not held (`docs/decisions/0010-sharing.md`).
 
 use sealpost_account::metadata::Holder;
 use sealpost_account::rights::Rights;
@@ -33,8 +33,8 @@ pub struct ShareChange {
     pub rights: Rights,
     /// How its messages differ.
     pub messages: MessagesChange,
-    /// Names of metadata entries that changed, among those that all users of the mailbox see; `None` if the log
-    /// does not remember that far back.
+    /// Names of metadata entries that changed, among those that all users of the mailbox see;
+    /// `None` if the log does not remember that far back.
     pub metadata: Option<Vec<String>>,
 }
 

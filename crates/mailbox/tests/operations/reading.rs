@@ -49,7 +49,7 @@ impl ReadPlan for Plan {
         self.whole
     }
 
-    fn reads_octets_of(&self, _: &Structure) -> bool {
+    fn reads_bytes_of(&self, _: &Structure) -> bool {
         self.whole
     }
 

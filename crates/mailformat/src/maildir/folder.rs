@@ -1,14 +1,16 @@
 //! Mailbox names as Maildir++ directory names: `.Work.2026` for `Work/2026`.
 //!
-//! Levels are joined by `.`, so a `.` inside a level is written `\2e`, as Dovecot's `listescape` does, and other
-//! characters that a directory name cannot hold likewise; text beyond ASCII is modified UTF-7 (RFC 3501 §5.1.3).
-//! A name that is too long for a file system is cut and marked with a checksum of all of it.
+//! Levels are joined by `.`, so a `.` inside a level is written `\2e`, as Dovecot's `listescape`
+//! does, and other characters that a directory name cannot hold likewise; text beyond ASCII is
+//! modified UTF-7 (RFC 3501 §5.1.3). A name that is too long for a file system is cut and marked
+//! with a checksum of all of it.
 
 use sealpost_imap::utf7;
 
 use crate::mark;
 
-/// Bytes of a name that a file or directory can have; file systems have 255, and something may be put behind it.
+/// Bytes of a name that a file or directory can have; file systems have 255, and something may be
+/// put behind it.
 const NAME_BYTES: usize = 239;
 /// Bytes of a mark.
 const MARK_BYTES: usize = 32;
@@ -29,7 +31,8 @@ pub fn file_name(level: &str) -> String {
     fitting(level, escaped)
 }
 
-/// Whether a name that [`directory`] or [`file_name`] made is less than all of a mailbox's. A `~` of the mailbox's own is escaped.
+/// Whether a name that [`directory`] or [`file_name`] made is less than all of a mailbox's. A `~`
+/// of the mailbox's own is escaped.
 pub fn is_cut(on_disk: &str) -> bool {
     on_disk.contains('~')
 }

@@ -1,7 +1,8 @@
 //! Writes one Maildir folder: each message in `tmp` first, synced, then renamed into `cur`.
 //!
-//! The caller names each message; one that is there already is not written again, only its flags are brought
-//! up to date. So an export that was interrupted can be run again. New files and directories are for their owner alone.
+//! The caller names each message; one that is there already is not written again, only its flags
+//! are brought up to date. So an export that was interrupted can be run again. New files and
+//! directories are for their owner alone.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -173,8 +174,8 @@ impl MaildirWriter {
         Ok(())
     }
 
-    /// Writes the names of keywords and syncs the folder. Returns how many keywords found no letter: the format
-    /// has 26 for a folder.
+    /// Writes the names of keywords and syncs the folder. Returns how many keywords found no
+    /// letter: the format has 26 for a folder.
     ///
     /// # Errors
     /// If that fails.

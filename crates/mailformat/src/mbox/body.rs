@@ -1,4 +1,5 @@
-//! One message of an mbox between its separator and the next: where it ends, and which lines of it were quoted.
+//! One message of an mbox between its separator and the next: where it ends, and which lines of it
+//! were quoted.
 
 use std::io::{Read, Seek};
 

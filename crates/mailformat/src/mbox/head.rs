@@ -2,15 +2,18 @@
 //!
 //! Any of them may be a stranger's. So what counts is where the program that wrote the file puts its own:
 //!
-//! - Thunderbird puts `X-Mozilla-*` first, perhaps behind `X-Account-Key` and `X-UIDL`. If they are there, nothing else
-//!   counts.
-//! - Google Takeout puts `X-GM-THRID` and `X-Gmail-Labels` first. If they are there, nothing else counts either.
+//! - Thunderbird puts `X-Mozilla-*` first, perhaps behind `X-Account-Key` and `X-UIDL`. If they are
+//!   there, nothing else counts.
+//! - Google Takeout puts `X-GM-THRID` and `X-Gmail-Labels` first. If they are there, nothing else
+//!   counts either.
 //! - Sealpost puts `Status`, `X-Status`, `X-Keywords` first and quotes a message's own (`own_fields`).
-//! - mutt, Dovecot, Alpine, Python remove a message's own as a rule and put `Status`, `X-Status`, `X-Keywords`, `X-UID` at
-//!   the end of the header. Of several there the last one of a name counts.
+//! - mutt, Dovecot, Alpine, Python remove a message's own as a rule and put `Status`, `X-Status`,
+//!   `X-Keywords`, `X-UID` at the end of the header. Of several there the last one of a name
+//!   counts.
 //!
-//! A stranger's field in the midst of a header is nobody's note. One at the end of it cannot be told from a program's,
-//! so nothing there says `\Deleted`: only what Sealpost itself wrote does, since the next EXPUNGE would remove the message.
+//! A stranger's field in the midst of a header is nobody's note. One at the end of it cannot be
+//! told from a program's, so nothing there says `\Deleted`: only what Sealpost itself wrote does,
+//! since the next EXPUNGE would remove the message.
 //!
 //! What does not count is the message's own and stays in it.
 
@@ -64,8 +67,8 @@ struct Field {
 }
 
 impl MboxFields {
-    /// Reads the fields in `head`, whole lines; if it is not `complete`, its last field may go on and is left alone.
-    /// `first`: it is the first message of the file.
+    /// Reads the fields in `head`, whole lines; if it is not `complete`, its last field may go on
+    /// and is left alone. `first`: it is the first message of the file.
     pub fn read(head: &[u8], complete: bool, first: bool, notes: Notes) -> Self {
         let mut fields: Vec<Field> = fields(head).map(|range| field(head, range)).collect();
         if !complete && fields.last().is_some_and(|field| field.range.end == head.len()) {
@@ -134,7 +137,8 @@ impl MboxFields {
         self.flags = fields.iter().any(|field| field.name != "x-uid").then_some(flags);
     }
 
-    /// A message that another program marked for removal comes as one that is not: the archive cannot tell who wrote that.
+    /// A message that another program marked for removal comes as one that is not: the archive
+    /// cannot tell who wrote that.
     fn never_deleted(&mut self) {
         if let Some(flags) = &mut self.flags {
             flags.retain(|flag| flag != DELETED);
@@ -174,8 +178,8 @@ fn is_at_end(name: &str) -> bool {
     STATUS.contains(&name) || OF_THE_FILE.contains(&name) || AMONG.contains(&name)
 }
 
-/// Whether the header begins as Sealpost's exports do: no mail program puts `Status` first, and a stranger's is behind
-/// the trace fields of those who delivered it.
+/// Whether the header begins as Sealpost's exports do: no mail program puts `Status` first, and a
+/// stranger's is behind the trace fields of those who delivered it.
 fn is_of_sealpost(head: &[u8], at_top: &[Field]) -> bool {
     at_top.first().is_some_and(|field| {
         field.name == "status" && matches!(value(head, field).trim_ascii(), b"O" | b"RO")

@@ -1,8 +1,9 @@
 //! The line end that a message does not end in, in an export that keeps all bytes.
 //!
-//! A separator begins a line, so a message that does not end in a line end gets one. What tells that it is not the message's own is
-//! the empty line behind it: CRLF, while it is LF behind all other messages of such an export. For a message that ends in CR, whose
-//! line end would become one with it, there are two.
+//! A separator begins a line, so a message that does not end in a line end gets one. What tells
+//! that it is not the message's own is the empty line behind it: CRLF, while it is LF behind all
+//! other messages of such an export. For a message that ends in CR, whose line end would become one
+//! with it, there are two.
 
 /// What stands behind a message whose last byte this is, no LF.
 pub(super) fn missing(last: u8) -> &'static [u8] {

@@ -1,13 +1,14 @@
 //! A message's own fields of the names in which mbox files keep flags and lengths.
 //!
-//! Every program that opens an mbox takes `Status`, `X-Status`, `Content-Length` and their kin for notes of its own, also
-//! those that a stranger sent: `X-Status: D` marks a message for deletion, and a length hides the messages behind it. So a
-//! message's own fields of these names are written with [`PREFIX`] in front of the name, and read without it: the file says
-//! what the exporter says, and the message comes back byte for byte. A name that has the prefix already gets one more, as
+//! Every program that opens an mbox takes `Status`, `X-Status`, `Content-Length` and their kin for
+//! notes of its own, also those that a stranger sent: `X-Status: D` marks a message for deletion,
+//! and a length hides the messages behind it. So a message's own fields of these names are written
+//! with [`PREFIX`] in front of the name, and read without it: the file says what the exporter says,
+//! and the message comes back byte for byte. A name that has the prefix already gets one more, as
 //! `>` does in mboxrd.
 //!
-//! The prefix with nothing behind it is a line between the file's fields and a message that begins with a continuation line
-//! (RFC 5322 §2.2.3), which would become a part of them otherwise.
+//! The prefix with nothing behind it is a line between the file's fields and a message that begins
+//! with a continuation line (RFC 5322 §2.2.3), which would become a part of them otherwise.
 
 /// In front of the name of a message's own field.
 pub(super) const PREFIX: &[u8] = b"X-Sealpost-Own-";

@@ -77,7 +77,8 @@ impl<R: Read + Seek> MboxReader<R> {
     /// Reads `file`, called `name` in messages to the user.
     ///
     /// # Errors
-    /// `Invalid` if the file is not empty and does not begin with a `From ` line; `Retry` if it cannot be read.
+    /// `Invalid` if the file is not empty and does not begin with a `From ` line; `Retry` if it
+    /// cannot be read.
     pub fn new(file: R, name: &str, options: Options) -> Result<Self> {
         let window = Window::new(file).map_err(|e| io_error(name, e))?;
         let mut reader = MboxReader {

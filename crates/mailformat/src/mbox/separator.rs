@@ -43,12 +43,13 @@ pub(super) enum PreviousLine {
     Text,
 }
 
-/// Decides whether `ahead` (bytes from a line's start on) begins with a separator. Returns it with its length,
-/// line end included.
+/// Decides whether `ahead` (bytes from a line's start on) begins with a separator. Returns it with
+/// its length, line end included.
 ///
-/// RFC 4155 calls every such line a separator. But files in the wild hold unquoted `From ` lines in messages, and
-/// separators without an empty line before them, without a date, or with one that nothing reads. So a message has to
-/// begin behind it, and what says little must be followed by more: the less it looks like one, the more.
+/// RFC 4155 calls every such line a separator. But files in the wild hold unquoted `From ` lines in
+/// messages, and separators without an empty line before them, without a date, or with one that
+/// nothing reads. So a message has to begin behind it, and what says little must be followed by
+/// more: the less it looks like one, the more.
 pub(super) fn separator(ahead: &[u8], before: PreviousLine) -> Option<(FromLine, usize)> {
     if !ahead.starts_with(b"From ") {
         return None;
@@ -75,14 +76,14 @@ pub(super) fn separator(ahead: &[u8], before: PreviousLine) -> Option<(FromLine,
     genuine.then_some((from, length))
 }
 
-/// Whether `next` can be the start of a message although it is no field: its header is empty, or begins with a line that
-/// was quoted.
+/// Whether `next` can be the start of a message although it is no field: its header is empty, or
+/// begins with a line that was quoted.
 fn begins_otherwise(next: &[u8]) -> bool {
     next.is_empty() || next.starts_with(b"\n") || next.starts_with(b"\r\n") || next.starts_with(b">From ")
 }
 
-/// Whether the first word of a line without a date is what programs write there, and people do not: an address, the name of
-/// the mail system, `-`, or nothing.
+/// Whether the first word of a line without a date is what programs write there, and people do not:
+/// an address, the name of the mail system, `-`, or nothing.
 fn has_sender(line: &[u8]) -> bool {
     let word = line["From ".len()..].split(u8::is_ascii_whitespace).find(|word| !word.is_empty());
     word.is_none_or(|word| word == b"-" || word == b"MAILER-DAEMON" || word.contains(&b'@'))

@@ -119,7 +119,8 @@ fn a_strangers_field_in_the_midst_of_a_header_says_nothing() {
     }
 }
 
-/// A message that is imported as deleted is gone at the next EXPUNGE: only Sealpost's own export says so beyond doubt.
+/// A message that is imported as deleted is gone at the next EXPUNGE: only Sealpost's own export
+/// says so beyond doubt.
 #[test]
 fn nothing_is_deleted_but_by_what_sealpost_wrote() {
     let meta = |header: &str| {
@@ -317,7 +318,8 @@ fn text() -> impl Strategy<Value = String> {
         Just("X-IMAP: 1 2\r\nSubject: FOLDER INTERNAL DATA\r\n"),
         Just("\r"),
     ];
-    // A bare LF is one only in exact files, and so not here; a CR may stand anywhere, if no LF follows by chance.
+    // A bare LF is one only in exact files, and so not here; a CR may stand anywhere, if no LF
+    // follows by chance.
     let text = proptest::collection::vec(token, 0..20).prop_map(|tokens| tokens.concat() + "\r\n");
     text.prop_map(|text| text.replace("\r\r\n", "\r\n"))
 }

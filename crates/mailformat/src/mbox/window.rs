@@ -28,8 +28,8 @@ impl<R: Read + Seek> Window<R> {
         self.offset
     }
 
-    /// At least `least` bytes (at most half the window) unless the file ends, or cannot be read on, before; maybe many
-    /// more.
+    /// At least `least` bytes (at most half the window) unless the file ends, or cannot be read on,
+    /// before; maybe many more.
     pub fn peek(&mut self, least: usize) -> io::Result<&[u8]> {
         let least = least.min(WINDOW_BYTES / 2);
         while self.end - self.start < least && !self.at_end {

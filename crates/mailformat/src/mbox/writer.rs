@@ -1,5 +1,5 @@
-//! Writes mboxrd: the variant whose quoting can be undone. Flags come first in a message's header; its own fields of such
-//! names are quoted (`own_fields`).
+//! Writes mboxrd: the variant whose quoting can be undone. Flags come first in a message's header;
+//! its own fields of such names are quoted (`own_fields`).
 
 use std::fs::File;
 use std::io::{BufWriter, Error, Write};
@@ -56,8 +56,9 @@ impl MboxWriter<BufWriter<File>> {
 }
 
 impl<W: Write> MboxWriter<W> {
-    /// Writes to `file` (buffer it). With [`LineEnds::Lf`], CRLF becomes LF, and a message that does not end in a line end
-    /// gets one; with [`LineEnds::Exact`] messages keep their bytes (`line_end`).
+    /// Writes to `file` (buffer it). With [`LineEnds::Lf`], CRLF becomes LF, and a message that
+    /// does not end in a line end gets one; with [`LineEnds::Exact`] messages keep their bytes
+    /// (`line_end`).
     pub fn new(file: W, line_ends: LineEnds) -> Self {
         MboxWriter {
             file,
@@ -84,8 +85,9 @@ impl<W: Write> MboxWriter<W> {
         let sender = if plain { sender } else { "MAILER-DAEMON" };
         writeln!(self.file, "From {sender} {}", crate::date::asctime(envelope.received))?;
         let line_end = if self.line_ends == LineEnds::Exact { "\r\n" } else { "\n" };
-        // These fields are there also if no flag is: a header field follows the separator then, whatever the message
-        // begins with, and its line end says how those of the message are kept.
+        // These fields are there also if no flag is: a header field follows the separator then,
+        // whatever the message begins with, and its line end says how those of the message are
+        // kept.
         self.file.write_all(status_fields(envelope.flags, line_end).as_bytes())?;
         self.between = [PREFIX, b":", line_end.as_bytes()].concat();
         self.started = false;
@@ -158,8 +160,8 @@ impl<W: Write> MboxWriter<W> {
         }
     }
 
-    /// Writes `converted` with one `>` more on every line that begins `>*From `. Since all `>` are alike, those
-    /// that were there can go out before it is known whether one is to be added.
+    /// Writes `converted` with one `>` more on every line that begins `>*From `. Since all `>` are
+    /// alike, those that were there can go out before it is known whether one is to be added.
     fn quote(&mut self) -> Result<(), Error> {
         self.quoted.clear();
         let bytes = &self.converted;

@@ -14,8 +14,8 @@ use sealpost_mailformat::{Meta, Source};
 /// Bytes that are read of what a file unpacks to.
 const UNPACKED_BYTES: usize = 4 * 1024 * 1024;
 
-/// An mbox, its first byte says how it is read: it is read to its end, and what was read comes back from what is written of it, with its
-/// flags and byte for byte.
+/// An mbox, its first byte says how it is read: it is read to its end, and what was read comes back
+/// from what is written of it, with its flags and byte for byte.
 pub fn fuzz_mbox(data: &[u8]) {
     let Some((how, file)) = data.split_first() else { return };
     let variants = [None, Some(Variant::O), Some(Variant::Rd), Some(Variant::Cl), Some(Variant::Cl2)];
@@ -56,7 +56,8 @@ pub fn fuzz_mbox(data: &[u8]) {
     }
 }
 
-/// A file of whatever name and content, made in `directory`: it is found to be mail or not, and what is mail is read to its end.
+/// A file of whatever name and content, made in `directory`: it is found to be mail or not, and
+/// what is mail is read to its end.
 pub fn fuzz_import(data: &[u8], directory: &Path) {
     let Some((name, content)) = data.split_first() else { return };
     let names = ["x", "x.eml", "x.mbox", "x.eml.gz", "cur/x"];

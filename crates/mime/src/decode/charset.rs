@@ -1,10 +1,11 @@
 //! Charsets to Unicode, streaming, with a guess where a label is missing, wrong or not known.
 //!
-//! encoding_rs decodes what browsers know. Mail has more: charsets that switch codes by escapes ([`iso2022`], [`hz`],
+//! encoding_rs decodes what browsers know. Mail has more: charsets that switch codes by escapes
+//! ([`iso2022`], [`hz`],
 //! [`utf7`]), those of DOS ([`single_byte`]), [`utf32`] and [`johab`]. [`label`] says which name means what.
 //!
-//! The guess, used for no label, `us-ascii`, `utf-8` and labels nobody knows: what is valid UTF-8 is UTF-8, any other
-//! byte is windows-1252. It loses nothing and needs no look ahead.
+//! The guess, used for no label, `us-ascii`, `utf-8` and labels nobody knows: what is valid UTF-8
+//! is UTF-8, any other byte is windows-1252. It loses nothing and needs no look ahead.
 
 mod guess;
 mod hz;
@@ -55,8 +56,9 @@ impl CharsetDecoder {
         CharsetDecoder(State::of(label.and_then(label::find).unwrap_or(Decoding::Guess)))
     }
 
-    /// A decoder for the body of a text part with this label. Where the guess would decode it, a byte order mark goes
-    /// first, and in HTML then the charset of `<meta>`, unless the label says UTF-8.
+    /// A decoder for the body of a text part with this label. Where the guess would decode it, a
+    /// byte order mark goes first, and in HTML then the charset of `<meta>`, unless the label says
+    /// UTF-8.
     pub fn of_body(label: Option<&str>, html: bool) -> Self {
         match label.and_then(label::find) {
             None | Some(Decoding::Guess) => CharsetDecoder(State::Sniff(Sniff::new(html))),
@@ -137,10 +139,11 @@ pub fn decode(label: Option<&str>, bytes: &[u8]) -> String {
 
 /// The bytes of neighbouring encoded-words in the charset with this label, as one text.
 ///
-/// A charset that switches codes begins each encoded-word in ASCII (RFC 2047 §3, §6.2), so each is decoded by itself. Only
-/// where a word ends in another code, and the next escape is the one back, or where it ends inside an escape or a
-/// character, a program has cut the text without caring for that, and the word is continued. In all other charsets the words
-/// are decoded together, because programs cut characters in two.
+/// A charset that switches codes begins each encoded-word in ASCII (RFC 2047 §3, §6.2), so each is
+/// decoded by itself. Only where a word ends in another code, and the next escape is the one back,
+/// or where it ends inside an escape or a character, a program has cut the text without caring for
+/// that, and the word is continued. In all other charsets the words are decoded together, because
+/// programs cut characters in two.
 pub fn decode_words(label: &str, words: &[Vec<u8>]) -> String {
     let mut out = String::new();
     let all = words.concat();
@@ -179,8 +182,8 @@ pub fn decode_words(label: &str, words: &[Vec<u8>]) -> String {
     out
 }
 
-/// Of each word whether the next escape, in it or after it, is one back to ASCII. `escapes`: where those of all the words begin, and
-/// whether they are.
+/// Of each word whether the next escape, in it or after it, is one back to ASCII. `escapes`: where
+/// those of all the words begin, and whether they are.
 fn continued(words: &[Vec<u8>], escapes: &[(usize, bool)]) -> Vec<bool> {
     let mut escapes = escapes.iter().peekable();
     let mut begins = 0;

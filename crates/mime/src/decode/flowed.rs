@@ -1,8 +1,8 @@
 //! format=flowed (RFC 3676): lines that a program broke become the paragraphs that they were.
 //!
-//! A line that ends in a space goes on in the next one of the same quote depth (§4.1, §4.5), with DelSp=yes without that
-//! space (§4.3). Quote marks and stuffed spaces (§4.4) are no part of the text. The signature separator `-- ` is a line of its
-//! own.
+//! A line that ends in a space goes on in the next one of the same quote depth (§4.1, §4.5), with
+//! DelSp=yes without that space (§4.3). Quote marks and stuffed spaces (§4.4) are no part of the
+//! text. The signature separator `-- ` is a line of its own.
 
 /// Puts together the lines of one text that arrives in pieces.
 #[derive(Debug)]

@@ -1,9 +1,10 @@
 //! HTML to text, streaming: for search and preview, not for display.
 //!
-//! Tags and comments are dropped, script and style with all they hold; character references are decoded, `alt` texts kept.
-//! Runs of white space are one space, blocks begin a line. What a reader of the text does not see but looks for goes
-//! elsewhere ([`HtmlSink::aside`]): the title, and where links lead. No tree is built and nothing is recursed into, so
-//! nesting costs nothing; buffers are bounded by the names below.
+//! Tags and comments are dropped, script and style with all they hold; character references are
+//! decoded, `alt` texts kept. Runs of white space are one space, blocks begin a line. What a reader
+//! of the text does not see but looks for goes elsewhere ([`HtmlSink::aside`]): the title, and
+//! where links lead. No tree is built and nothing is recursed into, so nesting costs nothing;
+//! buffers are bounded by the names below.
 
 mod element;
 mod entity;

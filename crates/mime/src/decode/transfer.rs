@@ -1,4 +1,5 @@
-//! Content-Transfer-Encoding (RFC 2045 §6): quoted-printable and base64, decoded as bytes arrive, forgiving of damage.
+//! Content-Transfer-Encoding (RFC 2045 §6): quoted-printable and base64, decoded as bytes arrive,
+//! forgiving of damage.
 
 /// How a body is encoded (RFC 2045 §6.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -53,8 +54,9 @@ enum Quoted {
     Space,
 }
 
-/// White space at the end of what has come of a line: "Any white space at the end of a line must be deleted, as it will
-/// necessarily have been added by intermediate transport agents" (RFC 2045 §6.7 (3)).
+/// White space at the end of what has come of a line: "Any white space at the end of a line must be
+/// deleted, as it will necessarily have been added by intermediate transport agents" (RFC 2045 §6.7
+/// (3)).
 #[derive(Debug, Clone, Default)]
 struct White {
     held: Vec<u8>,
@@ -121,7 +123,8 @@ impl TransferDecoder {
         })
     }
 
-    /// Appends what `bytes` decode to; never more than `bytes` plus what was held from before: a hundred bytes or so.
+    /// Appends what `bytes` decode to; never more than `bytes` plus what was held from before: a
+    /// hundred bytes or so.
     pub fn push(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
         match &mut self.0 {
             State::Identity => out.extend_from_slice(bytes),
@@ -130,7 +133,8 @@ impl TransferDecoder {
         }
     }
 
-    /// Ends the body: what was held back is given out as it is, an incomplete base64 quantum as far as it goes.
+    /// Ends the body: what was held back is given out as it is, an incomplete base64 quantum as far
+    /// as it goes.
     pub fn finish(self, out: &mut Vec<u8>) {
         match self.0 {
             State::Base64 { bits, count } => base64_tail(bits, count, out),

@@ -1,12 +1,14 @@
 //! Address lists (RFC 5322 §3.4, obsolete forms of §4.4) as IMAP's ENVELOPE wants them (RFC 3501 §7.4.2).
 //!
-//! Names keep their encoded-words. `user@host (Full Name)`, older than display names, gives its comment as the name.
+//! Names keep their encoded-words. `user@host (Full Name)`, older than display names, gives its
+//! comment as the name.
 
 use sealpost_base::limits;
 
 use crate::envelope::Address;
 
-/// The addresses and group marks in `value`, at most `limits::ENVELOPE_ADDRESSES`; the flag tells that there were more.
+/// The addresses and group marks in `value`, at most `limits::ENVELOPE_ADDRESSES`; the flag tells
+/// that there were more.
 pub fn parse_list(value: &str) -> (Vec<Address>, bool) {
     let mut parser = Parser { rest: value, found: Vec::new(), in_group: false, comment: None };
     parser.list();
@@ -63,7 +65,8 @@ impl Parser<'_> {
         while self.found.len() <= limits::ENVELOPE_ADDRESSES {
             let words = self.words("<,;:");
             match self.next() {
-                // A group does not nest (RFC 5322 §3.4), and an address with a colon behind its `@` starts none.
+                // A group does not nest (RFC 5322 §3.4), and an address with a colon behind its `@`
+                // starts none.
                 Some(':') if !self.in_group && !words.is_empty() && !words.has_address() => {
                     self.found.push(Address::group_start(words.phrase));
                     self.in_group = true;
@@ -92,8 +95,8 @@ impl Parser<'_> {
         }
     }
 
-    /// Words without angle brackets: addr-specs, and around them names whose brackets are missing. Several words without an
-    /// address are a name alone.
+    /// Words without angle brackets: addr-specs, and around them names whose brackets are missing.
+    /// Several words without an address are a name alone.
     fn plain(&mut self, words: Words) {
         if words.is_empty() {
             return;
@@ -120,7 +123,8 @@ impl Parser<'_> {
         }
     }
 
-    /// What follows `<`: an optional route, an addr-spec, `>`; then everything up to the next delimiter is passed over.
+    /// What follows `<`: an optional route, an addr-spec, `>`; then everything up to the next
+    /// delimiter is passed over.
     fn angle(&mut self, name: Words) {
         let mut words = self.words(">:");
         let mut adl = None;

@@ -16,17 +16,19 @@ pub struct Date {
 
 /// Reads a date; `None` if there is no valid day, month and year in it.
 ///
-/// RFC 5322 §3.3, the obsolete forms of §4.3, and what programs write that took another format for it: ISO 8601 (extended and
-/// basic; calendar, week and day of the year), what `ctime` and JavaScript write, `21.11.1997`, `11/21/1997`, clocks of twelve
-/// hours, zones as `GMT+0200`. Of numbers with slashes the month comes first, with dots and hyphens the day, unless that
-/// is no month. Day names, comments and what is not understood are passed over. A missing time is midnight, a missing zone
-/// UTC. Two-digit years below 50 are in the 2000s, other years of two or three digits count from 1900 (RFC 5322 §4.3).
+/// RFC 5322 §3.3, the obsolete forms of §4.3, and what programs write that took another format for
+/// it: ISO 8601 (extended and basic; calendar, week and day of the year), what `ctime` and
+/// JavaScript write, `21.11.1997`, `11/21/1997`, clocks of twelve hours, zones as `GMT+0200`. Of
+/// numbers with slashes the month comes first, with dots and hyphens the day, unless that is no
+/// month. Day names, comments and what is not understood are passed over. A missing time is
+/// midnight, a missing zone UTC. Two-digit years below 50 are in the 2000s, other years of two or
+/// three digits count from 1900 (RFC 5322 §4.3).
 pub fn parse(value: &str) -> Option<Date> {
     words::read(value)?.date()
 }
 
-/// The same of a text that is a date with a time and nothing else, as behind the sender in a `From ` line of an mbox file;
-/// `None` if anything in it is not understood.
+/// The same of a text that is a date with a time and nothing else, as behind the sender in a `From
+/// ` line of an mbox file; `None` if anything in it is not understood.
 pub fn parse_whole(value: &str) -> Option<Date> {
     let found = words::read(value)?;
     if found.is_whole() { found.date() } else { None }

@@ -1,7 +1,8 @@
 //! `BODY[HEADER.FIELDS (…)]` and `.NOT`: lets the wanted fields of a streamed header through, byte for byte.
 //!
-//! "Subsetting does not exclude the delimiting blank line" (RFC 3501 §6.4.5): it is passed on when it comes. Memory is
-//! bounded by the longest name asked for, plus a little for white space before the colon.
+//! "Subsetting does not exclude the delimiting blank line" (RFC 3501 §6.4.5): it is passed on when
+//! it comes. Memory is bounded by the longest name asked for, plus a little for white space before
+//! the colon.
 
 use std::sync::Arc;
 

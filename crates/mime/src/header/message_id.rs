@@ -1,10 +1,12 @@
-//! Message identifiers (RFC 5322 §3.6.4, obsolete forms of §4.5.4), in the one form in which they are compared.
+//! Message identifiers (RFC 5322 §3.6.4, obsolete forms of §4.5.4), in the one form in which they
+//! are compared.
 //!
-//! THREAD compares identifiers, not spellings: `<"a"@b>` and `<a@b>` are the same one (RFC 5256 §3, REFERENCES).
-//! Comparisons are case-sensitive.
+//! THREAD compares identifiers, not spellings: `<"a"@b>` and `<a@b>` are the same one (RFC 5256 §3,
+//! REFERENCES). Comparisons are case-sensitive.
 
-/// The identifiers in `value`, in order and without their angle brackets: quoted strings and quoted pairs as what they
-/// stand for, comments and white space left out. What has no `@` with something on both sides is no identifier.
+/// The identifiers in `value`, in order and without their angle brackets: quoted strings and quoted
+/// pairs as what they stand for, comments and white space left out. What has no `@` with something
+/// on both sides is no identifier.
 pub fn parse_list(value: &str) -> impl Iterator<Item = String> + '_ {
     let mut parser = Parser { rest: value };
     std::iter::from_fn(move || parser.next_id())

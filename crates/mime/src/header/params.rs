@@ -28,7 +28,8 @@ impl Parameter {
     }
 }
 
-/// A media type and its parameters, type and subtype in lower case; `None` if the value has no `type/subtype`.
+/// A media type and its parameters, type and subtype in lower case; `None` if the value has no
+/// `type/subtype`.
 pub fn content_type(value: &str) -> Option<(String, String, Vec<Parameter>)> {
     let mut at = Cursor(value);
     let media_type = at.token()?;
@@ -204,7 +205,8 @@ impl<'a> Cursor<'a> {
         value
     }
 
-    /// A value without quotes: up to `;`, inner spaces kept (unquoted file names are common), comments dropped.
+    /// A value without quotes: up to `;`, inner spaces kept (unquoted file names are common),
+    /// comments dropped.
     fn bare(&mut self) -> String {
         let mut value = String::new();
         while let Some(c) = self.peek() {
@@ -222,8 +224,9 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// The value of the parameter `name` (lower case): RFC 2231 continuations put together, percent and charset decoded; a
-/// plain value with its encoded-words decoded, as mail programs write them against RFC 2047 §5.
+/// The value of the parameter `name` (lower case): RFC 2231 continuations put together, percent and
+/// charset decoded; a plain value with its encoded-words decoded, as mail programs write them
+/// against RFC 2047 §5.
 pub fn decoded(params: &[Parameter], name: &str) -> Option<String> {
     extended(params, name).or_else(|| {
         let plain = params.iter().find(|p| p.name == name)?;

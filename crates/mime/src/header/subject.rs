@@ -1,5 +1,5 @@
-//! The base subject (RFC 5256 §2.1): what is left of a subject without the marks of replies, forwards and lists. All
-//! servers have to agree on it, so it is exactly that algorithm.
+//! The base subject (RFC 5256 §2.1): what is left of a subject without the marks of replies,
+//! forwards and lists. All servers have to agree on it, so it is exactly that algorithm.
 
 use std::borrow::Cow;
 
@@ -72,8 +72,8 @@ fn without_trailers(mut text: &str, mut reply: bool) -> (&str, bool) {
 
 /// `subj-leader = (*subj-blob subj-refwd) / WSP`, and blobs as long as something is left without them.
 ///
-/// Step (4) takes one blob away and step (3) then looks at the next ones again. Nothing but blobs can be passed over on
-/// the way to a `subj-refwd`, so a run of blobs is decided at once.
+/// Step (4) takes one blob away and step (3) then looks at the next ones again. Nothing but blobs
+/// can be passed over on the way to a `subj-refwd`, so a run of blobs is decided at once.
 fn without_leaders(mut text: &str, mut reply: bool) -> (&str, bool) {
     loop {
         text = text.trim_start_matches(' ');

@@ -1,7 +1,8 @@
-//! What a message says of the thread that it belongs to (RFC 8621 §3): its identifier, those that it refers to, and its base subject.
+//! What a message says of the thread that it belongs to (RFC 8621 §3): its identifier, those that
+//! it refers to, and its base subject.
 //!
-//! Messages are in one thread if one of these identifiers and the subject are the same. Nothing is decided here: what has the
-//! account's other messages decides.
+//! Messages are in one thread if one of these identifiers and the subject are the same. Nothing is
+//! decided here: what has the account's other messages decides.
 
 use std::collections::VecDeque;
 
@@ -11,8 +12,9 @@ use super::{message_id, subject, word};
 use crate::collate;
 use crate::envelope::Envelope;
 
-/// What is put in front of the subject of a reply or a forward in other languages than English, in lower case. RFC 5256 has the
-/// English ones alone, and THREAD has to agree on them with other servers; this has not.
+/// What is put in front of the subject of a reply or a forward in other languages than English, in
+/// lower case. RFC 5256 has the English ones alone, and THREAD has to agree on them with other
+/// servers; this has not.
 const LOCAL_MARKS: [&str; 22] = [
     "aw", "wg", "sv", "vs", "vb", "antw", "doorst", "tr", "rv", "res", "enc", "rif", "i", "odp", "pd", "ynt",
     "ilt", "отв", "回复", "答复", "转发", "ref",
@@ -23,11 +25,12 @@ const LOCAL_MARKS: [&str; 22] = [
 pub struct ThreadFields {
     /// The message's own identifier, without the angle brackets.
     pub message_id: Option<String>,
-    /// The identifiers that it refers to, the oldest first: those of References, or of In-Reply-To if there are none
-    /// (RFC 5256 §3). The first one and the last ones, at most one fewer than [`limits::THREAD_LINKS`].
+    /// The identifiers that it refers to, the oldest first: those of References, or of In-Reply-To
+    /// if there are none (RFC 5256 §3). The first one and the last ones, at most one fewer than
+    /// [`limits::THREAD_LINKS`].
     pub references: Vec<String>,
-    /// The base subject in the form in which it is compared, without the marks of replies and forwards in any language known here;
-    /// at most [`limits::SORT_KEY_BYTES`].
+    /// The base subject in the form in which it is compared, without the marks of replies and
+    /// forwards in any language known here; at most [`limits::SORT_KEY_BYTES`].
     pub subject: Vec<u8>,
 }
 

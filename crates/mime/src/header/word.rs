@@ -1,13 +1,15 @@
 //! Encoded-words (RFC 2047): decoding them, the way real mail needs it.
 //!
-//! White space between two encoded-words is not shown (§6.2). Neighbours in one charset are decoded together, because programs
-//! cut multi-byte characters in two although §5 forbids it ([`charset::decode_words`]). Encoded-words are found anywhere:
-//! glued to other text, inside quoted strings, with spaces in their text. What does not parse stays as it is.
+//! White space between two encoded-words is not shown (§6.2). Neighbours in one charset are decoded
+//! together, because programs cut multi-byte characters in two although §5 forbids it
+//! ([`charset::decode_words`]). Encoded-words are found anywhere: glued to other text, inside
+//! quoted strings, with spaces in their text. What does not parse stays as it is.
 
 use crate::decode::charset;
 use crate::decode::transfer::{Encoding, TransferDecoder};
 
-/// `value` with its encoded-words decoded. CR, LF and NUL that were encoded become spaces: decoded text is one line.
+/// `value` with its encoded-words decoded. CR, LF and NUL that were encoded become spaces: decoded
+/// text is one line.
 pub fn decode(value: &str) -> String {
     if !value.contains("=?") {
         return value.to_owned();
@@ -31,7 +33,8 @@ pub fn decode(value: &str) -> String {
             out.push_str(between);
         }
         match &mut run {
-            // RFC 2047 §2: an encoded-word is ASCII. Characters that are not are what they are, the rest is decoded.
+            // RFC 2047 §2: an encoded-word is ASCII. Characters that are not are what they are, the
+            // rest is decoded.
             _ if !word.text.is_ascii() => {
                 flush(&mut run, &mut out);
                 word.mixed(&mut out);

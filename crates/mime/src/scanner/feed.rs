@@ -1,7 +1,8 @@
 //! What takes the body of a part while it passes: the text pipe, or the scan of a message that is encoded.
 //!
-//! RFC 2046 §5.2.1 forbids to encode a message/rfc822, RFC 6532 §3.7 permits it for message/global, and programs do both. Such a
-//! message has a structure of its own, whose offsets count its decoded bytes.
+//! RFC 2046 §5.2.1 forbids to encode a message/rfc822, RFC 6532 §3.7 permits it for message/global,
+//! and programs do both. Such a message has a structure of its own, whose offsets count its decoded
+//! bytes.
 
 use sealpost_base::limits;
 

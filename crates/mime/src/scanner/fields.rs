@@ -132,8 +132,8 @@ impl Content {
     }
 }
 
-/// Takes one field of a message header into its envelope. Of a field that is repeated the first counts; addresses of
-/// repeated address fields are put together, so that none is hidden.
+/// Takes one field of a message header into its envelope. Of a field that is repeated the first
+/// counts; addresses of repeated address fields are put together, so that none is hidden.
 pub(super) fn envelope(envelope: &mut Envelope, name: &[u8], raw: &[u8], room: &mut ValueBudget) {
     let is = |wanted: &str| name.eq_ignore_ascii_case(wanted.as_bytes());
     let texts: [(&str, &mut Option<String>); 5] = [
@@ -174,9 +174,9 @@ pub(super) fn envelope(envelope: &mut Envelope, name: &[u8], raw: &[u8], room: &
     }
 }
 
-/// The addresses of an address field as its envelope has them, if some were written with a comment, a space or a quote in
-/// them: a search looks for `mailbox@host` in the envelope (RFC 3501 §6.4.4), and in the field's own text it would not
-/// find that.
+/// The addresses of an address field as its envelope has them, if some were written with a comment,
+/// a space or a quote in them: a search looks for `mailbox@host` in the envelope (RFC 3501 §6.4.4),
+/// and in the field's own text it would not find that.
 pub(super) fn plain_addresses(name: &[u8], raw: &[u8]) -> Option<String> {
     let named = ["from", "sender", "reply-to", "to", "cc", "bcc"];
     if !named.iter().any(|wanted| name.eq_ignore_ascii_case(wanted.as_bytes())) || !is_broken_up(raw) {
@@ -197,9 +197,10 @@ fn is_broken_up(raw: &[u8]) -> bool {
         .any(|at| stray(at.checked_sub(1).and_then(|before| raw.get(before))) || stray(raw.get(at + 1)))
 }
 
-/// Completes an envelope at the end of its header: "If the Sender or Reply-To lines are absent in the header, or are
-/// present but empty, the server sets the corresponding member of the envelope to be the same value as the from member"
-/// (RFC 3501 §7.4.2). The room they take was counted with From.
+/// Completes an envelope at the end of its header: "If the Sender or Reply-To lines are absent in
+/// the header, or are present but empty, the server sets the corresponding member of the envelope
+/// to be the same value as the from member" (RFC 3501 §7.4.2). The room they take was counted with
+/// From.
 pub(super) fn complete(envelope: &mut Envelope) {
     if envelope.sender.is_empty() {
         envelope.sender = envelope.from.clone();

@@ -1,4 +1,5 @@
-//! The parts that are open: how a header ends and what it starts, how a boundary closes and opens, how a part is finished.
+//! The parts that are open: how a header ends and what it starts, how a boundary closes and opens,
+//! how a part is finished.
 
 use sealpost_base::limits;
 
@@ -75,8 +76,8 @@ impl Walk {
                 _ => None,
             })
             .or_else(|| {
-                // "An exact match of the entire candidate line is not required; it is sufficient that the boundary appear
-                // in its entirety following the CRLF" (RFC 2046 §5.1.1).
+                // "An exact match of the entire candidate line is not required; it is sufficient
+                // that the boundary appear in its entirety following the CRLF" (RFC 2046 §5.1.1).
                 let longest = open().filter(|(_, b)| rest.starts_with(b)).max_by_key(|(_, b)| b.len());
                 longest.map(|(i, boundary)| (i, rest[boundary.len()..].starts_with(b"--")))
             });
@@ -131,8 +132,8 @@ impl Walk {
         self.eol = 0;
     }
 
-    /// A header is cut short, by a boundary or the end of the message. A message begun by that is empty, and so is the one
-    /// in it.
+    /// A header is cut short, by a boundary or the end of the message. A message begun by that is
+    /// empty, and so is the one in it.
     pub(super) fn end_open_headers(&mut self, at: u64, shared: &mut Shared<impl TextSink>) {
         while self.mode == Mode::Header {
             self.end_header(at, shared);
@@ -169,8 +170,8 @@ impl Walk {
         }
     }
 
-    /// The text of one header field, or of a line that stands where a field should: it is all the text that a message
-    /// without a header has.
+    /// The text of one header field, or of a line that stands where a field should: it is all the
+    /// text that a message without a header has.
     fn header_text(&self, field: &[u8], shared: &mut Shared<impl TextSink>) {
         if shared.sink.full() || field.is_empty() || !self.frames.last().is_some_and(|frame| frame.message) {
             return;
@@ -345,7 +346,8 @@ impl Frame {
             Holds::Nothing => PartKind::Leaf,
             Holds::Parts(mut parts) => {
                 if parts.is_empty() {
-                    // BODYSTRUCTURE has no way to show a multipart without parts (RFC 3501 §9, body-type-mpart).
+                    // BODYSTRUCTURE has no way to show a multipart without parts (RFC 3501 §9,
+                    // body-type-mpart).
                     let mut empty = Frame::part(end, 0, false);
                     empty.take_content();
                     parts.push(empty.part);

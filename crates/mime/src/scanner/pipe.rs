@@ -1,4 +1,5 @@
-//! The text of one part on its way to the sink: transfer encoding, charset, HTML or flowed lines, preview, folding.
+//! The text of one part on its way to the sink: transfer encoding, charset, HTML or flowed lines,
+//! preview, folding.
 
 use sealpost_base::limits;
 
@@ -169,7 +170,8 @@ impl<S: TextSink> HtmlSink for Outlet<'_, S> {
     }
 }
 
-/// Collects the preview (RFC 8970): the first characters of the first text part that has any, white space collapsed.
+/// Collects the preview (RFC 8970): the first characters of the first text part that has any, white
+/// space collapsed.
 #[derive(Debug, Default)]
 pub(super) struct Preview {
     text: String,

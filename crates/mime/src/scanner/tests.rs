@@ -291,7 +291,8 @@ fn broken_messages_have_a_defined_shape() {
             "Content-Type: multipart/mixed; boundary=b\nContent-Transfer-Encoding: base64\n\n--b\n\nx\n--b--\n",
             "mixed(text/plain)",
         ),
-        // Boundaries: white space after them, more after them (RFC 2046 §5.1.1), one being the start of another.
+        // Boundaries: white space after them, more after them (RFC 2046 §5.1.1), one being the
+        // start of another.
         (
             "Content-Type: multipart/mixed; boundary=\"b \"\n\n--b \t\n\nx\n--b junk\n\ny\n--bother\n\nz\n--b-- \n--b\n\nno\n",
             "mixed(text/plain, text/plain, text/plain)",
@@ -564,7 +565,8 @@ fn memory_does_not_grow_with_the_message() {
     }
 }
 
-/// Bytes that a part takes on the heap, with all in it: what allocators add to small pieces is 32 bytes at most.
+/// Bytes that a part takes on the heap, with all in it: what allocators add to small pieces is 32
+/// bytes at most.
 fn heap_bytes(part: &Part) -> usize {
     const PIECE: usize = 32;
     let string = |s: &String| s.capacity() + PIECE;

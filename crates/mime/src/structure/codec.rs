@@ -1,8 +1,9 @@
 //! The stored form of a [`Structure`]: CBOR with numbered fields, the part tree as a flat list.
 //!
-//! `[version, {0: size, 1: lines, 2: envelope, 3: preview, 4: received fields, 5: limited, 6: parts}]`. Parts are in the
-//! order of the message; each says what it holds (nothing, so many parts, or a message) and what it holds follows it. A
-//! flat list can be checked for depth while it is read, so no stored bytes can exhaust the stack.
+//! `[version, {0: size, 1: lines, 2: envelope, 3: preview, 4: received fields, 5: limited, 6:
+//! parts}]`. Parts are in the order of the message; each says what it holds (nothing, so many
+//! parts, or a message) and what it holds follows it. A flat list can be checked for depth while it
+//! is read, so no stored bytes can exhaust the stack.
 
 use std::ops::Range;
 

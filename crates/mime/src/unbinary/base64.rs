@@ -1,15 +1,15 @@
 //! base64 as a stream, in lines of 76 characters (RFC 2045 §6.8).
 
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-/// Octets of one line.
+/// Bytes of one line.
 const LINE: usize = 57;
 
 /// Encodes one body. Its lines are separated, not ended, by CRLF.
 #[derive(Default)]
 pub(super) struct Base64 {
-    /// Octets of an incomplete quantum.
+    /// Bytes of an incomplete quantum.
     held: Vec<u8>,
-    /// Octets in the present line.
+    /// Bytes in the present line.
     line: usize,
 }
 

@@ -1,4 +1,5 @@
-//! Quoted-printable as it streams (RFC 2045 §6.7): text and what is not text, in lines of at most 76 characters.
+//! Quoted-printable as it streams (RFC 2045 §6.7): text and what is not text, in lines of at most
+//! 76 characters.
 
 /// Characters of an encoded line, its soft break included.
 const LINE_CHARS: usize = 76;
@@ -22,7 +23,8 @@ impl Quoted {
                     out.extend_from_slice(b"\r\n");
                     continue;
                 }
-                // RFC 2045 §6.7 rule 3: white space before a line end is encoded; whether one comes is not yet clear.
+                // RFC 2045 §6.7 rule 3: white space before a line end is encoded; whether one comes
+                // is not yet clear.
                 (Some(held), b'\r') if held != b'\r' => self.code(held, out),
                 (Some(b'\r'), _) => self.code(b'\r', out),
                 (Some(held), _) => self.plain(held, out),

@@ -215,7 +215,8 @@ fn plain(text: &str, limit: usize) -> String {
     printable(text, limit)
 }
 
-/// A field's value in lines of some 76 bytes; a word of more than 900 is cut, for a line has 998 (RFC 5322 §2.1.1).
+/// A field's value in lines of some 76 bytes; a word of more than 900 is cut, for a line has 998
+/// (RFC 5322 §2.1.1).
 fn folded(text: &str) -> String {
     lines(text, "\r\n\t")
 }

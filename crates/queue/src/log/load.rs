@@ -92,7 +92,8 @@ pub(super) async fn open(opening: Opening) -> Result<Queue> {
     Err(Error::conflict("another process appends to the queue's log all the time; stop it first"))
 }
 
-/// Why nothing of a queue is to be sent before the operator has looked at it: what it holds may have been sent long ago.
+/// Why nothing of a queue is to be sent before the operator has looked at it: what it holds may
+/// have been sent long ago.
 fn held_because(state: &State, copied: bool, end: Position, known: Position) -> Option<&'static str> {
     if state.is_empty() || state.all_held().is_some() {
         None

@@ -288,7 +288,8 @@ async fn lost_replies_lose_and_double_nothing_acknowledged() {
     }
 }
 
-/// The same as the local store counts it: acceptances of a moment share a sync, and outcomes have none of their own.
+/// The same as the local store counts it: acceptances of a moment share a sync, and outcomes have
+/// none of their own.
 #[tokio::test(flavor = "multi_thread")]
 async fn ten_clients_share_a_sync() {
     let dir = tempfile::tempdir().unwrap();

@@ -84,8 +84,8 @@ pub(super) async fn run(inner: &Arc<Inner>) -> Stopped {
     }
 }
 
-/// Takes what waits, if it is time. After a failure outcomes go by themselves: on a full disk they may use what is kept for what frees room,
-/// and mail may not.
+/// Takes what waits, if it is time. After a failure outcomes go by themselves: on a full disk they
+/// may use what is kept for what frees room, and mail may not.
 fn next(inner: &Inner, lazy_due: &mut Option<Instant>, is_failing: bool) -> Next {
     let mut waiting = inner.waiting();
     let closing = waiting.closing;
@@ -227,7 +227,8 @@ async fn append_batch(inner: &Inner, work: &mut Work, batch: &Batch) -> std::res
             Ok(Append::Lost | Append::Trimmed) => {}
             Err(e) if matches!(e.kind(), Kind::Retry | Kind::Conflict) => {
                 last = e;
-                // The local store knows: what it did not take is not there, and a full disk stays full for a while.
+                // The local store knows: what it did not take is not there, and a full disk stays
+                // full for a while.
                 let is_local = inner.store.directory().is_some();
                 if let Some(applied) = catch_up(inner, work, batch).await? {
                     return Ok(applied);

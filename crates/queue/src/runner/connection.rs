@@ -102,8 +102,8 @@ impl Shared {
         }
     }
 
-    /// What becomes of the jobs that waited for a destination; `why` is given what the first choice of the route came to, if this is the
-    /// second.
+    /// What becomes of the jobs that waited for a destination; `why` is given what the first choice
+    /// of the route came to, if this is the second.
     async fn unresolved(self: &Arc<Self>, route: &RouteKey, why: impl Fn(Option<Outcome>) -> Outcome) {
         let jobs = self.dispatch().scheduler.unresolvable(route);
         for job in jobs {
@@ -120,7 +120,8 @@ impl Shared {
         job.recipients.iter().map(|place| active.first_choice.remove(place)).collect()
     }
 
-    /// Opens a connection and sends what waits for its site, until there is nothing more or others are to have it.
+    /// Opens a connection and sends what waits for its site, until there is nothing more or others
+    /// are to have it.
     async fn connection(self: Arc<Self>, site: SiteId, first: Job) {
         let (mut next, mut mails, mut open) = (Some(first), 0, None::<Box<dyn Connection>>);
         while let Some(job) = next.take() {
@@ -174,7 +175,8 @@ impl Shared {
         Some(mail)
     }
 
-    /// Sends a job over `open`, or over a new connection; the connection, if another mail can be sent over it.
+    /// Sends a job over `open`, or over a new connection; the connection, if another mail can be
+    /// sent over it.
     async fn send(
         self: &Arc<Self>,
         site: &SiteId,
@@ -261,8 +263,8 @@ impl Shared {
         }
     }
 
-    /// Tells the scheduler of the site, and the log of the mail. Recipients that the site refuses because it does not want this node get
-    /// the second choice of their route, if there is one.
+    /// Tells the scheduler of the site, and the log of the mail. Recipients that the site refuses
+    /// because it does not want this node get the second choice of their route, if there is one.
     async fn attempted(
         self: &Arc<Self>,
         site: &SiteId,

@@ -1,7 +1,7 @@
 //! A queued mail as a transport reads it.
 //!
-//! The last piece is handed out only when the log says that the mail is being sent: so after a crash each mail that a server may have got
-//! is marked ([`Event::Sending`](crate::event::Event)).
+//! The last piece is handed out only when the log says that the mail is being sent: so after a
+//! crash each mail that a server may have got is marked ([`Event::Sending`](crate::event::Event)).
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -5,7 +5,8 @@ use sealpost_smtp::types::Enhanced;
 
 use crate::event::{Failure, Outcome, Status};
 
-/// Whether servers of the site were reached and speak for themselves: whatever they said of this mail, they work.
+/// Whether servers of the site were reached and speak for themselves: whatever they said of this
+/// mail, they work.
 pub(super) fn site_works(outcomes: &[sent::Outcome]) -> bool {
     outcomes.iter().any(|outcome| match outcome {
         sent::Outcome::Delivered(_) => true,
@@ -15,7 +16,8 @@ pub(super) fn site_works(outcomes: &[sent::Outcome]) -> bool {
     })
 }
 
-/// Whether a failure says that the site cannot be used now. What is permanent concerns mail, and what is local this node.
+/// Whether a failure says that the site cannot be used now. What is permanent concerns mail, and
+/// what is local this node.
 pub(super) fn is_of_site(failure: &sent::Failure) -> bool {
     !failure.permanent && matches!(failure.scope, Scope::Connection | Scope::Site)
 }

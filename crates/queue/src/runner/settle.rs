@@ -14,7 +14,8 @@ use crate::retry::next_attempt;
 use crate::schedule::Job;
 use crate::state::{Row, expires};
 
-/// Recipients whose outcomes, and the reports about them, are one entry: each report may be as large as a mail in the log.
+/// Recipients whose outcomes, and the reports about them, are one entry: each report may be as
+/// large as a mail in the log.
 const AT_ONCE: usize = 100;
 
 impl Shared {
@@ -36,7 +37,8 @@ impl Shared {
         }
     }
 
-    /// The last job of a mail ended without outcomes. It leaves the window when the log has what was recorded of it before, and is due again.
+    /// The last job of a mail ended without outcomes. It leaves the window when the log has what
+    /// was recorded of it before, and is due again.
     pub(super) fn nothing_came(&self, id: MailId, attempts: u8) {
         let next = self.now();
         self.queue.record([Event::Attempted(Attempted { mail: id, outcomes: Vec::new(), attempts, next })]);

@@ -1,4 +1,5 @@
-//! A runner against servers that a test scripts: the wall clock is tokio's, which stands still until everything waits.
+//! A runner against servers that a test scripts: the wall clock is tokio's, which stands still
+//! until everything waits.
 
 mod servers;
 mod simulation;

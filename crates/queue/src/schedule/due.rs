@@ -1,7 +1,8 @@
 //! [`DueIndex`]: which mail has to be looked at when, of all that is not in the active window.
 //!
-//! A mail takes eight bytes here. What is said of it may be outdated: the [state](crate::State) decides when its time has come. Mails
-//! that are due are handed out by turns of their accounts, so that a mass of one sender's does not keep others out of the window.
+//! A mail takes eight bytes here. What is said of it may be outdated: the [state](crate::State)
+//! decides when its time has come. Mails that are due are handed out by turns of their accounts, so
+//! that a mass of one sender's does not keep others out of the window.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +25,8 @@ impl DueIndex {
         self.later.entry(of_time(due)).or_default().push(mail);
     }
 
-    /// A mail that is due. `account` tells the number of the account of a mail, `None` if it is queued no more.
+    /// A mail that is due. `account` tells the number of the account of a mail, `None` if it is
+    /// queued no more.
     pub(crate) fn pop(&mut self, now: Timestamp, account: impl Fn(MailId) -> Option<u32>) -> Option<MailId> {
         let now = of_time(now);
         while let Some(first) = self.later.first_entry().filter(|first| *first.key() <= now) {

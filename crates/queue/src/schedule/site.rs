@@ -1,8 +1,9 @@
 //! [`Site`]: what waits for one set of mail servers, and how many connections they get.
 //!
-//! The number of connections begins at [`FIRST`] and follows what comes of them: each success adds the reciprocal of the number, so
-//! that a round of successes adds one, up to [`MOST`]; each failure to connect halves it. After [`FAILURES`] failures in a row the site
-//! is suspended; after that one connection tries whether it can be reached again.
+//! The number of connections begins at [`FIRST`] and follows what comes of them: each success adds
+//! the reciprocal of the number, so that a round of successes adds one, up to [`MOST`]; each
+//! failure to connect halves it. After [`FAILURES`] failures in a row the site is suspended; after
+//! that one connection tries whether it can be reached again.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! A state in the chunks of a checkpoint: `queue` has everything but the mails, and each `mails-…` those of 4096 consecutive ids.
+//! A state in the chunks of a checkpoint: `queue` has everything but the mails, and each `mails-…`
+//! those of 4096 consecutive ids.
 //!
 //! Chunks say accounts and domains in full, not by number: equal states give equal bytes.
 

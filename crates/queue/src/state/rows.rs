@@ -1,7 +1,8 @@
 //! The mails of a queue as compact rows: what has to be in memory for each, however many there are.
 //!
-//! Rows are in groups of 256 consecutive ids. A group keeps what servers replied in one buffer: an allocation for each would take as
-//! much again. A mail with one recipient takes some 50 bytes and the text.
+//! Rows are in groups of 256 consecutive ids. A group keeps what servers replied in one buffer: an
+//! allocation for each would take as much again. A mail with one recipient takes some 50 bytes and
+//! the text.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -181,7 +182,8 @@ impl Group {
     }
 }
 
-/// All rows, by id. A clone shares the groups until one of the two changes them: a checkpoint is written of it meanwhile.
+/// All rows, by id. A clone shares the groups until one of the two changes them: a checkpoint is
+/// written of it meanwhile.
 #[derive(Default, Clone)]
 pub struct Rows {
     groups: BTreeMap<u64, Arc<Group>>,
@@ -266,7 +268,8 @@ impl Rows {
 
     /// Bytes of memory that the rows take, as far as they can be counted.
     pub fn heap_bytes(&self) -> usize {
-        // A node of the map has some overhead for each entry, and each of three vectors a header of the allocator.
+        // A node of the map has some overhead for each entry, and each of three vectors a header of
+        // the allocator.
         let group = |group: &Arc<Group>| {
             112 + size_of::<Group>()
                 + group.ids.capacity()

@@ -371,7 +371,8 @@ fn another_writer_counts_what_was_being_sent() {
     assert_eq!(state.owner(), Some((WriterId([2; 16]), "b")));
 }
 
-/// A million deferred mails have to fit into 256 MiB with everything else; the figure is for `docs/memory.md`.
+/// A million deferred mails have to fit into 256 MiB with everything else; the figure is for
+/// `docs/memory.md`.
 #[test]
 fn a_deferred_mail_takes_few_bytes() {
     let (mut state, random) = (State::default(), SeededRandom::new(1));

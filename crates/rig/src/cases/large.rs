@@ -1,7 +1,7 @@
 //! A mailbox of 10,000 or 100,000 small messages: selected, resynchronised, sorted, threaded, searched.
 //!
-//! Both servers have the same Maildir imported, so that their messages have the same numbers, and answers are compared with
-//! what was written.
+//! Both servers have the same Maildir imported, so that their messages have the same numbers, and
+//! answers are compared with what was written.
 
 use anyhow::{Context, Result, ensure};
 use sealpost_bench::mail::RARE_WORD;

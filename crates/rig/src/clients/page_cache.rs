@@ -1,6 +1,7 @@
 //! Takes a server's files out of the page cache, so that what it reads next comes from the disk.
 //!
-//! Names and inodes stay cached: to drop them too would need root, and would take them from everything else on the machine.
+//! Names and inodes stay cached: to drop them too would need root, and would take them from
+//! everything else on the machine.
 
 use std::fs::File;
 use std::path::Path;

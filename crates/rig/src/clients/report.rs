@@ -18,7 +18,8 @@ use crate::table::put_between;
 const SECTION: &str = "clients";
 /// Rows of each mailbox in the short table.
 const WORST: usize = 3;
-/// A command that takes no longer than this, in milliseconds, is in the tables but in no ratio: it would compare round trips.
+/// A command that takes no longer than this, in milliseconds, is in the tables but in no ratio: it
+/// would compare round trips.
 const COMPARED_MS: f64 = 1.0;
 
 /// All results.
@@ -129,7 +130,8 @@ impl MailboxReport {
         (0..self.servers.len()).filter(|nth| Some(*nth) != self.peer())
     }
 
-    /// How many times as long a command takes as with Dovecot, in the worst state and bound on memory. Cold and warm count.
+    /// How many times as long a command takes as with Dovecot, in the worst state and bound on
+    /// memory. Cold and warm count.
     fn worst(&self, row: &Row) -> f64 {
         let Some(peer) = self.peer() else {
             return State::Warm.of(&row.servers[0]).unwrap_or(0.0);

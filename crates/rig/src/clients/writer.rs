@@ -9,7 +9,8 @@ use sealpost_bench::load::data::DataSet;
 use super::{ASIDE, NAME};
 use crate::imap::Imap;
 
-/// Flags a message, delivers one and files one away, `rate` times a second, until it is dropped. The mailbox keeps its size.
+/// Flags a message, delivers one and files one away, `rate` times a second, until it is dropped.
+/// The mailbox keeps its size.
 ///
 /// # Errors
 /// If the server refuses, or the connection is lost.

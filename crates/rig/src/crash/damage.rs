@@ -1,13 +1,17 @@
-//! Kills and damage in turn: after each SIGKILL bits flip in what is left, and objects turn up that nobody wrote.
+//! Kills and damage in turn: after each SIGKILL bits flip in what is left, and objects turn up that
+//! nobody wrote.
 //!
-//! Each round delivers mail, kills the server, and damages a copy of the directory: bits in the database and in files, noise where the
-//! next log entries, checkpoints, records and messages go, and copies of real ones in the wrong place. What must hold for the copy:
+//! Each round delivers mail, kills the server, and damages a copy of the directory: bits in the
+//! database and in files, noise where the next log entries, checkpoints, records and messages go,
+//! and copies of real ones in the wrong place. What must hold for the copy:
 //!
 //! - `sealpost check` ends, and names something unless everything is served as before;
-//! - the server serves, or refuses with a sentence; it neither hangs nor panics, ends on SIGTERM, and writes no flood of log lines;
-//! - after `sealpost store repair` and `sealpost account repair` every acknowledged message is there, those that were acknowledged on
-//!   top of the damage included, except those whose own bytes were damaged: in the message's object, or in a log entry that no sound
-//!   checkpoint includes. Planted objects that `check` names may be removed first.
+//! - the server serves, or refuses with a sentence; it neither hangs nor panics, ends on SIGTERM,
+//!   and writes no flood of log lines;
+//! - after `sealpost store repair` and `sealpost account repair` every acknowledged message is
+//!   there, those that were acknowledged on top of the damage included, except those whose own
+//!   bytes were damaged: in the message's object, or in a log entry that no sound checkpoint
+//!   includes. Planted objects that `check` names may be removed first.
 //!
 //! The directory itself stays sound, so that every round begins with all mail.
 
@@ -228,7 +232,8 @@ impl Run {
         bail!("not reached: the second attempt ends")
     }
 
-    /// How many messages of each account the damage itself took; `None` if nothing of the database can be read any more.
+    /// How many messages of each account the damage itself took; `None` if nothing of the database
+    /// can be read any more.
     async fn lost(&self, before: &Objects) -> Result<Option<Lost>> {
         let probe = self.damaged.with_extension("probe");
         plant::copy_anew(&self.damaged, &probe)?;
@@ -242,7 +247,8 @@ impl Run {
         Ok(Some(Lost { allowed: before.lost_messages(&after, CLIENTS) }))
     }
 
-    /// What a server on the damaged directory gives out; `None` if it does not start. What it takes is added to `expected`.
+    /// What a server on the damaged directory gives out; `None` if it does not start. What it takes
+    /// is added to `expected`.
     async fn serve(&mut self, expected: &mut Mail) -> Result<Option<Mail>> {
         let started =
             timeout(DEADLINE, self.start(&self.damaged)).await.context("the server does not start")?;

@@ -76,7 +76,8 @@ pub enum Op {
 }
 
 impl Op {
-    /// Does to `placements` what the command does to the account. `uids` are those the reply named for new places.
+    /// Does to `placements` what the command does to the account. `uids` are those the reply named
+    /// for new places.
     pub fn apply(&self, placements: &mut Placements, uids: &BTreeMap<String, u32>) {
         let place = |account: usize, mailbox: &'static str, id: &String| MessageLocation {
             account,

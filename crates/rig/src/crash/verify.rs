@@ -58,7 +58,8 @@ impl History {
         }
     }
 
-    /// Reads all mailboxes of all accounts: UIDs, flags, Message-IDs. A message twice in a mailbox is an error.
+    /// Reads all mailboxes of all accounts: UIDs, flags, Message-IDs. A message twice in a mailbox
+    /// is an error.
     pub async fn observe(&mut self, server: &Server) -> Result<Placements> {
         let mut seen = Placements::new();
         for (account, name) in ACCOUNTS.iter().enumerate() {

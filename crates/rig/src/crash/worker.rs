@@ -1,7 +1,8 @@
 //! One client of the load: delivers over LMTP, and appends, copies, moves, flags and expunges over IMAP.
 //!
-//! A worker touches only messages it made, though in mailboxes all share, and has one command in flight. So what the
-//! server must show after a kill is exactly the worker's state before or after that command.
+//! A worker touches only messages it made, though in mailboxes all share, and has one command in
+//! flight. So what the server must show after a kill is exactly the worker's state before or after
+//! that command.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -284,8 +285,9 @@ impl Worker {
         known.filter(|_| self.random.below(3) > 0).take(most).collect()
     }
 
-    /// Compares what the server shows of this worker's messages with what it acknowledged, lets what was in flight
-    /// have happened or not, and goes on from there. How many were in flight, and how many of them had happened.
+    /// Compares what the server shows of this worker's messages with what it acknowledged, lets
+    /// what was in flight have happened or not, and goes on from there. How many were in flight,
+    /// and how many of them had happened.
     pub fn settle(&mut self, observed: &Placements) -> Result<(u64, u64)> {
         let mine: Placements = observed
             .iter()

@@ -70,7 +70,8 @@ impl Ports {
     }
 }
 
-/// How fast the attackers of one attack send, and whether they could: they come after everybody else on this machine.
+/// How fast the attackers of one attack send, and whether they could: they come after everybody
+/// else on this machine.
 pub(super) struct AttackPace {
     /// How long each of them rests between two pieces.
     pause: Duration,
@@ -287,7 +288,7 @@ impl Attacker {
         }
     }
 
-    /// Sends `head` and then filling for ever, an octet at a time.
+    /// Sends `head` and then filling for ever, a byte at a time.
     async fn dribble(&mut self, head: &[u8], filling: u8) -> Result<()> {
         for octet in head.iter().copied().chain(std::iter::repeat(filling)) {
             self.say(&[octet]).await?;
@@ -307,7 +308,7 @@ impl Attacker {
         }
     }
 
-    /// Reads until these octets come at the beginning of a line, or at its end.
+    /// Reads until these bytes come at the beginning of a line, or at its end.
     async fn until(&mut self, what: &[u8]) -> Result<()> {
         let mut tail = vec![b'\n'];
         let mut piece = [0; 4096];

@@ -13,8 +13,9 @@ pub struct Configured {
     pub sealpost: Sealpost,
     /// The configuration file.
     pub lines: String,
-    /// A hard limit of the kernel's on its private writable memory, in MiB: an allocation beyond it fails, and ends the
-    /// server. A limit on address space would count what the allocator and the threads' stacks only reserve.
+    /// A hard limit of the kernel's on its private writable memory, in MiB: an allocation beyond it
+    /// fails, and ends the server. A limit on address space would count what the allocator and the
+    /// threads' stacks only reserve.
     pub data_limit_mib: Option<u64>,
 }
 

@@ -1,7 +1,7 @@
 //! Dovecot 2.3 with a configuration of its own, durable like Sealpost (`mail_fsync = always`), on free ports.
 //!
-//! Everything it writes is below the given directory; the system's own Dovecot is not touched. Run by root it uses
-//! the accounts Debian makes for it, otherwise the user who runs it.
+//! Everything it writes is below the given directory; the system's own Dovecot is not touched. Run
+//! by root it uses the accounts Debian makes for it, otherwise the user who runs it.
 
 use std::fs;
 use std::net::TcpListener;
@@ -13,12 +13,14 @@ use sealpost_bench::server::{Endpoint, PASSWORD, Ready, Start};
 use tokio::net::TcpStream;
 use tokio::process::{Child, Command};
 
-/// Sessions it may have at once, a process each: two for each of a thousand desktop clients, and some. Its own default is 1,024.
+/// Sessions it may have at once, a process each: two for each of a thousand desktop clients, and
+/// some. Its own default is 1,024.
 const SESSIONS: u32 = 4096;
 
 /// Logins under way at once, a process each. Its own default is 100.
 const LOGINS: u32 = 1024;
-/// Clients of its inner services (who logs in asks `auth`, and is counted by `anvil`). Its own default is 1,000.
+/// Clients of its inner services (who logs in asks `auth`, and is counted by `anvil`). Its own
+/// default is 1,000.
 const CLIENTS: u32 = 10_000;
 
 /// Dovecot as installed on this machine.

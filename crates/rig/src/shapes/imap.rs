@@ -178,8 +178,8 @@ fn date(text: &str) -> Result<String> {
     Ok(format!("{day}-{}-{year}", MONTHS[month as usize - 1]))
 }
 
-/// Commands that differ in a date or the length of a part are one shape, and so are two ways to write UNDELETED
-/// (RFC 9051 §6.4.4).
+/// Commands that differ in a date or the length of a part are one shape, and so are two ways to
+/// write UNDELETED (RFC 9051 §6.4.4).
 fn key(command: &str) -> String {
     let words = command.replace("NOT DELETED", "UNDELETED");
     let is_date = |word: &str| MONTHS.iter().any(|month| word.contains(&format!("-{month}-")));

@@ -1,7 +1,7 @@
-//! Sort keys: numbers, and strings cut short, compared as octets (RFC 5051). Nothing else of a message is
+//! Sort keys: numbers, and strings cut short, compared as bytes (RFC 5051). Nothing else of a message is
 //! kept.
 //!
-//! Memory is what the budget gave. A string is compared by its first [`limits::SORT_KEY_BYTES`] octets; if
+//! Memory is what the budget gave. A string is compared by its first [`limits::SORT_KEY_BYTES`] bytes; if
 //! all strings together do not fit, by half of that, and so on. Messages that are equal that far are in the
 //! order of the mailbox.
 

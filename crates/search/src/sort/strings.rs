@@ -17,7 +17,7 @@ pub(crate) struct Strings {
     hasher: RandomState,
 }
 
-/// What a string takes besides its octets.
+/// What a string takes besides its bytes.
 const STRING_BYTES: usize = 24;
 
 impl Strings {
@@ -36,7 +36,7 @@ impl Strings {
         string.len() + STRING_BYTES
     }
 
-    /// Keeps `most` octets of each string. Says how much memory they take now.
+    /// Keeps `most` bytes of each string. Says how much memory they take now.
     pub(crate) fn shorten(&mut self, most: usize) -> usize {
         let (mut start, mut to) = (0, 0);
         for end in &mut self.ends {

@@ -37,8 +37,9 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// Connects to the first of its servers that takes it, logs in and subscribes; the bus has confirmed it when this returns. It takes
-    /// no longer than `within`, of which each server has its part.
+    /// Connects to the first of its servers that takes it, logs in and subscribes; the bus has
+    /// confirmed it when this returns. It takes no longer than `within`, of which each server has
+    /// its part.
     ///
     /// # Errors
     /// What the last of them says.

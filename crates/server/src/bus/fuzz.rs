@@ -1,5 +1,5 @@
-//! Entry function for fuzzing: it takes any bytes, and panics if an invariant is broken. In the library, so that the
-//! corpus is replayed by the ordinary tests too.
+//! Entry function for fuzzing: it takes any bytes, and panics if an invariant is broken. In the
+//! library, so that the corpus is replayed by the ordinary tests too.
 
 use sealpost_base::limits::{BUS_LINE_BYTES, BUS_MESSAGE_BYTES};
 
@@ -8,7 +8,8 @@ use super::protocol::{Decoder, Line, hint, publish};
 /// What a bus may send. The first byte decides how the rest is cut; what is read must not depend on it.
 ///
 /// # Panics
-/// If cutting changes the result, if more is kept than the limits say, or if a hint does not survive being written again.
+/// If cutting changes the result, if more is kept than the limits say, or if a hint does not
+/// survive being written again.
 pub fn fuzz_bus(data: &[u8]) {
     let Some((&cut, wire)) = data.split_first() else { return };
     let whole = read(wire, wire.len().max(1));

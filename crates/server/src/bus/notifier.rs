@@ -1,7 +1,9 @@
-//! What a command appends, told to the servers while it runs: a command is not a node, listens to nobody and is missed by nobody.
+//! What a command appends, told to the servers while it runs: a command is not a node, listens to
+//! nobody and is missed by nobody.
 //!
-//! What was appended within a second is told together, over a connection of its own, so that an import that takes hours
-//! has not to answer a bus all that time, and one that takes a moment says one thing.
+//! What was appended within a second is told together, over a connection of its own, so that an
+//! import that takes hours has not to answer a bus all that time, and one that takes a moment says
+//! one thing.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,7 +24,8 @@ use sealpost_session::settings::Bus;
 /// What is appended within so long is told together.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// Tells of what a process appends, until it is [ended](Telling::end); dropped, it goes on as long as the process does.
+/// Tells of what a process appends, until it is [ended](Telling::end); dropped, it goes on as long
+/// as the process does.
 pub struct BusNotifier {
     end: Arc<Notify>,
     task: JoinHandle<Result<()>>,

@@ -1,7 +1,9 @@
-//! The other nodes on the bus: who says regularly that it is there, and who has fallen silent without saying that it goes.
+//! The other nodes on the bus: who says regularly that it is there, and who has fallen silent
+//! without saying that it goes.
 //!
-//! Who has fallen silent may be killed, or be cut off from the bus alone, go on, and be unable to tell what it appends. Nobody
-//! can know which; so the store is polled while somebody is missed, and for a day at most, because a node may be gone for good.
+//! Who has fallen silent may be killed, or be cut off from the bus alone, go on, and be unable to
+//! tell what it appends. Nobody can know which; so the store is polled while somebody is missed,
+//! and for a day at most, because a node may be gone for good.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -14,13 +16,14 @@ use super::connection::SEND;
 
 /// How often a node says that it is there.
 pub(super) const TELLS: Duration = Duration::from_secs(2);
-/// After so much silence it is missed: it was not heard twice, though the bus may once have taken a message as late as it may.
+/// After so much silence it is missed: it was not heard twice, though the bus may once have taken a
+/// message as late as it may.
 const MISSED: Duration = Duration::from_secs(6);
 /// After so much silence it is missed no more.
 const FORGOTTEN: Duration = Duration::from_secs(24 * 3600);
 
-// Who is missed is looked for as often as this node tells, and polling begins at once then: two seconds remain for the store to
-// answer.
+// Who is missed is looked for as often as this node tells, and polling begins at once then: two
+// seconds remain for the store to answer.
 const _: () = assert!(MISSED.as_secs() + TELLS.as_secs() + 2 <= PROMISE.as_secs());
 const _: () = assert!(MISSED.as_secs() > TELLS.as_secs() + SEND.as_secs());
 

@@ -48,7 +48,8 @@ pub(super) enum LineHead {
     },
 }
 
-/// What the bus sends, cut into lines and messages, whatever pieces it comes in. What it may make this end hold is bounded.
+/// What the bus sends, cut into lines and messages, whatever pieces it comes in. What it may make
+/// this end hold is bounded.
 #[derive(Default)]
 pub(super) struct Decoder {
     /// Received and not yet looked at.
@@ -92,7 +93,8 @@ impl Decoder {
         }
     }
 
-    /// The next line; the message that it announces, if it is one that is looked at, is what [`Decoder::next`] gives then.
+    /// The next line; the message that it announces, if it is one that is looked at, is what
+    /// [`Decoder::next`] gives then.
     ///
     /// # Errors
     /// As [`Decoder::next`].

@@ -100,7 +100,8 @@ enum Reach {
     Away,
 }
 
-/// The same bus without sockets, for tests whose time is made to pass: two nodes, each with a way of its own to it.
+/// The same bus without sockets, for tests whose time is made to pass: two nodes, each with a way
+/// of its own to it.
 struct Ways {
     reach: [watch::Sender<Reach>; 2],
     published: broadcast::Sender<(u64, Vec<u8>)>,
@@ -658,7 +659,8 @@ fn urls_are_read_strictly() {
     }
 }
 
-/// Of the servers of a cluster one is enough, whichever it is, and one that says nothing does not keep from the next.
+/// Of the servers of a cluster one is enough, whichever it is, and one that says nothing does not
+/// keep from the next.
 #[tokio::test]
 async fn the_first_server_that_answers_is_used() {
     let stand_in = StandIn::start().await;

@@ -1,8 +1,9 @@
 //! The accept loop of one listening socket: it owns the tasks of its sessions.
 //!
-//! A panic costs the connection that it was about, not the loop and not the sessions. If the socket itself can accept
-//! nothing any more the loop says so and ends, and the process with it ([`sealpost_session::health`]): a server that looks alive and
-//! listens to nobody is worse than one that is started again.
+//! A panic costs the connection that it was about, not the loop and not the sessions. If the socket
+//! itself can accept nothing any more the loop says so and ends, and the process with it
+//! ([`sealpost_session::health`]): a server that looks alive and listens to nobody is worse than
+//! one that is started again.
 
 use std::io;
 use std::net::SocketAddr;
@@ -24,8 +25,8 @@ use sealpost_session::admission::Admission;
 use sealpost_session::health::Heartbeat;
 use sealpost_session::net::Stream;
 
-/// Pauses after an accept that failed for want of something (file descriptors, memory), or a panic: nothing gets better by
-/// trying at once, and the connections wait in the backlog.
+/// Pauses after an accept that failed for want of something (file descriptors, memory), or a panic:
+/// nothing gets better by trying at once, and the connections wait in the backlog.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
@@ -208,8 +209,8 @@ fn is_for_good(error: &io::Error) -> bool {
     matches!(errno, Some(Errno::BADF | Errno::INVAL | Errno::NOTSOCK))
 }
 
-/// Says "come back later" if that takes no waiting. With implicit TLS it would take a handshake: the client sees
-/// the connection close, which means the same.
+/// Says "come back later" if that takes no waiting. With implicit TLS it would take a handshake:
+/// the client sees the connection close, which means the same.
 fn refuse(accepted: Accepted, service: &Service) {
     if service.tls {
         return;
@@ -225,7 +226,8 @@ fn refuse(accepted: Accepted, service: &Service) {
     };
 }
 
-/// What the task of a connection does. It is for everybody who waits, so what it does is in boxes, which are as large as it takes.
+/// What the task of a connection does. It is for everybody who waits, so what it does is in boxes,
+/// which are as large as it takes.
 pub(super) async fn stay(session: BoxFuture<'static, ()>, leave: Arc<Notify>) {
     tokio::select! {
         () = session => {}

@@ -1,9 +1,10 @@
 //! `/metrics` and `/healthz` over HTTP/1.1 (RFC 9112), for those who scrape and nobody else.
 //!
-//! One request a connection; what is not GET or HEAD of one of the two is refused. A page is sent in pieces of a few KiB as
-//! it is made, so it costs no more memory than that however many series there are, and needs nothing from the budget: who
-//! watches must see what happens when that is used up. The connection's end is the page's (RFC 9112 §6.3 (8)); that it was
-//! not cut short is told by its last line, `# EOF`.
+//! One request a connection; what is not GET or HEAD of one of the two is refused. A page is sent
+//! in pieces of a few KiB as it is made, so it costs no more memory than that however many series
+//! there are, and needs nothing from the budget: who watches must see what happens when that is
+//! used up. The connection's end is the page's (RFC 9112 §6.3 (8)); that it was not cut short is
+//! told by its last line, `# EOF`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +17,8 @@ use super::openmetrics;
 use sealpost_session::Context;
 use sealpost_session::net::Stream;
 
-/// How long a client may take to ask: there are few places, and who only connects is not to keep others out for long.
+/// How long a client may take to ask: there are few places, and who only connects is not to keep
+/// others out for long.
 const ASKING: Duration = Duration::from_secs(2);
 /// How long a client may take for all of it.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -178,8 +180,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever comes, there is an answer once the head is as long as it may be, and the answer stays the same whatever
-        /// follows.
+        /// Whatever comes, there is an answer once the head is as long as it may be, and the answer
+        /// stays the same whatever follows.
         #[test]
         fn there_is_always_an_answer(
             start in prop_oneof![Just(""), Just("GET /metrics HTTP/1.1\r\n"), Just("GET "), Just("HEAD /healthz HTTP/1.1\r\nA: ")],

@@ -157,7 +157,8 @@ async fn a_port_in_use_leaves_nothing_behind() {
     server.stop(Duration::from_secs(1)).await;
 }
 
-/// What a kill left of withdrawn secrets goes when the server starts, and what comes about later within an hour.
+/// What a kill left of withdrawn secrets goes when the server starts, and what comes about later
+/// within an hour.
 #[tokio::test(start_paused = true)]
 async fn what_a_killed_withdrawal_left_goes_at_the_start_and_within_an_hour() {
     const MINUTE: Duration = Duration::from_secs(60);

@@ -1,8 +1,9 @@
-//! A certificate chain and its key, read from PEM files (RFC 7468); and what is wrong with those that cannot be used, in words of
-//! those who have to mend it.
+//! A certificate chain and its key, read from PEM files (RFC 7468); and what is wrong with those
+//! that cannot be used, in words of those who have to mend it.
 //!
-//! The libraries say "no items found" or "failed to parse"; what matters is that a key has a passphrase, or that the
-//! chain begins with the wrong certificate. No message repeats bytes of a file: they may be the key.
+//! The libraries say "no items found" or "failed to parse"; what matters is that a key has a
+//! passphrase, or that the chain begins with the wrong certificate. No message repeats bytes of a
+//! file: they may be the key.
 
 use std::io::ErrorKind;
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! A certificate for servers that nobody has given one: made once, kept in the data directory, so that clients
-//! which were told to trust it need to be told only once.
+//! A certificate for servers that nobody has given one: made once, kept in the data directory, so
+//! that clients which were told to trust it need to be told only once.
 
 use std::fs::File;
 use std::io::Write;
@@ -21,8 +21,9 @@ pub(super) struct Pem {
     pub(super) key: Zeroizing<String>,
 }
 
-/// The paths of certificate and key in `directory`, which are made if either is missing or they do not belong together. Of several
-/// processes that start at once, one makes them and the others wait and read them.
+/// The paths of certificate and key in `directory`, which are made if either is missing or they do
+/// not belong together. Of several processes that start at once, one makes them and the others wait
+/// and read them.
 pub(super) fn ensure(directory: &Path, hostname: &str) -> Result<(PathBuf, PathBuf)> {
     let (certificate, key) = (directory.join(CERTIFICATE_FILE), directory.join(KEY_FILE));
     owner::make_directory(directory).map_err(|e| cannot("make", directory, e))?;
@@ -39,7 +40,8 @@ pub(super) fn ensure(directory: &Path, hostname: &str) -> Result<(PathBuf, PathB
         }
     }
     let pem = generate(hostname)?;
-    // The key goes first: a crash in between leaves a pair that is incomplete, and the next start makes both anew.
+    // The key goes first: a crash in between leaves a pair that is incomplete, and the next start
+    // makes both anew.
     let _ = std::fs::remove_file(&certificate);
     write_private(&key, pem.key.as_bytes())?;
     write_private(&certificate, pem.certificate.as_bytes())?;

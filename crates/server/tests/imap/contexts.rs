@@ -1,5 +1,5 @@
-//! Results that are kept up to date (RFC 5267), replayed from what a client is told of them alone, are what a new search
-//! finds, whatever other sessions do.
+//! Results that are kept up to date (RFC 5267), replayed from what a client is told of them alone,
+//! are what a new search finds, whatever other sessions do.
 
 use sealpost_base::{Random, SeededRandom};
 use sealpost_session::Settings;

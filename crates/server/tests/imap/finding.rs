@@ -1,5 +1,5 @@
-//! Searching many messages answers what searching each of them does: the one way reads segments of summaries and of short
-//! texts, the other one messages.
+//! Searching many messages answers what searching each of them does: the one way reads segments of
+//! summaries and of short texts, the other one messages.
 
 use std::fmt::Write;
 

@@ -1,10 +1,12 @@
-//! Whole sessions at random: commands from a grammar, right, nearly right and nonsense, pipelined or one by one, of several
-//! sessions of several accounts that share mailboxes.
+//! Whole sessions at random: commands from a grammar, right, nearly right and nonsense, pipelined
+//! or one by one, of several sessions of several accounts that share mailboxes.
 //!
-//! Whatever they say: nothing panics, every command is completed once and in its turn or the connection ends with BYE, every
-//! response can be read, the accounts stay sound, and in the end no memory is held.
+//! Whatever they say: nothing panics, every command is completed once and in its turn or the
+//! connection ends with BYE, every response can be read, the accounts stay sound, and in the end no
+//! memory is held.
 //!
-//! `SEALPOST_SEEDS` and `SEALPOST_FIRST_SEED` as for `sessions.rs`; a failure names the seed and what was said last.
+//! `SEALPOST_SEEDS` and `SEALPOST_FIRST_SEED` as for `sessions.rs`; a failure names the seed and
+//! what was said last.
 
 #[path = "fuzz/grammar.rs"]
 mod grammar;
@@ -84,7 +86,7 @@ fn sound(account: &Account) {
         assert!(rows.iter().all(|row| row.uid < mailbox.uid_next()), "{name}: UIDNEXT");
         assert!(rows.iter().all(|row| row.modseq <= mailbox.highest_modseq()), "{name}: HIGHESTMODSEQ");
         let bytes: u64 = rows.iter().filter_map(|row| state.message(row.message)).map(|m| m.size()).sum();
-        assert_eq!(bytes, mailbox.bytes(), "{name}: octets");
+        assert_eq!(bytes, mailbox.bytes(), "{name}: bytes");
         let having = |flag: &str| {
             let has = |row: &&sealpost_account::Row| state.flags(row.flags).system.names().any(|f| f == flag);
             rows.iter().filter(has).count()

@@ -1,4 +1,5 @@
-//! Hostile input: everything that can be made large has a limit, and what passes it gets an answer or a goodbye.
+//! Hostile input: everything that can be made large has a limit, and what passes it gets an answer
+//! or a goodbye.
 
 use sealpost_account::event::Event;
 use sealpost_base::{Budget, limits};

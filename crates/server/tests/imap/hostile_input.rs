@@ -1,4 +1,5 @@
-//! Hostile input before login, after it, and compressed: a clear BAD or BYE, bounded memory, and nobody else waits for it.
+//! Hostile input before login, after it, and compressed: a clear BAD or BYE, bounded memory, and
+//! nobody else waits for it.
 
 use std::time::Duration;
 
@@ -306,8 +307,8 @@ async fn bytes_that_trickle_in_do_not_keep_a_stranger_connected() {
     assert!(start.elapsed() >= world.ctx.settings.timeouts.imap_anonymous);
 }
 
-/// More long commands than there is memory for: strangers are told to come back, whoever logged in waits, and short commands
-/// go on as if nothing were.
+/// More long commands than there is memory for: strangers are told to come back, whoever logged in
+/// waits, and short commands go on as if nothing were.
 #[tokio::test]
 async fn long_commands_share_what_is_set_aside_for_them() {
     let mut world = TestServer::new(Settings {

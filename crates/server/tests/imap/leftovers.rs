@@ -1,4 +1,5 @@
-//! What is left of shared mailboxes that were deleted: kept for as long as deleted mail is, then gone; and nothing else.
+//! What is left of shared mailboxes that were deleted: kept for as long as deleted mail is, then
+//! gone; and nothing else.
 
 use std::time::Duration;
 
@@ -50,7 +51,8 @@ async fn a_deleted_share_is_kept_for_a_while_and_others_are_not_touched() {
     assert_eq!(listed.len(), 4, "{listed:?}");
 }
 
-/// What earlier versions left of refused commands, and what crashes leave, goes when its owner logs in; and nothing else.
+/// What earlier versions left of refused commands, and what crashes leave, goes when its owner logs
+/// in; and nothing else.
 #[tokio::test]
 async fn shares_that_were_never_completed_go_and_others_stay() {
     let mut world = TestServer::new(Settings::default()).await;

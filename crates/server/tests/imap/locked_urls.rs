@@ -1,4 +1,5 @@
-//! Authorized URLs of mailboxes that are locked, and of mailboxes that are shared (docs/decisions/0017-urlauth.md).
+//! Authorized URLs of mailboxes that are locked, and of mailboxes that are shared
+//! (docs/decisions/0017-urlauth.md).
 
 use std::time::Duration;
 
@@ -35,7 +36,8 @@ async fn a_url_works_while_its_owner_is_here_and_says_so_when_not() {
     let wrong = format!("{}{}", &url[..url.len() - 1], if url.ends_with('0') { '1' } else { '0' });
     let locked = "x NO [UNAVAILABLE] the owner's mailbox is locked, try again while the owner uses it";
     assert_eq!(fred.command(&fetch).await, [locked]);
-    // What is genuine is told from what is not, and nothing else is told: not even whether there is such an account.
+    // What is genuine is told from what is not, and nothing else is told: not even whether there is
+    // such an account.
     for other in [
         "imap://me@localhost/INBOX/;uid=1;urlauth=user+fred:internal:91354a473744909de610943775f92038",
         "imap://you@localhost/INBOX/;uid=1;urlauth=user+fred:internal:91354a473744909de610943775f92038",

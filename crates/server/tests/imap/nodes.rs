@@ -1,5 +1,5 @@
-//! Two nodes on one store: whoever logs in or opens a mailbox on one sees what the other has acknowledged, though nobody
-//! has told this one (decision 29).
+//! Two nodes on one store: whoever logs in or opens a mailbox on one sees what the other has
+//! acknowledged, though nobody has told this one (decision 29).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -50,7 +50,8 @@ async fn a_login_and_a_select_see_what_another_node_acknowledged() {
     assert!(selected.iter().any(|line| line == "* 1 EXISTS"), "{selected:?}");
 }
 
-/// `sealpost import` beside a server: its mailboxes are there for whoever asks, before the store has told of them.
+/// `sealpost import` beside a server: its mailboxes are there for whoever asks, before the store
+/// has told of them.
 #[tokio::test]
 async fn names_that_another_process_has_just_made_are_there() {
     let dir = tempfile::tempdir().unwrap();
@@ -86,7 +87,8 @@ async fn names_that_another_process_has_just_made_are_there() {
     }
 }
 
-/// `sealpost account quota` beside a server: sessions that are open go by it as soon as the store has told of it.
+/// `sealpost account quota` beside a server: sessions that are open go by it as soon as the store
+/// has told of it.
 #[tokio::test]
 async fn a_limit_that_another_process_has_set_reaches_open_sessions() {
     let dir = tempfile::tempdir().unwrap();

@@ -7,7 +7,8 @@ use sealpost_session::Settings;
 
 use crate::imap_world::{Client, TestServer};
 
-/// Long enough that it goes out in several pieces, with NUL at the ends of chunks, and a header that is read twice.
+/// Long enough that it goes out in several pieces, with NUL at the ends of chunks, and a header
+/// that is read twice.
 fn message() -> Vec<u8> {
     let mut message = b"Subject: a\0b\r\nX-Long: ".to_vec();
     message.extend(b"x\0".repeat(40_000));
@@ -27,7 +28,7 @@ fn as_text(octets: &[u8]) -> Vec<u8> {
     octets.iter().map(|octet| if *octet == 0 { 0x80 } else { *octet }).collect()
 }
 
-/// The octets of the one literal in the answer to FETCH, after what announces it.
+/// The bytes of the one literal in the answer to FETCH, after what announces it.
 async fn fetched(client: &mut Client, item: &str) -> (String, Vec<u8>) {
     client.send(format!("x UID FETCH 1 {item}\r\n").as_bytes()).await;
     let response = client.response().await;
@@ -101,7 +102,7 @@ async fn no_literal_has_a_nul_and_sizes_stay() {
 
 /// RFC 3516 §4.3: a literal8 may have it.
 #[tokio::test]
-async fn a_literal8_has_the_octets_as_they_are() {
+async fn a_literal8_has_the_bytes_as_they_are() {
     let mut world = TestServer::new(Settings::default()).await;
     let mut client = appended(&mut world).await;
     client.ok("EXAMINE INBOX").await;

@@ -1,4 +1,5 @@
-//! What is refused leaves nothing: the store has the same objects before and after each command that is answered NO or BAD.
+//! What is refused leaves nothing: the store has the same objects before and after each command
+//! that is answered NO or BAD.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,15 +14,16 @@ use crate::imap_world::{Client, TestServer};
 /// Where another account has a mailbox that this one may read and nothing else.
 const THEIRS: &str = "\"Other Users/bob@localhost/Work\"";
 
-/// Every object there is, and its size; without how much accounts hold, which sessions write down in the background when they begin and end.
+/// Every object there is, and its size; without how much accounts hold, which sessions write down
+/// in the background when they begin and end.
 async fn objects(world: &TestServer) -> BTreeMap<String, u64> {
     let listed = world.ctx.store.list("", None).map_ok(|object| (object.path, object.size));
     let all: BTreeMap<_, _> = listed.try_collect().await.unwrap();
     all.into_iter().filter(|(path, _)| !path.starts_with("usage/")).collect()
 }
 
-/// Sends a command that must be refused, and waits until there is nothing of it: what was stored before it was refused is
-/// removed in the background.
+/// Sends a command that must be refused, and waits until there is nothing of it: what was stored
+/// before it was refused is removed in the background.
 async fn leaves_nothing(world: &TestServer, client: &mut Client, command: &[u8]) {
     let before = objects(world).await;
     let shown = String::from_utf8_lossy(&command[..command.len().min(100)]).into_owned();

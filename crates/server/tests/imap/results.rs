@@ -1,4 +1,5 @@
-//! What sessions hold of what they found and watch: it is drawn from the memory it is bounded by, and given back.
+//! What sessions hold of what they found and watch: it is drawn from the memory it is bounded by,
+//! and given back.
 
 use sealpost_account::event::Event;
 use sealpost_base::{MemoryDivision, limits};

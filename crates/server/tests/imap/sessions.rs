@@ -1,7 +1,9 @@
-//! Many sessions on the same mailboxes, each in its own dialect, at random: what each believes from its responses alone is
-//! what is there, also after it was away, and every response on the way was one it could have believed.
+//! Many sessions on the same mailboxes, each in its own dialect, at random: what each believes from
+//! its responses alone is what is there, also after it was away, and every response on the way was
+//! one it could have believed.
 //!
-//! `SEALPOST_SEEDS=1000` runs that many seeds, `SEALPOST_FIRST_SEED=7` begins with that one; a failure names the seed.
+//! `SEALPOST_SEEDS=1000` runs that many seeds, `SEALPOST_FIRST_SEED=7` begins with that one; a
+//! failure names the seed.
 
 #[path = "sessions/belief.rs"]
 mod belief;
@@ -82,7 +84,8 @@ async fn what_each_session_believes_is_what_is_there() {
     }
 }
 
-/// Sessions let go of the account whenever they wait, and it is unloaded: nobody is told anything else for that.
+/// Sessions let go of the account whenever they wait, and it is unloaded: nobody is told anything
+/// else for that.
 #[tokio::test]
 async fn what_each_session_believes_is_what_is_there_although_it_sleeps() {
     let mut settings = Settings::default();

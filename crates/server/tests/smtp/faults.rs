@@ -37,7 +37,7 @@ async fn a_store_that_is_down_means_later() {
             faulty.calm(true);
             assert_eq!(mailer.envelope(&[recipient]).await, [250]);
             faulty.calm(false);
-            assert_eq!(mailer.send(&vec![b'x'; size], 1).await, [451], "{size} octets for {recipient}");
+            assert_eq!(mailer.send(&vec![b'x'; size], 1).await, [451], "{size} bytes for {recipient}");
         }
     }
     let stream = world.connect_as(Protocol::Lmtp);

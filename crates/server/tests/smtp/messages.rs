@@ -26,7 +26,7 @@ fn without_trace(stored: &[u8]) -> &[u8] {
 }
 
 #[tokio::test]
-async fn any_octets_of_any_size_come_back() {
+async fn any_bytes_of_any_size_come_back() {
     let mut world = TestServer::new(Settings::default()).await;
     let stream = world.connect_as(Protocol::Smtp);
     let mut mailer = Mailer::greet(stream, Protocol::Smtp).await;
@@ -38,7 +38,7 @@ async fn any_octets_of_any_size_come_back() {
         assert!(codes.iter().all(|&code| code == 250), "{codes:?}");
         let inbox = world.inbox(ME).await.unwrap();
         assert_eq!(inbox.len(), i + 1);
-        assert!(without_trace(&inbox[i]) == message, "{size} octets by BDAT");
+        assert!(without_trace(&inbox[i]) == message, "{size} bytes by BDAT");
     }
     assert_eq!(mailer.ask("QUIT").await, 221);
     world.all_ended().await;
@@ -96,7 +96,7 @@ async fn a_large_message_to_several_is_spooled_and_the_spool_emptied() {
             assert!(codes.iter().all(|&code| code == 250), "{codes:?}");
             for name in ALL {
                 let inbox = world.inbox(name).await.unwrap();
-                assert!(without_trace(inbox.last().unwrap()) == message, "{size} octets for {name}");
+                assert!(without_trace(inbox.last().unwrap()) == message, "{size} bytes for {name}");
             }
         }
         assert_eq!(mailer.ask("QUIT").await, 221);

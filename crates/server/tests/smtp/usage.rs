@@ -5,7 +5,7 @@ use std::time::Duration;
 use sealpost_account::usage;
 use sealpost_base::AccountId;
 use sealpost_directory::{AccountName, Quotas, Resource, Usage};
-use sealpost_mailbox::usage_tracker::{UNRECORDED_MESSAGES, UNRECORDED_OCTETS, UsageTracker};
+use sealpost_mailbox::usage_tracker::{UNRECORDED_BYTES, UNRECORDED_MESSAGES, UsageTracker};
 use sealpost_session::{Context, Settings};
 use sealpost_smtp_session::Protocol;
 
@@ -70,9 +70,9 @@ async fn a_limit_counts_what_came_before_its_owner_did() {
     assert_eq!(deliver(&mut world, 3, b"Subject: x\r\n\r\nx\r\n").await, [250, 452, 452]);
 }
 
-/// Octets are those of the message, however little it takes when it is stored.
+/// Bytes are those of the message, however little it takes when it is stored.
 #[tokio::test]
-async fn octets_are_counted_as_they_came() {
+async fn bytes_are_counted_as_they_came() {
     let mut world = TestServer::new(Settings::default()).await;
     let message = [b"Subject: x\r\n\r\n".to_vec(), b"yyyyyyyyyyyyyyyy\r\n".repeat(2000)].concat();
     assert_eq!(deliver(&mut world, 3, &message).await, [250; 3]);
@@ -118,7 +118,7 @@ async fn who_cannot_read_a_mailbox_goes_by_what_was_written_down_and_delivered_s
     // Another process does not know of it; after much has come, it does.
     let other = tracker(ctx);
     assert_eq!(other.lacks(me, quotas, message(600)).await.unwrap(), None);
-    let many = Usage::of_messages(UNRECORDED_MESSAGES, UNRECORDED_OCTETS);
+    let many = Usage::of_messages(UNRECORDED_MESSAGES, UNRECORDED_BYTES);
     ctx.usage.delivered(me, quotas, many).await;
     let record = ctx.directory.usage_record(me).await.unwrap().unwrap();
     assert_eq!((record.usage, record.complete), (begun.usage.with(message(600)).with(many), false));

@@ -21,8 +21,8 @@
 //! append 1 a1 INBOX (\Seen) the same, as a non-synchronizing APPEND of connection 1
 //! B: a1 AUTHENTICATE X | a\x01b   sends the line, what is behind the bar in base64; `<token>` is a token of the account
 //! ```
-//! In what is sent and in messages, `\r`, `\n`, `\0`, `\t`, `\\` and `\xHH` stand for what they stand for only after
-//! `C|`, `D:` (C: with escapes), `B:` and `|`.
+//! In what is sent and in messages, `\r`, `\n`, `\0`, `\t`, `\\` and `\xHH` stand for what they
+//! stand for only after `C|`, `D:` (C: with escapes), `B:` and `|`.
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -252,7 +252,8 @@ impl Client {
         Some(read.ok()?.unwrap_or(0))
     }
 
-    /// Sends a command and gives its responses up to the tagged one, which is last. Literals are within the lines.
+    /// Sends a command and gives its responses up to the tagged one, which is last. Literals are
+    /// within the lines.
     pub async fn command(&mut self, command: &str) -> Vec<String> {
         self.send(format!("x {command}\r\n").as_bytes()).await;
         self.answer().await
@@ -298,7 +299,7 @@ impl Client {
         }
     }
 
-    /// So many octets, whatever they are.
+    /// So many bytes, whatever they are.
     #[allow(dead_code, reason = "not all of those who share this use it")]
     pub async fn octets(&mut self, count: usize) -> Vec<u8> {
         while self.input.len() < count {

@@ -35,8 +35,8 @@ pub struct TestServer {
 }
 
 impl TestServer {
-    /// With the accounts `me`, `you` and `them`, all `@localhost`; the aliases `all@` (everyone) and `also@` (me);
-    /// and a catch-all for `example.org` that leads to `them`.
+    /// With the accounts `me`, `you` and `them`, all `@localhost`; the aliases `all@` (everyone)
+    /// and `also@` (me); and a catch-all for `example.org` that leads to `them`.
     pub async fn new(settings: Settings) -> Self {
         Self::over(Store::memory(), settings).await
     }
@@ -147,8 +147,9 @@ impl transcript::TestServer for TestServer {
         Box::new(connector.connect("localhost".try_into().unwrap(), plain).await.unwrap())
     }
 
-    /// `quota me@localhost 100`: so many octets may be there. `inbox me@localhost 2`: two messages are there. `message me@localhost 1`: the lines that follow as `| line`
-    /// are all of that message, each with CRLF; `*` stands for anything in a line.
+    /// `quota me@localhost 100`: so many bytes may be there. `inbox me@localhost 2`: two messages
+    /// are there. `message me@localhost 1`: the lines that follow as `| line` are all of that
+    /// message, each with CRLF; `*` stands for anything in a line.
     async fn line(&mut self, line: &str) {
         if let Some(pattern) = line.strip_prefix('|') {
             let pattern = pattern.strip_prefix(' ').unwrap_or(pattern);

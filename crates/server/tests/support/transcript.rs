@@ -1,4 +1,5 @@
-//! Transcripts: what a client sends and what the server has to answer, line by line, run against a real session.
+//! Transcripts: what a client sends and what the server has to answer, line by line, run against a
+//! real session.
 //!
 //! ```text
 //! # a comment

@@ -193,8 +193,9 @@ impl Counts {
         }
     }
 
-    /// Tells strangers to go until `bytes` are free, those that came first in front; whether that is enough. They are charged
-    /// until they are gone, within a moment: who comes takes their memory in advance.
+    /// Tells strangers to go until `bytes` are free, those that came first in front; whether that
+    /// is enough. They are charged until they are gone, within a moment: who comes takes their
+    /// memory in advance.
     pub(super) fn send_strangers_away(&mut self, bytes: usize, spared: Option<u64>) -> bool {
         let mut going = 0;
         while going < bytes {
@@ -244,7 +245,8 @@ impl Counts {
         few || !self.is_greedy(holder, more)
     }
 
-    /// The next of the connections that wait: of one holder after the other, those that may not stir now passed over.
+    /// The next of the connections that wait: of one holder after the other, those that may not
+    /// stir now passed over.
     pub(super) fn next_waiting(&mut self) -> Option<u64> {
         for _ in 0..self.turns.len() {
             let holder = *self.turns.front()?;

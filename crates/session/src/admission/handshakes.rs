@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 
 use tokio::sync::Notify;
 
-/// Places for TLS handshakes in which something was received. Whoever wants one gets it; if there are too many, the one that was
-/// begun first is given up.
+/// Places for TLS handshakes in which something was received. Whoever wants one gets it; if there
+/// are too many, the one that was begun first is given up.
 pub(super) struct Handshakes(Arc<Mutex<Queue>>);
 
 struct Queue {

@@ -2,8 +2,8 @@
 
 use sealpost_base::calendar::{days_from_civil, days_in};
 
-/// Seconds since 1970 (UTC) of a date and time such as `2026-11-26T20:00:00Z`; fractions are cut off. `None` if it is none,
-/// or not on the calendar. A leap second is the second after it.
+/// Seconds since 1970 (UTC) of a date and time such as `2026-11-26T20:00:00Z`; fractions are cut
+/// off. `None` if it is none, or not on the calendar. A leap second is the second after it.
 pub(super) fn parse(text: &str) -> Option<i64> {
     let bytes = text.as_bytes();
     let (date, rest) = bytes.split_at_checked(10)?;

@@ -8,11 +8,11 @@ use crate::types::{
     Body, ForwardPath, Hold, Mail, Misuse, Notify, OriginalRecipient, Rcpt, Return, ReversePath,
 };
 
-/// Octets of ENVID, decoded (RFC 3461 §4.4).
+/// Bytes of ENVID, decoded (RFC 3461 §4.4).
 const ENVID_BYTES: usize = 100;
-/// Octets of AUTH, decoded.
+/// Bytes of AUTH, decoded.
 const AUTH_BYTES: usize = 500;
-/// Octets of the address in ORCPT, decoded (RFC 3461 §4.2).
+/// Bytes of the address in ORCPT, decoded (RFC 3461 §4.2).
 const ORCPT_BYTES: usize = 500;
 
 const TWICE: Misuse = Misuse::Arguments("A parameter appears twice");

@@ -7,11 +7,11 @@ use bytes::{Buf, BytesMut};
 
 use crate::types::{Enhanced, Reply};
 
-/// Octets of one reply line (RFC 5321 §4.5.3.1.5 allows 512; servers send more).
+/// Bytes of one reply line (RFC 5321 §4.5.3.1.5 allows 512; servers send more).
 const LINE_BYTES: usize = 4096;
 /// Lines of one reply.
 const LINES: usize = 256;
-/// Octets of one reply, all its lines together.
+/// Bytes of one reply, all its lines together.
 const REPLY_BYTES: usize = 16 * 1024;
 
 /// What a server sent is no reply; nothing after it can be understood.
@@ -83,7 +83,7 @@ impl ReplyDecoder {
         if self.searched > LINE_BYTES { Err(ReplyError::TooLong) } else { Ok(None) }
     }
 
-    /// Drops what has not been read yet (RFC 3207 §4.2); how many octets that was.
+    /// Drops what has not been read yet (RFC 3207 §4.2); how many bytes that was.
     pub fn discard_input(&mut self) -> usize {
         let dropped = self.input.len();
         *self = Self::default();

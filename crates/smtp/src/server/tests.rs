@@ -91,7 +91,7 @@ fn chunks_hold_anything() {
 
 /// RFC 3030 §2: "MUST accept and discard the associated message data before sending the … code".
 #[test]
-fn octets_of_a_wrong_bdat_are_swallowed() {
+fn bytes_of_a_wrong_bdat_are_swallowed() {
     check("BDAT 6 FIRST\r\nQUIT\r\nNOOP\r\n", &["501", "Noop"]);
     check("BDAT 6 \x01\r\nQUIT\r\nNOOP\r\n", &["500", "Noop"]);
     check("BDAT\r\nNOOP\r\n", &["501", "Noop"]);

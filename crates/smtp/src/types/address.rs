@@ -7,9 +7,9 @@
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// Octets a domain may have (RFC 5321 §4.5.3.1.2).
+/// Bytes a domain may have (RFC 5321 §4.5.3.1.2).
 const DOMAIN_BYTES: usize = 255;
-/// Octets a label of a domain may have (RFC 1035 §2.3.4).
+/// Bytes a label of a domain may have (RFC 1035 §2.3.4).
 const LABEL_BYTES: usize = 63;
 
 /// The part before the `@`, without quoting.

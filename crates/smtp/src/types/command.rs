@@ -127,7 +127,7 @@ impl fmt::Display for ClientName {
 pub struct Mail {
     /// Where failures are reported.
     pub from: ReversePath,
-    /// SIZE: the octets the client expects to send (RFC 1870 §6); larger than `u64` becomes `u64::MAX`.
+    /// SIZE: the bytes the client expects to send (RFC 1870 §6); larger than `u64` becomes `u64::MAX`.
     pub size: Option<u64>,
     /// BODY (RFC 6152, RFC 3030).
     pub body: Option<Body>,
@@ -181,7 +181,7 @@ pub enum Body {
     SevenBit,
     /// `8BITMIME`
     EightBitMime,
-    /// `BINARYMIME`: any octets, by BDAT only (RFC 3030 §3).
+    /// `BINARYMIME`: any bytes, by BDAT only (RFC 3030 §3).
     BinaryMime,
 }
 
@@ -240,7 +240,7 @@ pub struct OriginalRecipient {
 /// BDAT's arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Chunk {
-    /// Octets that follow the command line.
+    /// Bytes that follow the command line.
     pub size: u64,
     /// Whether it is the last of the message.
     pub last: bool,

@@ -1,14 +1,17 @@
-//! The cache's file: an SQLite database, because it survives crashes, has many readers beside a writer and uses its free pages again.
+//! The cache's file: an SQLite database, because it survives crashes, has many readers beside a
+//! writer and uses its free pages again.
 //!
-//! One process has it, for as long as it runs. So SQLite keeps what its connections share in memory, and not in a file that it maps:
-//! whoever cut that off would end the process with SIGBUS. Another process that opens it is refused.
+//! One process has it, for as long as it runs. So SQLite keeps what its connections share in
+//! memory, and not in a file that it maps: whoever cut that off would end the process with SIGBUS.
+//! Another process that opens it is refused.
 //!
-//! A block has a checksum of its bytes and its place, so whatever a disk does to it is noticed. A database that SQLite finds
-//! damaged, or that has other tables, is removed and begun anew; one that cannot be used now is tried again with the next batch.
-//! Large blocks are several rows, because SQLite has two copies of a row in memory.
+//! A block has a checksum of its bytes and its place, so whatever a disk does to it is noticed. A
+//! database that SQLite finds damaged, or that has other tables, is removed and begun anew; one
+//! that cannot be used now is tried again with the next batch. Large blocks are several rows,
+//! because SQLite has two copies of a row in memory.
 //!
-//! The file never becomes smaller. One that is larger than it may become now is begun anew when it is opened: to cut it to size would
-//! move most of it, and it can be had again.
+//! The file never becomes smaller. One that is larger than it may become now is begun anew when it
+//! is opened: to cut it to size would move most of it, and it can be had again.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -49,7 +52,8 @@ const PART_BYTES: usize = 64 * 1024;
 const ONE_PROCESS: &str = "unix-excl";
 /// The most that the write-ahead log takes of the cache's size, in bytes.
 const LOG_BYTES: u64 = 16 * 1024 * 1024;
-/// The most by which pages may be more than those that may be in use: a batch is written before what goes for it.
+/// The most by which pages may be more than those that may be in use: a batch is written before
+/// what goes for it.
 const BATCH_BYTES: u64 = STORE_CACHE_QUEUE_BYTES as u64 * 4 / 3;
 /// Jobs of one transaction.
 const BATCH: usize = 64;
@@ -58,9 +62,11 @@ const FORGOTTEN_LATER: usize = 4096;
 /// Connections that are kept for readers.
 const READERS: usize = 4;
 const SUM_BYTES: usize = 16;
-/// How long the writer waits for whoever has locked the file. Once in vain, it does not wait until it has written again.
+/// How long the writer waits for whoever has locked the file. Once in vain, it does not wait until
+/// it has written again.
 const WRITER_WAIT: Duration = Duration::from_secs(1);
-/// How long a reader waits for a file that is being opened or closed, if it waits at all; of writers it needs nothing.
+/// How long a reader waits for a file that is being opened or closed, if it waits at all; of
+/// writers it needs nothing.
 const READER_WAIT: Duration = Duration::from_millis(100);
 
 /// What is to be written.
@@ -268,8 +274,8 @@ fn checksum(path: &str, number: i64, bytes: &[u8]) -> [u8; SUM_BYTES] {
     short
 }
 
-/// Writes what comes, on a thread of its own, several jobs in one transaction; then they go to `written`, whether they could be
-/// written or not. It ends with the sender.
+/// Writes what comes, on a thread of its own, several jobs in one transaction; then they go to
+/// `written`, whether they could be written or not. It ends with the sender.
 pub(super) fn write_aside(
     disk: Arc<Disk>,
     connection: Connection,
@@ -283,7 +289,8 @@ pub(super) fn write_aside(
             batch.push(first);
             batch.extend(std::iter::from_fn(|| jobs.try_recv().ok()).take(BATCH - 1));
             let is_written = writer.take(&batch);
-            // What could not be forgotten is tried again; if it is too much it stays unused for as long as this process runs.
+            // What could not be forgotten is tried again; if it is too much it stays unused for as
+            // long as this process runs.
             let is_over = |job: &mut Job| is_written || !matches!(job, Job::Forget { .. });
             written(batch.extract_if(.., is_over).collect());
             batch.truncate(FORGOTTEN_LATER);
@@ -301,8 +308,8 @@ struct Writer {
 }
 
 impl Writer {
-    /// Writes a batch, and notes how it went. Whether it was written; one that met damage counts as written, because nothing that was
-    /// there before is there any more.
+    /// Writes a batch, and notes how it went. Whether it was written; one that met damage counts as
+    /// written, because nothing that was there before is there any more.
     fn take(&mut self, batch: &[Job]) -> bool {
         let began = self.disk.clock.monotonic();
         let now = self.disk.generation.load(Ordering::SeqCst);
@@ -435,7 +442,8 @@ fn number(connection: &Connection, pragma: &str) -> rusqlite::Result<u64> {
     Ok(u64::try_from(number).unwrap_or(0))
 }
 
-/// Removes the cache in `dir`, if there is one. A process that has it open goes on with files that have no names.
+/// Removes the cache in `dir`, if there is one. A process that has it open goes on with files that
+/// have no names.
 pub(super) fn remove_from(dir: &Path) {
     remove(&dir.join(FILE));
 }
@@ -464,7 +472,8 @@ fn connect(path: &Path, wait: Duration) -> rusqlite::Result<Connection> {
     Ok(connection)
 }
 
-/// For a reader, which takes no lock that a writer has. It makes nothing: a file without tables is about to get them.
+/// For a reader, which takes no lock that a writer has. It makes nothing: a file without tables is
+/// about to get them.
 fn connect_to_read(path: &Path, wait: Duration) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags_and_vfs(path, flags, ONE_PROCESS)?;

@@ -11,7 +11,8 @@ use tokio::task::spawn_blocking;
 
 const STORE: &str = "local";
 
-/// An object whose bytes are not there although its row is, or a row that SQLite cannot read: damage, not absence.
+/// An object whose bytes are not there although its row is, or a row that SQLite cannot read:
+/// damage, not absence.
 #[derive(Debug, Clone)]
 pub(crate) struct Damaged(pub String);
 

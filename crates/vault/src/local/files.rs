@@ -1,5 +1,5 @@
-//! Files of large objects: `objects/xx/yyyy…`, named at random, written once, never renamed after they are named by
-//! a row.
+//! Files of large objects: `objects/xx/yyyy…`, named at random, written once, never renamed after
+//! they are named by a row.
 
 use std::error::Error as StdError;
 use std::fs::{File, Metadata, OpenOptions};
@@ -25,8 +25,8 @@ use crate::local::writer::Body;
 
 /// Files without a row are left alone for this long: their row may be about to be written, by any process.
 const ORPHAN_SECONDS: i64 = 60 * 60;
-/// What ends the name of a file that is overwritten before it is removed. A row would leave copies behind: in pages that SQLite
-/// balanced, and in the write-ahead log.
+/// What ends the name of a file that is overwritten before it is removed. A row would leave copies
+/// behind: in pages that SQLite balanced, and in the write-ahead log.
 const ERASED: &str = ".slots";
 /// What follows the name of a file that is being written.
 pub(super) const TEMPORARY: &str = ".tmp";
@@ -81,7 +81,8 @@ impl Files {
         self.create_as(self.new_name()?)
     }
 
-    /// Starts a new file for the object `path`, of which nothing may stay when it is removed if it [`holds_slots`].
+    /// Starts a new file for the object `path`, of which nothing may stay when it is removed if it
+    /// [`holds_slots`].
     pub fn create_for(self: &Arc<Self>, path: &str) -> io::Result<NewFile> {
         let end = if holds_slots(path) { ERASED } else { "" };
         self.create_as(self.new_name()? + end)
@@ -91,8 +92,8 @@ impl Files {
         let temporary = self.temporary(&name);
         let file = self.owner.create(&temporary).map_err(|e| owner::explained(&temporary, e))?;
         if is_erased(&name) {
-            // Until its row is there: a process that erases what others left must not take it for that. Where the file system has no
-            // locks, that process goes by the age of files.
+            // Until its row is there: a process that erases what others left must not take it for
+            // that. Where the file system has no locks, that process goes by the age of files.
             let _ = file.lock();
         }
         Ok(NewFile { files: self.clone(), file: Arc::new(file), name, size: 0, kept: false })
@@ -158,7 +159,8 @@ impl Files {
         }
     }
 
-    /// Removes the file `name`, whose row is gone; what held slots is overwritten first, and stays if that fails.
+    /// Removes the file `name`, whose row is gone; what held slots is overwritten first, and stays
+    /// if that fails.
     pub fn remove(&self, name: &str) {
         if may_hold_slots(name)
             && let Err(e) = overwrite(&self.path(name))
@@ -211,7 +213,8 @@ impl Files {
     }
 }
 
-/// Whether nothing of the object `path` may stay when it is removed: account records, whose slots open the account.
+/// Whether nothing of the object `path` may stay when it is removed: account records, whose slots
+/// open the account.
 pub(super) fn holds_slots(path: &str) -> bool {
     path.starts_with("accounts/")
 }
@@ -221,7 +224,8 @@ pub(super) fn is_erased(name: &str) -> bool {
     name.ends_with(ERASED)
 }
 
-/// Whether the file `name` held slots, or may have: earlier versions gave all files that were being written one end.
+/// Whether the file `name` held slots, or may have: earlier versions gave all files that were being
+/// written one end.
 fn may_hold_slots(name: &str) -> bool {
     is_erased(name) || name.ends_with(TEMPORARY)
 }
@@ -357,8 +361,9 @@ pub(super) fn sweep(
     Ok(removed)
 }
 
-/// Before a file without a row is removed: an index that hides rows, or a row with a wrong name of its file, makes it look as if
-/// a file had none. Nothing is removed then: a repair may give it back its row.
+/// Before a file without a row is removed: an index that hides rows, or a row with a wrong name of
+/// its file, makes it look as if a file had none. Nothing is removed then: a repair may give it
+/// back its row.
 pub(super) fn require_listed(
     connection: &Connection,
     files: &Files,

@@ -1,14 +1,18 @@
-//! The database of a store of which nothing can be written: a read-only mount, or a directory of another user.
+//! The database of a store of which nothing can be written: a read-only mount, or a directory of
+//! another user.
 //!
-//! A database with a write-ahead log is normally written even by those who only read it: SQLite keeps an index of the log
-//! in a `-shm` file, and readers announce themselves there. What is possible without depends on what is there:
+//! A database with a write-ahead log is normally written even by those who only read it: SQLite
+//! keeps an index of the log in a `-shm` file, and readers announce themselves there. What is
+//! possible without depends on what is there:
 //!
-//! - `-wal` and `-shm`: another process may have the store open, seen through a mount that is read-only here. SQLite reads
-//!   both files, with locks if that process runs; if the machine has stopped, with an index of its own in memory.
+//! - `-wal` and `-shm`: another process may have the store open, seen through a mount that is
+//!   read-only here. SQLite reads both files, with locks if that process runs; if the machine has
+//!   stopped, with an index of its own in memory.
 //! - `-wal` alone, as a copy of the files may have it: SQLite makes that index in memory, without locks.
 //! - neither, as a server leaves it that was stopped: the database is complete, and is read as it is.
 //!
-//! Without a `-shm` file no process has the store open, so nothing changes while it is read, as long as none is started.
+//! Without a `-shm` file no process has the store open, so nothing changes while it is read, as
+//! long as none is started.
 
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};

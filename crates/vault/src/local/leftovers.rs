@@ -1,8 +1,9 @@
 //! Files of account records whose object is gone, or never came to be: a process that is killed leaves them.
 //!
-//! The row of a record goes first and its file is overwritten after that, so a kill in between leaves slots that were withdrawn.
-//! A record that is being written has its file locked until its row is there; a kill gives the lock back. So what has neither a row nor
-//! a lock is left over, however young it is, and no live record is ever taken for that.
+//! The row of a record goes first and its file is overwritten after that, so a kill in between
+//! leaves slots that were withdrawn. A record that is being written has its file locked until its
+//! row is there; a kill gives the lock back. So what has neither a row nor a lock is left over,
+//! however young it is, and no live record is ever taken for that.
 
 use std::error::Error as StdError;
 use std::fs::{File, TryLockError};
@@ -151,7 +152,8 @@ mod tests {
         });
     }
 
-    /// A process that is killed while it writes a record leaves its temporary file, or a complete one without a row.
+    /// A process that is killed while it writes a record leaves its temporary file, or a complete
+    /// one without a row.
     #[test]
     fn a_record_whose_writing_was_killed_is_erased_and_one_being_written_is_not() {
         let dir = tempfile::tempdir().unwrap();

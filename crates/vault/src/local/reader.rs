@@ -1,7 +1,8 @@
 //! Reads: a few threads, each with a connection, that take requests from one queue.
 //!
-//! A thread takes what has queued up, a fair part of it, and answers it within one read transaction: under load the
-//! locks of a transaction and the waking of a thread are shared by many reads.
+//! A thread takes what has queued up, a fair part of it, and answers it within one read
+//! transaction: under load the locks of a transaction and the waking of a thread are shared by many
+//! reads.
 
 use std::collections::VecDeque;
 use std::io::ErrorKind;
@@ -177,8 +178,8 @@ impl Readers {
         self.ask(|reply| Request::Get { path: path.to_string(), range, head, reply }).await
     }
 
-    /// Parts of several objects, read within one transaction, and what `then` makes of them on the thread that read
-    /// them: whoever asked is woken once. It begins now, whenever it is polled.
+    /// Parts of several objects, read within one transaction, and what `then` makes of them on the
+    /// thread that read them: whoever asked is woken once. It begins now, whenever it is polled.
     pub fn get_many<T: Send + 'static>(
         &self,
         wanted: Vec<(String, Range<u64>)>,
@@ -368,7 +369,8 @@ impl Reader {
                     }
                     _ => bytes,
                 },
-                // Deleted (or replaced) between the row and the file: only this transaction still sees the row.
+                // Deleted (or replaced) between the row and the file: only this transaction still
+                // sees the row.
                 Err(e) if e.kind() == ErrorKind::NotFound && !self.still_there(&row) => {
                     return Err(not_found(path));
                 }
@@ -381,7 +383,8 @@ impl Reader {
         Ok(ReadObject { row, bytes: Bytes::from(bytes) })
     }
 
-    /// Whether a fresh look finds the row. On a connection of its own: the other one may be within a transaction.
+    /// Whether a fresh look finds the row. On a connection of its own: the other one may be within
+    /// a transaction.
     fn still_there(&self, row: &Row) -> bool {
         let look = || {
             let connection = self.connect()?;
@@ -468,16 +471,16 @@ fn resolve(range: Option<GetRange>, size: u64) -> object_store::Result<Range<u64
     Ok(range)
 }
 
-/// A row that cannot be listed hides no other. The index is not believed either: it may be damaged, and a listing that goes
-/// back would never end.
+/// A row that cannot be listed hides no other. The index is not believed either: it may be damaged,
+/// and a listing that goes back would never end.
 fn list(
     connection: &Connection,
     after: &str,
     before: Option<&str>,
     unsound: &Unsound,
 ) -> rusqlite::Result<Page> {
-    // Plain bounds, so that the index ends the walk too, and not only the limit. The limit is no parameter: SQLite
-    // plans by its value, and would prepare the statement anew for every listing.
+    // Plain bounds, so that the index ends the walk too, and not only the limit. The limit is no
+    // parameter: SQLite plans by its value, and would prepare the statement anew for every listing.
     let mut query = connection.prepare_cached(&format!(
         "SELECT id, size, modified, path FROM objects WHERE path > ?1 AND path < ?2 ORDER BY path LIMIT {LIST_ROWS}"
     ))?;
@@ -503,7 +506,8 @@ fn list(
     Ok(Page { more: count == LIST_ROWS, rows })
 }
 
-/// SQLite gives a new row a number above all others. So as long as the marked row is there, whatever is new is behind it.
+/// SQLite gives a new row a number above all others. So as long as the marked row is there,
+/// whatever is new is behind it.
 fn newer(connection: &Connection, mark: Mark) -> rusqlite::Result<Newer> {
     let complete = match &mark.0 {
         None => true,

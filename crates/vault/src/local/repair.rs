@@ -1,10 +1,12 @@
-//! `sealpost store repair`: a database whose indexes do not list what its table has, or whose pages are damaged, made sound.
+//! `sealpost store repair`: a database whose indexes do not list what its table has, or whose pages
+//! are damaged, made sound.
 //!
-//! The table is the truth: each row says its path, and an index only repeats it. If the table can be read to its end and no path
-//! is there twice, the indexes are built anew within one transaction. Else the rows are copied by their numbers into a new database,
-//! past what cannot be read. That one is checked, made durable and only then put in the place of the old one, which
-//! stays beside it under another name. Killed at any moment, the directory has a complete database under its right name: the old one
-//! or the new one.
+//! The table is the truth: each row says its path, and an index only repeats it. If the table can
+//! be read to its end and no path is there twice, the indexes are built anew within one
+//! transaction. Else the rows are copied by their numbers into a new database, past what cannot be
+//! read. That one is checked, made durable and only then put in the place of the old one, which
+//! stays beside it under another name. Killed at any moment, the directory has a complete database
+//! under its right name: the old one or the new one.
 //!
 //! Nothing may write meanwhile, so no other process may have the store open.
 
@@ -53,7 +55,8 @@ pub struct Repaired {
     pub remedy: Remedy,
     /// Objects that the database has now.
     pub objects: u64,
-    /// Objects that an index names and the table has no more, whole: only a backup may have them. [`REPAIR_NAMED`] at most.
+    /// Objects that an index names and the table has no more, whole: only a backup may have them.
+    /// [`REPAIR_NAMED`] at most.
     pub lost: Vec<String>,
     /// How many those are.
     pub lost_count: u64,
@@ -66,8 +69,8 @@ pub struct Repaired {
 /// Repairs the database in `dir`. Blocks the thread.
 ///
 /// # Errors
-/// `NotFound` if there is none; `Conflict` if another process has the store open; `Corrupt` if nothing of it can be read; `Retry` for
-/// what the disk says. The database is as it was then.
+/// `NotFound` if there is none; `Conflict` if another process has the store open; `Corrupt` if
+/// nothing of it can be read; `Retry` for what the disk says. The database is as it was then.
 pub(super) fn repair(dir: &Path, now: Timestamp) -> Result<Repaired> {
     let path = schema::path(dir);
     if !path.exists() {
@@ -145,7 +148,8 @@ fn alone(path: &Path) -> Result<Connection> {
     }
 }
 
-/// Whether nothing but indexes was found wrong. Then what is free in the file is known to be free, and may be written.
+/// Whether nothing but indexes was found wrong. Then what is free in the file is known to be free,
+/// and may be written.
 fn is_of_indexes(found: &Inspection) -> bool {
     found.damage.iter().all(|line| {
         line.contains(" missing from index ")
@@ -280,8 +284,9 @@ impl RowCopier<'_> {
         }
     }
 
-    /// The least number above `from` from which rows can be read again; `None` if there is none. What cannot be read is a page, so
-    /// from some number on reading works: that is found by halves.
+    /// The least number above `from` from which rows can be read again; `None` if there is none.
+    /// What cannot be read is a page, so from some number on reading works: that is found by
+    /// halves.
     fn after_damage(&self, from: i64) -> Option<i64> {
         let readable = |from: i64| {
             let look = "SELECT id FROM objects NOT INDEXED WHERE id >= ?1 ORDER BY id LIMIT 1";
@@ -308,8 +313,8 @@ impl RowCopier<'_> {
         readable(good)
     }
 
-    /// Takes a row. One whose path another has is the later of the two, so what came after goes by the first: it is
-    /// kept under another name.
+    /// Takes a row. One whose path another has is the later of the two, so what came after goes by
+    /// the first: it is kept under another name.
     fn put(&mut self, row: Taken) -> rusqlite::Result<()> {
         let taken: Option<i64> = self
             .new
@@ -344,7 +349,8 @@ impl RowCopier<'_> {
         }
     }
 
-    /// Looks in the indexes for rows that the table has no more. Those whose bytes are a file are made anew; the others are lost.
+    /// Looks in the indexes for rows that the table has no more. Those whose bytes are a file are
+    /// made anew; the others are lost.
     fn take_named(&mut self, dir: &Path) -> rusqlite::Result<()> {
         self.repaired.objects = self.new.query_row("SELECT count(*) FROM objects", [], |row| row.get(0))?;
         let mut named: BTreeMap<i64, Named> = BTreeMap::new();
@@ -364,7 +370,8 @@ impl RowCopier<'_> {
         Ok(())
     }
 
-    /// What an index says of rows that were not copied, as far as it can be read: from its beginning, and from its end.
+    /// What an index says of rows that were not copied, as far as it can be read: from its
+    /// beginning, and from its end.
     fn name(
         &self,
         column: &str,
@@ -486,7 +493,8 @@ fn beside(path: &Path, end: &str) -> PathBuf {
     frozen::beside(path, &format!(".{end}"))
 }
 
-/// Whether SQLite could not do it for want of room, or because the disk fails, and not because of what it reads.
+/// Whether SQLite could not do it for want of room, or because the disk fails, and not because of
+/// what it reads.
 fn is_about_the_disk(e: &rusqlite::Error) -> bool {
     use rusqlite::ErrorCode::{DiskFull, OutOfMemory, PermissionDenied, ReadOnly};
     matches!(e.sqlite_error_code(), Some(DiskFull | OutOfMemory | PermissionDenied | ReadOnly))

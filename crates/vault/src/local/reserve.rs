@@ -1,9 +1,10 @@
 //! Room on the disk that is kept for removing.
 //!
-//! Where a disk is full, nothing can be expunged: that is written down first. So a file of zeros in the directory of the
-//! store keeps some room. What frees room (removals, and log entries that expunge or delete) may use it: when the disk is full the file is
-//! emptied. From then on everything else is told that the disk is full, until there is room enough to make the file
-//! anew. All processes that have the store open see the same file, so they agree about that.
+//! Where a disk is full, nothing can be expunged: that is written down first. So a file of zeros in
+//! the directory of the store keeps some room. What frees room (removals, and log entries that
+//! expunge or delete) may use it: when the disk is full the file is emptied. From then on
+//! everything else is told that the disk is full, until there is room enough to make the file anew.
+//! All processes that have the store open see the same file, so they agree about that.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Seek, Write};
@@ -53,7 +54,8 @@ impl Reserve {
         self.directory.join(FILE)
     }
 
-    /// Keeps so many bytes from now on; 0: none. A disk that is full now is no error: they are kept when there is room.
+    /// Keeps so many bytes from now on; 0: none. A disk that is full now is no error: they are kept
+    /// when there is room.
     ///
     /// # Errors
     /// What the file system says.
@@ -85,7 +87,8 @@ impl Reserve {
         std::fs::metadata(self.path()).is_ok_and(|metadata| metadata.len() > 0)
     }
 
-    /// Before something is written that frees nothing. If the reserve was used it is made anew, if there is room.
+    /// Before something is written that frees nothing. If the reserve was used it is made anew, if
+    /// there is room.
     ///
     /// # Errors
     /// `StorageFull` if there is none.
@@ -117,8 +120,9 @@ impl Reserve {
         Ok(())
     }
 
-    /// How much can be kept again while mail is taken: all of it, or, where what was removed has left its room inside of the database, a part,
-    /// so that something is left for the write-ahead log.
+    /// How much can be kept again while mail is taken: all of it, or, where what was removed has
+    /// left its room inside of the database, a part, so that something is left for the write-ahead
+    /// log.
     fn room_to_keep(&self, bytes: u64) -> io::Result<Option<u64>> {
         let free = self.free()?;
         Ok(match self.inside.load(Ordering::Relaxed) {

@@ -19,13 +19,13 @@ const FILE: &str = "objects.sqlite";
 
 /// Ten times the format of the store, in `PRAGMA user_version`. The formats before 5 had 3 and 4 there.
 const VERSION: i64 = FORMAT as i64 * 10;
-/// That of a database with rows of which several are in one file. It has the same tables; programs that do not know of such rows
-/// must leave it alone.
+/// That of a database with rows of which several are in one file. It has the same tables; programs
+/// that do not know of such rows must leave it alone.
 pub(super) const SHARES_FILES: i64 = VERSION + 1;
 /// "SPst" in `PRAGMA application_id`, so that `file` can tell what the database is.
 const APPLICATION_ID: i64 = 0x5350_7374;
-/// Bytes of an object kept before the rest of it in its row. SQLite reads a row's columns from the front, so what
-/// is within the head (a small message's structure) is read without the rest.
+/// Bytes of an object kept before the rest of it in its row. SQLite reads a row's columns from the
+/// front, so what is within the head (a small message's structure) is read without the rest.
 pub(super) const HEAD_BYTES: usize = 4096;
 /// How often a locked database is tried again, a millisecond apart, before the caller is told to.
 const BUSY_TRIES: i32 = 10_000;
@@ -54,7 +54,8 @@ pub(super) enum Access {
 }
 
 impl Access {
-    /// `PRAGMA cache_size`. A reader needs the upper pages of its trees, and begins anew whenever something was written.
+    /// `PRAGMA cache_size`. A reader needs the upper pages of its trees, and begins anew whenever
+    /// something was written.
     fn cache_kibibytes(self) -> i64 {
         match self {
             Access::Read | Access::Frozen(_) => -256,
@@ -80,7 +81,8 @@ pub(super) fn create(dir: &Path) -> Result<PathBuf> {
         let file = inode(&path);
         let mut connection = connect(&path, Access::Write).map_err(|e| unusable(&path, e))?;
         let version = prepare(&mut connection).map_err(|e| unusable(&path, e))?;
-        // A repair that this has waited for may have put a new database in the place of the one that was opened.
+        // A repair that this has waited for may have put a new database in the place of the one
+        // that was opened.
         if inode(&path) == file {
             return known_version(&path, version);
         }
@@ -128,8 +130,8 @@ fn unusable(path: &Path, e: rusqlite::Error) -> Error {
     cannot_open(path, explained(path, e))
 }
 
-/// An error of SQLite's; if the reason is a permission, one that names the file and its owner; if it is a disk that is read-only, one
-/// that says so, which SQLite does not.
+/// An error of SQLite's; if the reason is a permission, one that names the file and its owner; if
+/// it is a disk that is read-only, one that says so, which SQLite does not.
 pub(super) fn explained(database: &Path, e: rusqlite::Error) -> Box<dyn StdError + Send + Sync> {
     use ErrorCode::{CannotOpen, PermissionDenied, ReadOnly};
     if !matches!(e.sqlite_error_code(), Some(CannotOpen | PermissionDenied | ReadOnly)) {
@@ -171,7 +173,8 @@ pub(super) fn set_version(connection: &Connection, shares_files: bool) -> rusqli
     connection.pragma_update(None, "user_version", if shares_files { SHARES_FILES } else { VERSION })
 }
 
-/// Says that there are rows of which several are in one file: within the transaction that brings the first of them.
+/// Says that there are rows of which several are in one file: within the transaction that brings
+/// the first of them.
 pub(super) fn now_shares_files(connection: &Connection) -> rusqlite::Result<()> {
     let version: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
     if version < SHARES_FILES {
@@ -180,8 +183,8 @@ pub(super) fn now_shares_files(connection: &Connection) -> rusqlite::Result<()> 
     Ok(())
 }
 
-/// A connection with what this store relies on: write-ahead log, a commit that returns is on the disk, and little
-/// memory (the operating system caches the pages).
+/// A connection with what this store relies on: write-ahead log, a commit that returns is on the
+/// disk, and little memory (the operating system caches the pages).
 pub(super) fn connect(path: &Path, access: Access) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = match access {
@@ -263,7 +266,8 @@ pub(super) fn is_damage(e: &rusqlite::Error) -> bool {
 }
 
 fn wait_for_lock(tries: i32) -> bool {
-    // SQLite's own handler waits up to 100 ms between tries; a busy server would never let another process in.
+    // SQLite's own handler waits up to 100 ms between tries; a busy server would never let another
+    // process in.
     park_timeout(Duration::from_millis(1));
     tries < BUSY_TRIES
 }

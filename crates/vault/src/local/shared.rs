@@ -1,9 +1,11 @@
-//! Files that several objects share: objects that come together are written one after the other into one file, and two
-//! syncs make all of them durable. A file each costs two for every object, a row each writes every byte twice.
+//! Files that several objects share: objects that come together are written one after the other
+//! into one file, and two syncs make all of them durable. A file each costs two for every object, a
+//! row each writes every byte twice.
 //!
-//! A row says where its object is: `xx/yyyy…+offset`. All rows of a file come by one transaction. So whoever finds that a
-//! file has no rows any more, when one of them was just removed, knows that there will be none. Before that, what
-//! goes leaves a hole: the file system gets the blocks back, and no other object moves.
+//! A row says where its object is: `xx/yyyy…+offset`. All rows of a file come by one transaction.
+//! So whoever finds that a file has no rows any more, when one of them was just removed, knows that
+//! there will be none. Before that, what goes leaves a hole: the file system gets the blocks back,
+//! and no other object moves.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -28,7 +30,7 @@ const AT: char = '+';
 const AFTER_AT: char = ',';
 /// Where a hole may begin or end, in every file system.
 const PAGE: u64 = 4096;
-/// No sealed octets are so many zeros.
+/// No sealed bytes are so many zeros.
 const ZEROS: usize = 16;
 
 /// Objects that become durable together. Dropped before [`Shared::keep`], it leaves nothing behind.
@@ -104,8 +106,8 @@ impl Shared {
         written.iter().try_for_each(|(at, object)| file.write_all_at(object, *at))
     }
 
-    /// Makes the file durable, if there is one: the rows to be written, in one transaction, and the syncs it took. Blocks
-    /// the thread.
+    /// Makes the file durable, if there is one: the rows to be written, in one transaction, and the
+    /// syncs it took. Blocks the thread.
     ///
     /// # Errors
     /// What the file system says; nothing is left behind.
@@ -145,8 +147,8 @@ pub(super) fn has_rows(connection: &Connection, file: &str) -> rusqlite::Result<
         .exists(params![file, first, end])
 }
 
-/// Gives back what these rows had, which are gone: names as rows have them, and sizes. What cannot be given back now
-/// is by the next sweep.
+/// Gives back what these rows had, which are gone: names as rows have them, and sizes. What cannot
+/// be given back now is by the next sweep.
 pub(super) fn release(connection: &Connection, files: &Files, gone: &[(String, u64)]) {
     let mut of_files: BTreeMap<&str, Vec<Range<u64>>> = BTreeMap::new();
     for (name, size) in gone {
@@ -196,8 +198,8 @@ pub(super) fn gaps(connection: &Connection, file: &str, size: u64) -> rusqlite::
     Ok(gaps)
 }
 
-/// Whether `bytes`, which begin at `start` of a file, may come from a hole, or from one that was just being made: there are zeros
-/// where a page begins or ends.
+/// Whether `bytes`, which begin at `start` of a file, may come from a hole, or from one that was
+/// just being made: there are zeros where a page begins or ends.
 pub(super) fn may_be_hole(bytes: &[u8], start: u64) -> bool {
     let zeros = |from: usize, to: usize| bytes[from..to].iter().all(|byte| *byte == 0);
     let end = bytes.len();

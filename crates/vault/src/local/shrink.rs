@@ -1,8 +1,9 @@
 //! Giving room inside the database back to the disk.
 //!
-//! SQLite uses again what removed rows took, and the file stays as large as it was. That is what a server wants; a copy that was
-//! told to take less does not. The first time the whole database is written anew, with what later times need to cut off the end
-//! of the file instead, a few pages to a transaction.
+//! SQLite uses again what removed rows took, and the file stays as large as it was. That is what a
+//! server wants; a copy that was told to take less does not. The first time the whole database is
+//! written anew, with what later times need to cut off the end of the file instead, a few pages to
+//! a transaction.
 
 use std::path::Path;
 

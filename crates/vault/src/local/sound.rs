@@ -1,9 +1,12 @@
-//! Whether the database is what was written: what SQLite finds, and whether its indexes list what the table has.
+//! Whether the database is what was written: what SQLite finds, and whether its indexes list what
+//! the table has.
 //!
-//! One flipped bit in an index hides rows: a listing ends too early, and a path that is taken seems to be free, so the next
-//! append would be acknowledged beside the log. Nothing but a comparison shows that, because each page is well-formed. So whoever
-//! serves looks at the indexes and the newest rows at the start ([`Extent::Newest`]), and `check` compares everything
-//! ([`Extent::Whole`]). Neither runs for longer than a time that is set before, whatever the file contains.
+//! One flipped bit in an index hides rows: a listing ends too early, and a path that is taken seems
+//! to be free, so the next append would be acknowledged beside the log. Nothing but a comparison
+//! shows that, because each page is well-formed. So whoever serves looks at the indexes and the
+//! newest rows at the start ([`Extent::Newest`]), and `check` compares everything
+//! ([`Extent::Whole`]). Neither runs for longer than a time that is set before, whatever the file
+//! contains.
 
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
@@ -178,8 +181,8 @@ fn integrity(connection: &Connection, found: &mut Inspection) -> rusqlite::Resul
     Ok(())
 }
 
-/// Whether an index is in order from its first entry to its last, so that whatever is looked for in it is found if it is there;
-/// counts the entries.
+/// Whether an index is in order from its first entry to its last, so that whatever is looked for in
+/// it is found if it is there; counts the entries.
 fn is_ascending(
     connection: &Connection,
     index: &str,

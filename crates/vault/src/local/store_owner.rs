@@ -7,8 +7,8 @@ use sealpost_files::owner::Owner;
 
 use super::schema;
 
-/// The owner of the local store in `directory`: that of the directory, or where that is root's (a container's volume), of the
-/// database in it, which the server has made.
+/// The owner of the local store in `directory`: that of the directory, or where that is root's (a
+/// container's volume), of the database in it, which the server has made.
 ///
 /// # Errors
 /// What the file system says.

@@ -164,7 +164,8 @@ fn holds(dir: &FilePath, bytes: &[u8]) -> bool {
     })
 }
 
-/// However a record came, nothing of it is left when it is removed, also where there was a second name for it.
+/// However a record came, nothing of it is left when it is removed, also where there was a second
+/// name for it.
 #[test]
 fn nothing_stays_of_a_record_that_was_removed() {
     let dir = tempfile::tempdir().unwrap();
@@ -426,7 +427,8 @@ fn in_child(setup: &str, name: &str, dir: &FilePath) {
 #[test]
 fn a_full_disk_fails_every_waiting_write_and_the_store_recovers() {
     let dir = tempfile::tempdir().unwrap();
-    // A limit on the size of files stands for a full disk; its signal is ignored, so that writes fail instead.
+    // A limit on the size of files stands for a full disk; its signal is ignored, so that writes
+    // fail instead.
     in_child("trap '' XFSZ; ulimit -S -f 1200", "local::tests::fills_the_disk", dir.path());
 }
 
@@ -517,7 +519,8 @@ fn on_a_read_only_disk() {
         let store = open(&dir).await;
         store.put_new("small", sealed(30_000, 1)).await.unwrap();
         store.put_new("large", sealed(LARGE, 2)).await.unwrap();
-        // As any store in use, it has been read from: what SQLite shares between connections was not opened read-only.
+        // As any store in use, it has been read from: what SQLite shares between connections was
+        // not opened read-only.
         assert_eq!(store.read("small").await.unwrap().len(), sealed(30_000, 1).as_ref().len());
         run("mount", &["--bind", at, at]);
         run("mount", &["-o", "remount,bind,ro", at]);

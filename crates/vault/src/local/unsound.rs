@@ -1,8 +1,9 @@
 //! Whether the database was found damaged, in a way that makes writing dangerous.
 //!
-//! Where an index hides rows, a path that is taken seems to be free: an append would be acknowledged beside the log, and a removal
-//! might meet another row. So nothing is written any more from when that is known until a repair, and senders keep their mail. What can be
-//! read is served.
+//! Where an index hides rows, a path that is taken seems to be free: an append would be
+//! acknowledged beside the log, and a removal might meet another row. So nothing is written any
+//! more from when that is known until a repair, and senders keep their mail. What can be read is
+//! served.
 
 use std::sync::{Arc, OnceLock};
 

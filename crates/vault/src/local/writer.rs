@@ -1,8 +1,8 @@
 //! Writes: one thread that commits whatever has queued up as one transaction.
 //!
-//! Every caller is answered after the commit that carries its write. A commit that failed is rolled back and all
-//! who wait are told to try again; the connection is then opened anew, so that the store recovers when the disk
-//! does.
+//! Every caller is answered after the commit that carries its write. A commit that failed is rolled
+//! back and all who wait are told to try again; the connection is then opened anew, so that the
+//! store recovers when the disk does.
 
 use std::error::Error as StdError;
 use std::fs::File;
@@ -30,8 +30,8 @@ const POLL: Duration = Duration::from_millis(200);
 /// The most that one transaction carries; more waits for the next.
 const BATCH_JOBS: usize = 1024;
 const BATCH_BYTES: u64 = 8 * 1024 * 1024;
-/// How long a batch waits for as many writes as the one before it had. Several clients then share the wait for the
-/// disk even when it is quick; one alone never waits.
+/// How long a batch waits for as many writes as the one before it had. Several clients then share
+/// the wait for the disk even when it is quick; one alone never waits.
 const GATHER: Duration = Duration::from_micros(500);
 /// Bytes written after which the write-ahead log is copied into the database.
 const CHECKPOINT_BYTES: u64 = 16 * 1024 * 1024;
@@ -140,7 +140,8 @@ impl Writer {
         self.ask(Change::Put(path, body, mode), frees).await
     }
 
-    /// Creates objects, all in one transaction; durable when it returns. `Exists`: some were there, and stay as they are.
+    /// Creates objects, all in one transaction; durable when it returns. `Exists`: some were there,
+    /// and stay as they are.
     pub async fn put_all(&self, objects: Vec<(String, Body)>) -> object_store::Result<Outcome> {
         self.ask(Change::PutAll(objects), false).await
     }
@@ -239,13 +240,14 @@ impl Thread {
         }
     }
 
-    /// Commits. What finds the disk full is tried once more if that gives room: to what frees some from the reserve, to the others from the
-    /// write-ahead log.
+    /// Commits. What finds the disk full is tried once more if that gives room: to what frees some
+    /// from the reserve, to the others from the write-ahead log.
     fn attempt(&mut self, batch: Vec<Job>, first: bool) {
         let (now, began) = (self.clock.now(), self.clock.monotonic());
         let mut applied = self.transact(&batch, now);
         if applied.as_ref().is_err_and(schema::is_read_only) {
-            // That may be a connection from when the disk was, and nothing was written: a new one knows better.
+            // That may be a connection from when the disk was, and nothing was written: a new one
+            // knows better.
             self.connection = None;
             applied = self.transact(&batch, now);
         }
@@ -269,8 +271,8 @@ impl Thread {
                 if !schema::is_busy(&e) {
                     self.connection = None;
                 }
-                // Files of failed writes stay: the commit may have reached the disk, and the sweep tells. Not so if nothing can be
-                // written at all.
+                // Files of failed writes stay: the commit may have reached the disk, and the sweep
+                // tells. Not so if nothing can be written at all.
                 if schema::is_read_only(&e) {
                     batch.iter().for_each(|job| job.files().for_each(|name| self.files.remove(name)));
                 }
@@ -306,8 +308,9 @@ impl Thread {
         }
     }
 
-    /// Whether the disk has room for what the database grows by when the write-ahead log is copied into it. It gets that back only at the
-    /// end; what does not get there has used up what is left.
+    /// Whether the disk has room for what the database grows by when the write-ahead log is copied
+    /// into it. It gets that back only at the end; what does not get there has used up what is
+    /// left.
     fn has_room_to_checkpoint(&mut self) -> bool {
         let size = std::fs::metadata(&self.database).map_or(0, |metadata| metadata.len());
         let pages = self.connected().and_then(|connection| {
@@ -322,7 +325,8 @@ impl Thread {
 
     fn transact(&mut self, batch: &[Job], now: Timestamp) -> rusqlite::Result<Vec<Applied>> {
         if batch.iter().any(|job| matches!(job.change, Change::Delete(_))) {
-            // A full disk has no room for zeros in the log: what is removed then stays in free pages until they are used again.
+            // A full disk has no room for zeros in the log: what is removed then stays in free
+            // pages until they are used again.
             let removed = if self.guards.reserve.is_spent() { Removed::Left } else { Removed::Overwritten };
             self.connected()?;
             if self.removed != removed {
@@ -396,8 +400,8 @@ impl Thread {
         self.guards.reserve.is_free_inside(free.unwrap_or(0));
     }
 
-    /// Copies the write-ahead log into the database when it has grown. A failure costs nothing but space: the log
-    /// keeps everything, and the next commit tries again.
+    /// Copies the write-ahead log into the database when it has grown. A failure costs nothing but
+    /// space: the log keeps everything, and the next commit tries again.
     fn checkpoint(&mut self) {
         // What is left of a full disk does not go to the log.
         let is_full = self.guards.reserve.is_spent();

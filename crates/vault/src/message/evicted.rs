@@ -27,9 +27,9 @@ pub struct Wanted {
     pub account: AccountId,
     /// Its object.
     pub object: ObjectId,
-    /// Octets of the message.
+    /// Bytes of the message.
     pub size: u64,
-    /// SHA-256 of these octets.
+    /// SHA-256 of these bytes.
     pub sha256: [u8; 32],
 }
 
@@ -55,7 +55,7 @@ pub trait EvictedBodies: Send + Sync {
 pub(super) struct StubHead {
     /// SHA-256 of the message.
     pub(super) sha256: [u8; 32],
-    /// Its first octets.
+    /// Its first bytes.
     pub(super) head: Bytes,
 }
 

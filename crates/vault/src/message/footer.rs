@@ -1,7 +1,9 @@
-//! The end of a message object: how many octets the message has, for nodes that count without the account's key.
+//! The end of a message object: how many bytes the message has, for nodes that count without the
+//! account's key.
 //!
-//! It is sealed under a key of the server's, which nodes have and whoever reads the store has not. Readers of messages go by the layout
-//! in the event and never need it. Format: `docs/format/message-object.md`.
+//! It is sealed under a key of the server's, which nodes have and whoever reads the store has not.
+//! Readers of messages go by the layout in the event and never need it. Format:
+//! `docs/format/message-object.md`.
 
 use sealpost_base::{Error, Kind, Result};
 
@@ -18,8 +20,9 @@ pub(super) const BYTES: usize = SIZE_BYTES + TAG_BYTES + MAGIC.len();
 
 const PLACE: PiecePosition = PiecePosition { section: 0, number: 0, last: true };
 
-/// The footer of the object at `path`, which ends with `magic`, for a message of so many octets. Always the same one. A store that was told
-/// no key ([`Store::seal_sizes`]) has footers that say nothing.
+/// The footer of the object at `path`, which ends with `magic`, for a message of so many bytes.
+/// Always the same one. A store that was told no key ([`Store::seal_sizes`]) has footers that say
+/// nothing.
 pub(super) fn of(store: &Store, path: &str, magic: [u8; 4], raw_bytes: u64) -> [u8; BYTES] {
     let mut footer = [0; BYTES];
     if let Some(cipher) = ciphers(store, path).next() {
@@ -50,7 +53,7 @@ fn opened(store: &Store, path: &str, footer: &[u8]) -> Option<([u8; 4], u64)> {
     ciphers(store, path).find_map(size).map(|size| (*magic, size))
 }
 
-/// Octets of the message in an object, as its footer says.
+/// Bytes of the message in an object, as its footer says.
 ///
 /// # Errors
 /// `Corrupt` if it does not end as a message object of this server does, whole or thin; what the store says.

@@ -43,8 +43,9 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// A compact object was written at once and begins with structure and text, so that they are read without the
-    /// rest; others were written as the message arrived: raw first, then text, structure and index.
+    /// A compact object was written at once and begins with structure and text, so that they are
+    /// read without the rest; others were written as the message arrived: raw first, then text,
+    /// structure and index.
     pub fn is_compact(&self) -> bool {
         self.sealed_index == 0
     }

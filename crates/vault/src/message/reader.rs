@@ -25,7 +25,8 @@ use walk::Walk;
 
 /// Chunks that a stream reads and opens in one go.
 const BATCH_CHUNKS: usize = 8;
-/// The most memory one [`MessageReader::raw`] stream holds: a batch that is handed out, one that is being opened.
+/// The most memory one [`MessageReader::raw`] stream holds: a batch that is handed out, one that is
+/// being opened.
 pub const READER_BYTES: usize = 2 * BATCH_CHUNKS * (CHUNK_BYTES + MAX_SEALED_BYTES);
 /// Texts that are looked at, in bytes, before others have a turn.
 const TEXT_BYTES_AT_ONCE: usize = 64 * 1024;
@@ -70,8 +71,9 @@ impl MessageReader {
         &mut self.0
     }
 
-    /// The same reader, which has that piece of the object already. What the piece does not have, or what of it cannot be
-    /// opened, is read from the store. Clones that were made before do not have it.
+    /// The same reader, which has that piece of the object already. What the piece does not have,
+    /// or what of it cannot be opened, is read from the store. Clones that were made before do not
+    /// have it.
     pub fn with_piece(mut self, piece: Piece) -> Self {
         if let Some(source) = Arc::get_mut(&mut self.0) {
             source.piece = Some(piece);
@@ -79,8 +81,9 @@ impl MessageReader {
         self
     }
 
-    /// The same reader, which has the sealed structure already, as [`super::MessageWriter::finish_telling`] told it. One that cannot be of this
-    /// object is left; one that cannot be opened is read from the store.
+    /// The same reader, which has the sealed structure already, as
+    /// [`super::MessageWriter::finish_telling`] told it. One that cannot be of this object is left;
+    /// one that cannot be opened is read from the store.
     pub fn with_structure(self, sealed: Bytes) -> Self {
         let range = self.0.layout.range(STRUCTURE);
         let fits = self.0.layout.check().is_ok() && sealed.len() as u64 == range.end - range.start;
@@ -112,7 +115,7 @@ impl MessageReader {
             sealed => sealed,
         };
         match sealed {
-            // The same octets are in the thin object.
+            // The same bytes are in the thin object.
             Err(e) if e.kind() == Kind::NotFound => {
                 let sealed = source.thin_sealed(STRUCTURE, e).await?;
                 check(&sealed)?;
@@ -171,8 +174,9 @@ impl MessageReader {
         }
     }
 
-    /// The same, opened when there is a turn, which comes with it: the caller bounds how many of them are in memory, however many are
-    /// being read, because what is read does not say how much will come out of it.
+    /// The same, opened when there is a turn, which comes with it: the caller bounds how many of
+    /// them are in memory, however many are being read, because what is read does not say how much
+    /// will come out of it.
     pub async fn structure_and_text_in_turn<'a>(
         &self,
         turns: &'a Semaphore,
@@ -187,8 +191,9 @@ impl MessageReader {
         if opened.is_ok() { (opened, turn) } else { (self.structure_and_text().await, turn) }
     }
 
-    /// The searchable texts of several messages of one store, as [`MessageReader::text`] gives each, in order. They are read
-    /// together, so the caller bounds how many, and opened one after the other as `each` is called with it.
+    /// The searchable texts of several messages of one store, as [`MessageReader::text`] gives
+    /// each, in order. They are read together, so the caller bounds how many, and opened one after
+    /// the other as `each` is called with it.
     pub async fn texts(readers: &[MessageReader], mut each: impl FnMut(usize, Result<Vec<u8>>)) {
         let Some(first) = readers.first() else { return };
         let wanted = |reader: &MessageReader| {
@@ -238,9 +243,9 @@ impl MessageReader {
         self.0.layout.raw_bytes <= (BATCH_CHUNKS * CHUNK_BYTES) as u64
     }
 
-    /// All bytes of several small messages of one store, in pieces, each with an answer of its own, in order: one
-    /// question to the store. What it holds is what the messages have, and that once more while they are opened. It begins now,
-    /// and not when the future is first polled.
+    /// All bytes of several small messages of one store, in pieces, each with an answer of its own,
+    /// in order: one question to the store. What it holds is what the messages have, and that once
+    /// more while they are opened. It begins now, and not when the future is first polled.
     pub fn whole(readers: Vec<MessageReader>) -> BoxFuture<'static, Vec<Result<Vec<Bytes>>>> {
         let Some(store) = readers.first().map(|first| first.0.store.clone()) else {
             return futures::future::ready(Vec::new()).boxed();
@@ -286,11 +291,12 @@ impl MessageReader {
         self.batches(range).flat_map(move |batch| futures::stream::iter(one_by_one(batch))).boxed()
     }
 
-    /// The bytes `range` of the message, cut at its end, as they are read: several pieces of at most [`CHUNK_BYTES`] at
-    /// a time.
+    /// The bytes `range` of the message, cut at its end, as they are read: several pieces of at
+    /// most [`CHUNK_BYTES`] at a time.
     ///
-    /// The next pieces are read and opened on other threads while the caller has these. The stream ends after its
-    /// first error; it holds at most [`READER_BYTES`], which the caller may draw from its budget.
+    /// The next pieces are read and opened on other threads while the caller has these. The stream
+    /// ends after its first error; it holds at most [`READER_BYTES`], which the caller may draw
+    /// from its budget.
     pub fn batches(&self, range: Range<u64>) -> BoxStream<'static, Result<Vec<Bytes>>> {
         let end = range.end.min(self.0.layout.raw_bytes);
         if range.start >= end {
@@ -299,7 +305,7 @@ impl MessageReader {
         Walk::new(self.0.clone(), range.start..end, true).batches()
     }
 
-    /// All octets, of the message object alone.
+    /// All bytes, of the message object alone.
     pub(super) fn whole_object(&self) -> BoxStream<'static, Result<Bytes>> {
         let end = self.0.layout.raw_bytes;
         if end == 0 {
@@ -309,8 +315,8 @@ impl MessageReader {
         batches.map_ok(|pieces| futures::stream::iter(pieces).map(Ok)).try_flatten().boxed()
     }
 
-    /// Reads the whole object, or the thin one of a message with an evicted body, and checks everything that was sealed, and
-    /// that nothing follows it.
+    /// Reads the whole object, or the thin one of a message with an evicted body, and checks
+    /// everything that was sealed, and that nothing follows it.
     pub async fn verify(&self) -> Result<()> {
         let source = &self.0;
         let size = match source.store.size(&source.path).await {

@@ -26,8 +26,9 @@ impl SealedMessage {
     /// The largest message that is sealed whole.
     pub const MESSAGE_BYTES: usize = 1024 * 1024;
 
-    /// Seals the object `object` of `account`; `None` if it is too large for this ([`SealedMessage::MESSAGE_BYTES`]), and has to go
-    /// through a [`super::MessageWriter`] with another key.
+    /// Seals the object `object` of `account`; `None` if it is too large for this
+    /// ([`SealedMessage::MESSAGE_BYTES`]), and has to go through a [`super::MessageWriter`] with
+    /// another key.
     ///
     /// `key` must be fresh: no other object may ever be written with it.
     pub fn seal(
@@ -128,7 +129,8 @@ impl SealedMessage {
         }
         let objects: Vec<_> = objects.collect();
         if batch.add(objects.clone()).await? == Put::Exists {
-            // Backends repeat writes whose reply was lost. Which of them were there, and what they are, is known one by one.
+            // Backends repeat writes whose reply was lost. Which of them were there, and what they
+            // are, is known one by one.
             for (path, object) in objects {
                 put_own(store, &path, object).await?;
             }

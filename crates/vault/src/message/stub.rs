@@ -1,10 +1,11 @@
 //! Messages with evicted bodies: what stays here, and who is asked for the rest.
 //!
-//! A *thin* object holds the sealed structure and text of a message object as they are there, octet for octet, and the message's
-//! SHA-256 with its first octets. It is durable before the message object goes; while both are there, the message object counts.
-//! A message that is given up never becomes whole again under its key: another version of zstd would seal other octets under
-//! the same nonces. For the same reason the new section is not compressed: whoever gives a message up again, after a crash,
-//! makes the same octets. Format: `docs/format/message-object.md`.
+//! A *thin* object holds the sealed structure and text of a message object as they are there, byte
+//! for byte, and the message's SHA-256 with its first bytes. It is durable before the message
+//! object goes; while both are there, the message object counts. A message that is given up never
+//! becomes whole again under its key: another version of zstd would seal other bytes under the same
+//! nonces. For the same reason the new section is not compressed: whoever gives a message up again,
+//! after a crash, makes the same bytes. Format: `docs/format/message-object.md`.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -24,7 +25,8 @@ use crate::message::writer::put_own;
 use crate::message::{FOOTER_BYTES, HEAD, Layout, MessageReader, SECTION_BYTES, STRUCTURE, TEXT};
 use crate::{Put, Sealed, Store};
 
-/// First octets of a message that stay here when its body is given up, at most: its header, in almost all cases.
+/// First bytes of a message that stay here when its body is given up, at most: its header, in
+/// almost all cases.
 pub const HEAD_BYTES: usize = CHUNK_BYTES - DIGEST_BYTES;
 
 /// A message's thin object that is not stored yet.
@@ -36,11 +38,12 @@ pub struct MessageStub {
 }
 
 impl MessageStub {
-    /// What stays of a message when its body is given up: its first `head` octets, [`HEAD_BYTES`] at most, are kept. All of the
-    /// message is read for that, and what is damaged is not given up.
+    /// What stays of a message when its body is given up: its first `head` bytes, [`HEAD_BYTES`] at
+    /// most, are kept. All of the message is read for that, and what is damaged is not given up.
     ///
     /// # Errors
-    /// `Corrupt` if anything of the message cannot be read, `NotFound` if its object is not there; what the store says.
+    /// `Corrupt` if anything of the message cannot be read, `NotFound` if its object is not there;
+    /// what the store says.
     pub async fn of(reader: &MessageReader, head: u64) -> Result<Self> {
         let source = reader.source();
         let Some(elsewhere) = &source.elsewhere else {
@@ -83,8 +86,8 @@ impl MessageStub {
     /// Stores all of them, durably, and then removes the message objects.
     ///
     /// # Errors
-    /// `Retry` if the store failed: then any of the messages may still be whole. `Conflict` if there is a thin object of other
-    /// octets; then all of them are whole.
+    /// `Retry` if the store failed: then any of the messages may still be whole. `Conflict` if
+    /// there is a thin object of other bytes; then all of them are whole.
     pub async fn replace(all: Vec<MessageStub>, store: &Store) -> Result<()> {
         let (objects, wholes): (Vec<_>, Vec<_>) =
             all.into_iter().map(|thin| ((thin.path, thin.object), thin.whole)).unzip();
@@ -161,8 +164,8 @@ impl Source {
         Some((self.elsewhere.as_ref()?.thin_path(), range))
     }
 
-    /// Octets of a message whose object is not here, as `missing` says.
-    pub(super) async fn others_octets(
+    /// Bytes of a message whose object is not here, as `missing` says.
+    pub(super) async fn others_bytes(
         &self,
         range: Range<u64>,
         missing: Error,
@@ -196,7 +199,8 @@ impl Source {
 }
 
 impl MessageReader {
-    /// The same reader, which asks there for the body if it was given up. Clones that were made before do not.
+    /// The same reader, which asks there for the body if it was given up. Clones that were made
+    /// before do not.
     pub fn with_bodies(mut self, bodies: Arc<dyn EvictedBodies>) -> Self {
         if let Some(source) = Arc::get_mut(self.source_mut())
             && let Some(elsewhere) = &mut source.elsewhere
@@ -209,7 +213,8 @@ impl MessageReader {
     /// SHA-256 of the message if its body was given up; `None` if it is here.
     ///
     /// # Errors
-    /// `NotFound` if there is nothing of it; `Corrupt` if the thin object is not what was sealed; what the store says.
+    /// `NotFound` if there is nothing of it; `Corrupt` if the thin object is not what was sealed;
+    /// what the store says.
     pub async fn evicted(&self) -> Result<Option<[u8; 32]>> {
         let source = self.source();
         let missing = match source.store.size(&source.path).await {
@@ -225,7 +230,8 @@ impl MessageReader {
         }
     }
 
-    /// The first octets of the message if its body was given up: its header, in almost all cases. `None` if it is here.
+    /// The first bytes of the message if its body was given up: its header, in almost all cases.
+    /// `None` if it is here.
     ///
     /// # Errors
     /// As [`MessageReader::evicted`].
@@ -236,7 +242,8 @@ impl MessageReader {
         Ok(self.source().thin.get().map(|known| known.head.clone()))
     }
 
-    /// Reads the whole thin object and checks everything that was sealed. `missing`: what was said of the message object.
+    /// Reads the whole thin object and checks everything that was sealed. `missing`: what was said
+    /// of the message object.
     pub(super) async fn verify_thin(&self, missing: Error) -> Result<()> {
         let source = self.source();
         let Some(elsewhere) = &source.elsewhere else { return Err(missing) };
@@ -273,8 +280,8 @@ fn thin_range(layout: &Layout, section: u8, size: u64) -> Result<Range<u64>> {
     }
 }
 
-/// For the fuzz target: an object as it is, of a message with the sizes that `data` begins with, and a head that is sealed right and
-/// says what `data` says.
+/// For the fuzz target: an object as it is, of a message with the sizes that `data` begins with,
+/// and a head that is sealed right and says what `data` says.
 pub(crate) fn fuzz(cipher: &ObjectCipher, data: &[u8]) {
     let Some((sizes, object)) = data.split_first_chunk::<4>() else { return };
     let layout = Layout {

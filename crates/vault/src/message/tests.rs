@@ -63,7 +63,8 @@ impl Written {
     }
 }
 
-/// Of a small object and of one in parts: what the writer told is read without the store, and what is not it is done without.
+/// Of a small object and of one in parts: what the writer told is read without the store, and what
+/// is not it is done without.
 #[test]
 fn the_structure_that_a_writer_told_is_used_and_no_other() {
     for size in [500, 3 * CHUNK_BYTES] {

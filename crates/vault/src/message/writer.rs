@@ -169,7 +169,8 @@ impl MessageWriter {
             return Err(Error::limit(format!("a message's text or structure is over {SECTION_BYTES} bytes")));
         }
         let mut sink = self.sink().await?;
-        // At most one chunk: compressing and sealing it takes less than handing it to another thread and back twice.
+        // At most one chunk: compressing and sealing it takes less than handing it to another
+        // thread and back twice.
         sink.seal(&self.plain, true)?;
         drop(std::mem::take(&mut self.plain));
         sink.finish(self.raw_bytes, text, structure).await
@@ -238,7 +239,8 @@ impl Sink {
 
     async fn start_upload(&mut self) -> Result<()> {
         if self.store.part_bytes() > CHUNK_BYTES {
-            // Given back before more is drawn: writers that hold some and wait for more would wait for each other.
+            // Given back before more is drawn: writers that hold some and wait for more would wait
+            // for each other.
             self.permit = None;
             let bytes = WRITER_BYTES + self.beside + self.store.part_bytes();
             self.permit = Some(self.budget.acquire_large(bytes).await);

@@ -17,8 +17,8 @@ pub struct Azure {
     pub container: String,
     /// What every path begins with; empty: the whole container.
     pub prefix: String,
-    /// The server, such as `http://127.0.0.1:10000`, with the account in the path; `None`: Azure's, with the account in the
-    /// host's name.
+    /// The server, such as `http://127.0.0.1:10000`, with the account in the path; `None`: Azure's,
+    /// with the account in the host's name.
     pub endpoint: Option<String>,
     /// The storage account.
     pub account: String,

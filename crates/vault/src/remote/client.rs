@@ -11,8 +11,8 @@ pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a connection is kept that nobody uses.
 pub(super) const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Each request once. Retrier are made anew by [`super::Retrier`]: what the crate repeats would be repeated without looking
-/// whose object it found.
+/// Each request once. Retrier are made anew by [`super::Retrier`]: what the crate repeats would be
+/// repeated without looking whose object it found.
 pub(super) fn once() -> RetryConfig {
     RetryConfig { backoff: BackoffConfig::default(), max_retries: 0, retry_timeout: Duration::ZERO }
 }
@@ -25,7 +25,8 @@ pub(super) fn parse_url(scheme: &str, url: &str) -> Result<(String, String)> {
     let rest = url.strip_prefix(scheme).and_then(|rest| rest.strip_prefix("://"));
     let rest = rest.ok_or_else(|| Error::invalid(format!("{url:?} is no {scheme}:// URL")))?;
     let (bucket, prefix) = rest.split_once('/').unwrap_or((rest, ""));
-    // https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html; other servers allow `_` and capitals.
+    // https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html; other servers
+    // allow `_` and capitals.
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_');
     if !(3..=63).contains(&bucket.len()) || !bucket.chars().all(allowed) || bucket.starts_with('.') {
         return Err(Error::invalid(format!("{bucket:?} cannot be the name of a bucket")));

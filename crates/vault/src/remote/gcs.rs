@@ -17,7 +17,8 @@ pub struct Gcs {
     pub bucket: String,
     /// What every path begins with; empty: the whole bucket.
     pub prefix: String,
-    /// The key of a service account, as Google gives it out: JSON. It may name another server (`gcs_base_url`).
+    /// The key of a service account, as Google gives it out: JSON. It may name another server
+    /// (`gcs_base_url`).
     pub key: Zeroizing<String>,
 }
 

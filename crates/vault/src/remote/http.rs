@@ -1,8 +1,9 @@
 //! Connections to a bucket, with a bound on what is read ahead of who wants it, and on what an answer may be.
 //!
-//! `object_store` makes requests by reqwest unless it is told otherwise, and that leaves hyper's read buffers as they are: up to
-//! 400 KiB for each connection, beside what was asked for. Here it is hyper's own client with [`STORE_READ_BYTES`]. An answer that is
-//! longer than what was asked for is none, whatever it says of its length: `object_store` would make room for it.
+//! `object_store` makes requests by reqwest unless it is told otherwise, and that leaves hyper's
+//! read buffers as they are: up to 400 KiB for each connection, beside what was asked for. Here it
+//! is hyper's own client with [`STORE_READ_BYTES`]. An answer that is longer than what was asked
+//! for is none, whatever it says of its length: `object_store` would make room for it.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -35,8 +36,8 @@ const ERROR_CODE: &[u8] = b"<Code>";
 
 const AGENT: HeaderValue = HeaderValue::from_static(concat!("sealpost/", env!("CARGO_PKG_VERSION")));
 
-/// Connects as [`RetryPolicy`] says; what `object_store` says of it is not asked. No proxy is asked either, and no redirection followed:
-/// a request is signed for the host that it goes to.
+/// Connects as [`RetryPolicy`] says; what `object_store` says of it is not asked. No proxy is asked
+/// either, and no redirection followed: a request is signed for the host that it goes to.
 #[derive(Debug)]
 pub(super) struct Bounded(pub RetryPolicy);
 

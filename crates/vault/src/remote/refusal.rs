@@ -1,8 +1,9 @@
 //! What the failure of a remote store says of how it was set up, for whoever has to mend that.
 //!
-//! Servers say it with a status and a document (Amazon S3 API Reference, "Error responses"), and not all alike: for a key that it
-//! does not know Garage says AccessDenied, too. What the `object_store` crate makes of an answer has no public type, so its text is
-//! what is looked at. Nothing is decided on it but what a person is told.
+//! Servers say it with a status and a document (Amazon S3 API Reference, "Error responses"), and
+//! not all alike: for a key that it does not know Garage says AccessDenied, too. What the
+//! `object_store` crate makes of an answer has no public type, so its text is what is looked at.
+//! Nothing is decided on it but what a person is told.
 
 use std::error::Error as StdError;
 use std::iter::successors;

@@ -1,6 +1,7 @@
-//! The text of a recovery code: 160 random bits and a 20-bit checksum as nine groups of four characters, in
-//! Crockford's base32. Written by hand and typed in again: case, spaces and dashes do not matter, `O` is 0, `I` and
-//! `L` are 1, and a typing mistake is noticed before the code is tried.
+//! The text of a recovery code: 160 random bits and a 20-bit checksum as nine groups of four
+//! characters, in Crockford's base32. Written by hand and typed in again: case, spaces and dashes
+//! do not matter, `O` is 0, `I` and `L` are 1, and a typing mistake is noticed before the code is
+//! tried.
 
 use zeroize::Zeroizing;
 

@@ -1,8 +1,10 @@
-//! The text of a token: `sp_{account}_{token}_{secret}`, three times base32 (Crockford's alphabet, lower case): the account's name, the
-//! slot's id and a 256-bit secret. It says whose it is, so that a program that shows nothing else can log in by it (RFC 6750). One
-//! word, so that a double click selects it.
+//! The text of a token: `sp_{account}_{token}_{secret}`, three times base32 (Crockford's alphabet,
+//! lower case): the account's name, the slot's id and a 256-bit secret. It says whose it is, so
+//! that a program that shows nothing else can log in by it (RFC 6750). One word, so that a double
+//! click selects it.
 //!
-//! The name is not bound to the secret and need not be: a token opens the slot that it names, in the account where it is found.
+//! The name is not bound to the secret and need not be: a token opens the slot that it names, in
+//! the account where it is found.
 
 use zeroize::Zeroizing;
 

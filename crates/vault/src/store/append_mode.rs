@@ -1,17 +1,20 @@
-//! What all who use one bucket must believe alike: whether its conditional creates can be relied on, and its format.
+//! What all who use one bucket must believe alike: whether its conditional creates can be relied
+//! on, and its format.
 //!
-//! Each finds that out for itself ([`crate::probe`]), and may be wrong: a proxy in between drops the header, a server of the
-//! store is of another version, a request failed at the wrong moment. If one took for a log's only entry what another
-//! overwrites, acknowledged entries would be lost. So whoever uses a bucket first leaves a mark that says what it
-//! found, and whoever comes later goes by the mark or not at all.
+//! Each finds that out for itself ([`crate::probe`]), and may be wrong: a proxy in between drops
+//! the header, a server of the store is of another version, a request failed at the wrong moment.
+//! If one took for a log's only entry what another overwrites, acknowledged entries would be lost.
+//! So whoever uses a bucket first leaves a mark that says what it found, and whoever comes later
+//! goes by the mark or not at all.
 //!
-//! A mark is written before it is looked whether there are others. So of two that come first at once and differ, one at least sees
-//! both.
+//! A mark is written before it is looked whether there are others. So of two that come first at
+//! once and differ, one at least sees both.
 //!
-//! The mark that decides has a MAC under `server.key` in its name ([`StoreMark`], decision 71): what else is in that folder was
-//! planted, or left by an earlier version, whose marks had none. Those decide only in a bucket without an authentic mark, on a node
-//! that never saw one; the first node that comes then adds it. A node that has seen one keeps it outside of the bucket, and writes it
-//! again when it is gone.
+//! The mark that decides has a MAC under `server.key` in its name ([`StoreMark`], decision 71):
+//! what else is in that folder was planted, or left by an earlier version, whose marks had none.
+//! Those decide only in a bucket without an authentic mark, on a node that never saw one; the first
+//! node that comes then adds it. A node that has seen one keeps it outside of the bucket, and
+//! writes it again when it is gone.
 
 use std::fmt;
 
@@ -62,7 +65,8 @@ pub struct StoreMark {
     pub append_mode: AppendMode,
     /// The bucket's format.
     pub format: u32,
-    /// How often that was decided anew. The latest counts, so that an earlier mark that is put back changes nothing.
+    /// How often that was decided anew. The latest counts, so that an earlier mark that is put back
+    /// changes nothing.
     pub change: u32,
 }
 
@@ -149,13 +153,13 @@ struct ListedMarks {
 }
 
 impl Store {
-    /// The store as all who use it must append to it; the first one decides. Other stores than buckets are as they were. With
-    /// `memory` only what is authentic decides, where there is such; the mark that this node goes by, to be remembered, if there is
-    /// one.
+    /// The store as all who use it must append to it; the first one decides. Other stores than
+    /// buckets are as they were. With `memory` only what is authentic decides, where there is such;
+    /// the mark that this node goes by, to be remembered, if there is one.
     ///
     /// # Errors
-    /// `Invalid` if others rely on conditional creates and this process found that it cannot, or if those who came first did not
-    /// agree; with what to do. What the store says.
+    /// `Invalid` if others rely on conditional creates and this process found that it cannot, or if
+    /// those who came first did not agree; with what to do. What the store says.
     pub async fn pin_append_mode(self, memory: Option<MarkMemory<'_>>) -> Result<(Self, Option<StoreMark>)> {
         let Some(remote) = self.0.remote.clone() else { return Ok((self, None)) };
         if let Some(memory) = memory {
@@ -202,7 +206,8 @@ impl Store {
         match (recorded, found) {
             ([AppendMode::Conditional], AppendMode::Conditional) => Ok(self),
             ([AppendMode::Siblings], _) => {
-                // It may have been seen by this reader and not be by the next, if whoever wrote it did not get to know.
+                // It may have been seen by this reader and not be by the next, if whoever wrote it
+                // did not get to know.
                 self.put_new(again, Sealed::marker()).await?;
                 if found == AppendMode::Siblings {
                     return Ok(self);
@@ -229,9 +234,9 @@ impl Store {
         }
     }
 
-    /// Makes an authentic mark of what this process goes by, under the current key, and removes those under older ones: after the
-    /// first start with a bucket, with one of an earlier version, and when keys were replaced. The mark; `None` if the store is no
-    /// bucket.
+    /// Makes an authentic mark of what this process goes by, under the current key, and removes
+    /// those under older ones: after the first start with a bucket, with one of an earlier version,
+    /// and when keys were replaced. The mark; `None` if the store is no bucket.
     ///
     /// # Errors
     /// `Invalid` if the bucket says something else by now; what the store says.
@@ -291,8 +296,8 @@ impl Store {
         Ok(found)
     }
 
-    /// Whether the bucket has this program's format; a new one gets it. Asked after the marks: whoever leaves one has left the format
-    /// before.
+    /// Whether the bucket has this program's format; a new one gets it. Asked after the marks:
+    /// whoever leaves one has left the format before.
     async fn check_format(&self, is_new: bool) -> Result<()> {
         let listed: Vec<_> = self.list(FORMATS, None).try_collect().await?;
         let formats: Vec<_> = listed.iter().map(|object| &object.path[FORMATS.len() + 1..]).collect();
@@ -309,8 +314,8 @@ impl Store {
         }
     }
 
-    /// What was said of the store by those who use it: nothing, one, or, if they did not agree, both. With keys, what is authentic
-    /// counts, if there is such.
+    /// What was said of the store by those who use it: nothing, one, or, if they did not agree,
+    /// both. With keys, what is authentic counts, if there is such.
     ///
     /// # Errors
     /// What the store says.
@@ -364,8 +369,9 @@ impl Store {
         Ok(unfit)
     }
 
-    /// Leaves the mark that says what was found of this store now, and no other. Nobody else may use it meanwhile. `seen` is what this
-    /// node has seen there last. The mark, if there are keys to vouch for it.
+    /// Leaves the mark that says what was found of this store now, and no other. Nobody else may
+    /// use it meanwhile. `seen` is what this node has seen there last. The mark, if there are keys
+    /// to vouch for it.
     ///
     /// # Errors
     /// `Invalid` if there are authentic marks and no keys; what the store says.

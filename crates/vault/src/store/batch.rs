@@ -13,8 +13,9 @@ use crate::local::Shared;
 /// Objects that are sent at once to a store that takes them one by one.
 const PUTS_AT_ONCE: usize = 16;
 
-/// Objects that are durable when [`Batch::finish`] returns, and not before. The local backend puts the larger ones into one file
-/// and has one transaction for all; others take them one by one as they come.
+/// Objects that are durable when [`Batch::finish`] returns, and not before. The local backend puts
+/// the larger ones into one file and has one transaction for all; others take them one by one as
+/// they come.
 ///
 /// Dropped before its end, it leaves nothing on the local backend, and elsewhere what was sent.
 pub struct Batch {
@@ -44,8 +45,8 @@ impl Store {
 }
 
 impl Batch {
-    /// Takes objects to be created. Several may be at it at once. `Exists`: some were there already and are unchanged; the local
-    /// backend says so at the end.
+    /// Takes objects to be created. Several may be at it at once. `Exists`: some were there already
+    /// and are unchanged; the local backend says so at the end.
     ///
     /// # Errors
     /// `Retry` if the store failed; the batch is of no more use then.
@@ -68,7 +69,8 @@ impl Batch {
         Ok(if puts.contains(&Put::Exists) { Put::Exists } else { Put::Created })
     }
 
-    /// Makes what was taken durable. `Exists`: some were there already and are unchanged; the others were created.
+    /// Makes what was taken durable. `Exists`: some were there already and are unchanged; the
+    /// others were created.
     ///
     /// # Errors
     /// `Retry` if the store failed; any of the objects may be there.

@@ -30,8 +30,9 @@ impl Store {
         Self::opened(dir, LocalStore::open).await
     }
 
-    /// The local store in `dir` for those who only read. Where nothing can be written (a read-only mount, a directory that this
-    /// user may only read) it is opened as it is, and every write fails.
+    /// The local store in `dir` for those who only read. Where nothing can be written (a read-only
+    /// mount, a directory that this user may only read) it is opened as it is, and every write
+    /// fails.
     pub async fn local_to_read(dir: &FilePath) -> Result<Self> {
         Self::opened(dir, LocalStore::open_to_read).await
     }
@@ -59,7 +60,8 @@ impl Store {
         Self::new(inner, None, REMOTE_PART_BYTES, backend)
     }
 
-    /// A bucket of S3 or its kin. What the server's conditional writes are worth is found out first, by a few requests.
+    /// A bucket of S3 or its kin. What the server's conditional writes are worth is found out
+    /// first, by a few requests.
     ///
     /// # Errors
     /// `Invalid` if there can be no such bucket; `Retry` if the server does not answer as it should.
@@ -106,8 +108,8 @@ impl Store {
         store
     }
 
-    /// The same store, with a cache in `dir` of at most `bytes` on the disk, if it is a remote one that nobody has begun to use.
-    /// Without one, if the directory cannot be used: that is logged.
+    /// The same store, with a cache in `dir` of at most `bytes` on the disk, if it is a remote one
+    /// that nobody has begun to use. Without one, if the directory cannot be used: that is logged.
     ///
     /// # Errors
     /// `Internal` for mistakes in this program.
@@ -131,7 +133,8 @@ impl Store {
         Ok(self)
     }
 
-    /// Removes the cache that [`Store::cached`] has left in `dir`, if there is one, for whoever wants none any more.
+    /// Removes the cache that [`Store::cached`] has left in `dir`, if there is one, for whoever
+    /// wants none any more.
     pub async fn remove_cache(dir: &FilePath) {
         let dir = dir.to_owned();
         // What cannot be removed takes room, and nothing else.

@@ -1,7 +1,8 @@
 //! How large an object can be, as far as its path tells.
 //!
-//! Whoever can write to the store can put anything at any path. Records, log entries and what is in a folder of manifests are read by
-//! every node, and whole: what is larger than any of them can be is called corrupt, and is not read.
+//! Whoever can write to the store can put anything at any path. Records, log entries and what is in
+//! a folder of manifests are read by every node, and whole: what is larger than any of them can be
+//! is called corrupt, and is not read.
 
 use std::error::Error as StdError;
 use std::{fmt, iter};
@@ -54,7 +55,8 @@ pub(super) fn most_bytes(path: &str) -> Option<u64> {
 }
 
 impl ListedObject {
-    /// Whether it is larger than anything that belongs at its path: then it was planted, and reading it gives `Corrupt`.
+    /// Whether it is larger than anything that belongs at its path: then it was planted, and
+    /// reading it gives `Corrupt`.
     pub fn is_too_large(&self) -> bool {
         most_bytes(&self.path).is_some_and(|most| self.size > most)
     }

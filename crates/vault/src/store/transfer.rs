@@ -1,5 +1,6 @@
-//! Objects from one store to another, as they are: sealed, and checked by reading back what was written. Who copies has no keys, so
-//! no answer is relied on that was not confirmed, and nothing is called different because of one.
+//! Objects from one store to another, as they are: sealed, and checked by reading back what was
+//! written. Who copies has no keys, so no answer is relied on that was not confirmed, and nothing
+//! is called different because of one.
 
 use std::error::Error as StdError;
 use std::io;
@@ -64,11 +65,13 @@ impl Store {
         }
     }
 
-    /// Reads the object `path`, which has `size` bytes in both stores, from both: [`Transfer::Same`] if the bytes are, otherwise
+    /// Reads the object `path`, which has `size` bytes in both stores, from both:
+    /// [`Transfer::Same`] if the bytes are, otherwise
     /// [`Transfer::Differs`]. Holds a few MiB at most.
     ///
     /// # Errors
-    /// What the stores say; but what is damaged here is [`Transfer::Unreadable`], and what is in `to` differs.
+    /// What the stores say; but what is damaged here is [`Transfer::Unreadable`], and what is in
+    /// `to` differs.
     pub async fn compare(&self, path: &str, size: u64, to: &Store) -> Result<Transfer> {
         let mut start = 0;
         while start < size {
@@ -87,8 +90,9 @@ impl Store {
         Ok(Transfer::Same)
     }
 
-    /// Whether all bytes of the object `path`, which is listed here, are here, as far as that is seen without reading them: a local file has to be
-    /// there and as long as it was. Other stores list what they have.
+    /// Whether all bytes of the object `path`, which is listed here, are here, as far as that is
+    /// seen without reading them: a local file has to be there and as long as it was. Other stores
+    /// list what they have.
     ///
     /// # Errors
     /// What may pass.
@@ -111,8 +115,8 @@ impl Store {
         }
     }
 
-    /// Copies the object `path` of `size` bytes over the one that `to` has [lost bytes](Store::has_all) of. That one stays until
-    /// all was read here. Holds a few MiB at most.
+    /// Copies the object `path` of `size` bytes over the one that `to` has [lost
+    /// bytes](Store::has_all) of. That one stays until all was read here. Holds a few MiB at most.
     ///
     /// # Errors
     /// As [`Store::transfer`].
@@ -262,15 +266,17 @@ impl Store {
             let Some(next) = listed.try_next().await? else { return Ok(names) };
             let skip = if prefix.is_empty() { 0 } else { prefix.len() + 1 };
             let name = next.path[skip..].split('/').next().unwrap_or_default().to_owned();
-            // '0' is the character after '/': whatever is below the name is before it. No name has a '/' or ends before one.
+            // '0' is the character after '/': whatever is below the name is before it. No name has
+            // a '/' or ends before one.
             after = Some(format!("{}{name}0", &next.path[..skip]));
             names.push(name);
         }
     }
 }
 
-/// Why a local store could not read an object, if others may well be readable all the same. That no more files can be opened, or that a
-/// file system behind a network is away, says nothing of the object.
+/// Why a local store could not read an object, if others may well be readable all the same. That no
+/// more files can be opened, or that a file system behind a network is away, says nothing of the
+/// object.
 fn of_one_object(e: &Error) -> Option<Unreadable> {
     let first: &(dyn StdError + 'static) = e;
     successors(Some(first), |&e| e.source()).find_map(|cause| {

@@ -14,11 +14,13 @@ pub enum Put {
 /// How writers find out which of them was first.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum AppendMode {
-    /// The store creates an object only if it is absent: of two writers of one path one is told [`Put::Exists`].
+    /// The store creates an object only if it is absent: of two writers of one path one is told
+    /// [`Put::Exists`].
     #[default]
     Conditional,
-    /// It does not, whatever it says: [`super::Store::put_new`] may answer [`Put::Created`] to both, and one has overwritten the
-    /// other. Whoever must not lose to others writes to a path of its own.
+    /// It does not, whatever it says: [`super::Store::put_new`] may answer [`Put::Created`] to
+    /// both, and one has overwritten the other. Whoever must not lose to others writes to a path of
+    /// its own.
     Siblings,
 }
 
@@ -45,8 +47,8 @@ pub struct ListedObject {
 pub struct StoreStats {
     /// Transactions committed (local backend), each one wait for the disk shared by all it carries.
     pub commits: u64,
-    /// Waits for the disk: one for each commit, two for each object that is a file. Checkpoints of the write-ahead
-    /// log are not counted; they happen after the writers have been answered.
+    /// Waits for the disk: one for each commit, two for each object that is a file. Checkpoints of
+    /// the write-ahead log are not counted; they happen after the writers have been answered.
     pub fsyncs: u64,
     /// Objects written.
     pub objects: u64,

@@ -1,10 +1,12 @@
 //! Reads that one wrong answer does not mislead.
 //!
-//! An answer may be complete and wrong all the same: a bit that flipped in a machine's memory, a body that a proxy cut short and
-//! counted anew. What is sealed shows that when it is opened; but who has no key, writes an object once more or
-//! takes its hash would make a passing fault a lasting one. Where ETags are MD5s (S3, Garage, versity and most others, as long as an
-//! object was written in one piece and the bucket does not encrypt with keys of a KMS) every whole answer is held
-//! against its own, at no request. Elsewhere, and where an answer does not fit, two answers in a row have to be alike.
+//! An answer may be complete and wrong all the same: a bit that flipped in a machine's memory, a
+//! body that a proxy cut short and counted anew. What is sealed shows that when it is opened; but
+//! who has no key, writes an object once more or takes its hash would make a passing fault a
+//! lasting one. Where ETags are MD5s (S3, Garage, versity and most others, as long as an object was
+//! written in one piece and the bucket does not encrypt with keys of a KMS) every whole answer is
+//! held against its own, at no request. Elsewhere, and where an answer does not fit, two answers in
+//! a row have to be alike.
 
 use std::ops::Range;
 
@@ -19,8 +21,9 @@ use crate::Hash;
 /// How many answers are asked for after the first one until two in a row are alike.
 const MORE_ANSWERS: usize = 4;
 impl Store {
-    /// The object `path` as the store has it now, whatever the cache has: of a remote store an answer that fits its ETag, or that was
-    /// given twice. For whoever cannot open it, and relies on it.
+    /// The object `path` as the store has it now, whatever the cache has: of a remote store an
+    /// answer that fits its ETag, or that was given twice. For whoever cannot open it, and relies
+    /// on it.
     ///
     /// # Errors
     /// What the store says; `Retry` if it gives another answer each time; `Corrupt` as [`Store::read`].
@@ -38,7 +41,8 @@ impl Store {
         }
     }
 
-    /// The bytes `range` of the object `path`: of a remote store an answer that was given twice, because ETags tell nothing of parts.
+    /// The bytes `range` of the object `path`: of a remote store an answer that was given twice,
+    /// because ETags tell nothing of parts.
     ///
     /// # Errors
     /// As [`Store::read_range`]; `Retry` if the store gives another answer each time.
@@ -58,8 +62,9 @@ impl Store {
         Err(inconstant(path))
     }
 
-    /// What `open` makes of the object `path`. If it cannot make anything of it, the cache forgets the object, and what
-    /// the store has is [confirmed](Store::read_confirmed) before it is called damaged.
+    /// What `open` makes of the object `path`. If it cannot make anything of it, the cache forgets
+    /// the object, and what the store has is [confirmed](Store::read_confirmed) before it is called
+    /// damaged.
     ///
     /// # Errors
     /// What `open` says of the object as the store has it; what the store says.
@@ -80,7 +85,8 @@ impl Store {
         Ok(opened)
     }
 
-    /// What was read of the object `path` could not be opened: the cache forgets it. Whether reading it again may help.
+    /// What was read of the object `path` could not be opened: the cache forgets it. Whether
+    /// reading it again may help.
     pub(crate) async fn forget(&self, path: &str) -> bool {
         if let Some(cache) = self.cache_for(path) {
             cache.forget(path).await;
@@ -88,7 +94,8 @@ impl Store {
         self.0.local.is_none()
     }
 
-    /// The whole object from the store. An answer that does not fit its ETag is not taken before it was given twice.
+    /// The whole object from the store. An answer that does not fit its ETag is not taken before it
+    /// was given twice.
     pub(super) async fn read_checked(&self, path: &str) -> Result<Bytes> {
         match self.fetch(path).await? {
             (bytes, Some(false)) => self.read_alike(path, bytes).await,

@@ -1,11 +1,14 @@
-//! How many messages and threads each mailbox has, and how many of them are unread (RFC 8621 §2), kept up with every change.
+//! How many messages and threads each mailbox has, and how many of them are unread (RFC 8621 §2),
+//! kept up with every change.
 //!
-//! A message counts where it has a visible placement, once in each mailbox. It is unread if its keywords
-//! ([`AccountState::email_flags`]) have neither `$seen` nor `$draft`. A thread is unread in every mailbox that has a message of it
-//! if any message of it is; but messages that are in the trash alone do not make it so elsewhere, and others not in the trash.
+//! A message counts where it has a visible placement, once in each mailbox. It is unread if its
+//! keywords ([`AccountState::email_flags`]) have neither `$seen` nor `$draft`. A thread is unread
+//! in every mailbox that has a message of it if any message of it is; but messages that are in the
+//! trash alone do not make it so elsewhere, and others not in the trash.
 //!
-//! What a thread adds to the counts depends on nothing but its messages: a change takes out what the threads it touches had added,
-//! and adds what they add after it. A change of many messages gives the counts up instead, to be made anew when somebody asks.
+//! What a thread adds to the counts depends on nothing but its messages: a change takes out what
+//! the threads it touches had added, and adds what they add after it. A change of many messages
+//! gives the counts up instead, to be made anew when somebody asks.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -137,8 +140,9 @@ fn visible_in(state: &AccountState, maps: &Maps, number: MessageNumber) -> Optio
 }
 
 impl AccountState {
-    /// The flags that JMAP shows of a message: those of the visible placement that changed last, and if several did, of the one whose
-    /// mailbox has the lowest id, and then the lowest UID. `None` if it has none, or there are no maps.
+    /// The flags that JMAP shows of a message: those of the visible placement that changed last,
+    /// and if several did, of the one whose mailbox has the lowest id, and then the lowest UID.
+    /// `None` if it has none, or there are no maps.
     pub fn email_flags(&self, message: MessageNumber) -> Option<super::super::FlagSetId> {
         let maps = self.maps.as_deref()?;
         let mut newest = None;
@@ -158,7 +162,8 @@ impl AccountState {
         self.mailbox_for(SpecialUse::Trash).map(|mailbox| mailbox.id)
     }
 
-    /// Before a change of placements of these messages, of which there are about `many`: call [`AccountState::recounted`] after it.
+    /// Before a change of placements of these messages, of which there are about `many`: call
+    /// [`AccountState::recounted`] after it.
     pub(in crate::state) fn recount(
         &mut self,
         many: usize,

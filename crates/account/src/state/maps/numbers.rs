@@ -1,5 +1,5 @@
-//! Message numbers sorted by something that the messages themselves have, which is not stored again: an index of two to three bytes a
-//! message.
+//! Message numbers sorted by something that the messages themselves have, which is not stored
+//! again: an index of two to three bytes a message.
 
 use crate::state::packed::{MOST, Packed};
 use crate::state::table::heap_bytes;

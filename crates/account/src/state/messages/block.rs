@@ -89,7 +89,8 @@ impl Block {
             0,
         ]);
         if self.secrets.capacity() - self.secrets.len() < SECRET_BYTES {
-            // Half as many again, and never more than there can be. What the old allocation held is overwritten.
+            // Half as many again, and never more than there can be. What the old allocation held is
+            // overwritten.
             let more = (self.len() / 2).max(2) * SECRET_BYTES;
             let most = NUMBERS as usize * SECRET_BYTES;
             self.resize_secrets((self.secrets.len() + more).min(most));

@@ -1,5 +1,5 @@
-//! Rows of numbers sorted by all of them, packed, to which rows are added and from which they are taken anywhere: indexes that are
-//! made of a state and kept up with it.
+//! Rows of numbers sorted by all of them, packed, to which rows are added and from which they are
+//! taken anywhere: indexes that are made of a state and kept up with it.
 
 use super::block::Block;
 use super::heap_bytes;
@@ -82,7 +82,8 @@ impl<const C: usize> Sorted<C> {
         rows
     }
 
-    /// Puts rows where a block was, as several if they are too many. Rows that come at the end fill blocks one after the other.
+    /// Puts rows where a block was, as several if they are too many. Rows that come at the end fill
+    /// blocks one after the other.
     fn put(&mut self, at: usize, rows: &[[u64; C]], is_last: bool) {
         let pieces = rows.len().div_ceil(MOST).max(1);
         let each = if is_last { MOST } else { rows.len().div_ceil(pieces).max(1) };
@@ -99,7 +100,8 @@ fn last<const C: usize>(block: &Block<C>) -> [u64; C] {
     block.row(block.len() - 1)
 }
 
-/// Where in the block the first row is that begins with `key` or more: several may begin with the same number.
+/// Where in the block the first row is that begins with `key` or more: several may begin with the
+/// same number.
 fn first_of<const C: usize>(block: &Block<C>, key: u64) -> usize {
     let (mut low, mut high) = (0, block.len());
     while low < high {

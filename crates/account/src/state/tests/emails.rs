@@ -1,4 +1,5 @@
-//! What JMAP is told, against what a client would find that looked at everything: messages, threads, mailboxes, counts.
+//! What JMAP is told, against what a client would find that looked at everything: messages,
+//! threads, mailboxes, counts.
 
 use std::collections::{BTreeMap, BTreeSet};
 

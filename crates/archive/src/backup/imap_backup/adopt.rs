@@ -1,8 +1,9 @@
-//! Taking over what imap-backup wrote, or changed: every message is looked for where the JSON says, or where it must be if
-//! runs that were killed left bytes that the JSON does not know of; then it is read once, and a new journal takes the place
-//! of the old.
+//! Taking over what imap-backup wrote, or changed: every message is looked for where the JSON says,
+//! or where it must be if runs that were killed left bytes that the JSON does not know of; then it
+//! is read once, and a new journal takes the place of the old.
 //!
-//! What the old journal knows of a message that is still the same is kept: its date, its line ends, its digest.
+//! What the old journal knows of a message that is still the same is kept: its date, its line ends,
+//! its digest.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -21,7 +22,7 @@ use crate::backup::contents::Contents;
 use crate::backup::damaged::put_aside;
 use crate::backup::digest::Digesting;
 use crate::backup::journal::{FlagsRecord, Header, Journal, Message, Record};
-use crate::backup::line_ends::ToOctets;
+use crate::backup::line_ends::ToBytes;
 use crate::backup::octets::StoredMessage;
 use crate::backup::{Flags, Resume};
 
@@ -76,8 +77,8 @@ pub fn adopt(paths: &Paths, header: Header, old: Option<Contents>) -> Result<(Mb
     Ok((files, new))
 }
 
-/// As [`adopt`], for one who only reads: the journal alone is written, elsewhere. Of a JSON that ends too early what is there is taken.
-/// What is wrong.
+/// As [`adopt`], for one who only reads: the journal alone is written, elsewhere. Of a JSON that
+/// ends too early what is there is taken. What is wrong.
 ///
 /// # Errors
 /// `Corrupt` if nothing can be made of it; `Retry`.
@@ -226,7 +227,7 @@ fn take_over(
     }
     // The line that its format added is not the message's: with it, two LF end it.
     let mut text = text(&paths.mbox, offset, length)?;
-    let (mut to_octets, mut piece, mut octets) = (ToOctets::default(), vec![0; 32 * 1024], Vec::new());
+    let (mut to_bytes, mut piece, mut octets) = (ToBytes::default(), vec![0; 32 * 1024], Vec::new());
     let (mut digesting, mut held) = (Digesting::default(), Vec::new());
     loop {
         let n = text.read(&mut piece).map_err(|e| io_error(&paths.mbox, e))?;
@@ -234,7 +235,7 @@ fn take_over(
             break;
         }
         octets.append(&mut held);
-        let _ = to_octets.push(&piece[..n], &mut octets, || Ok::<_, std::convert::Infallible>(None));
+        let _ = to_bytes.push(&piece[..n], &mut octets, || Ok::<_, std::convert::Infallible>(None));
         let keep = octets.len().saturating_sub(4);
         held.extend_from_slice(&octets[keep..]);
         octets.truncate(keep);
@@ -259,7 +260,7 @@ pub fn text(mbox: &Path, offset: u64, length: u64) -> Result<Unquoting<std::io::
     Ok(Unquoting::new(file.take(length)))
 }
 
-/// Whether the octets of before are what is there now.
+/// Whether the bytes of before are what is there now.
 ///
 /// # Errors
 /// `Retry` if the files cannot be opened.
@@ -287,8 +288,8 @@ pub fn save_orphans(paths: &Paths, end: u64, foreign: bool) -> Result<Option<Pat
     Ok(Some(orphans))
 }
 
-/// Whether the JSON says nothing that the journal does not, with every message where the journal has it: it is of an earlier
-/// commit. `None` if it cannot be read.
+/// Whether the JSON says nothing that the journal does not, with every message where the journal
+/// has it: it is of an earlier commit. `None` if it cannot be read.
 ///
 /// # Errors
 /// `Retry`, `Corrupt` if the journal cannot be read.

@@ -1,17 +1,20 @@
 //! Where messages really are, in an mbox with bytes that its JSON does not know of.
 //!
-//! imap-backup appends to the mbox, and says that the next message begins where the last one that it knows of ends. A run
-//! that was killed leaves orphans: messages in the mbox that the JSON does not have. The next run's messages come after them,
-//! but are listed as if there were none. Counted from the beginning, messages of before the orphans are where the JSON says;
-//! counted from the end, those after them are where their lengths say. If both ways seem to fit (messages of one length),
-//! orphans are told by what they are: copies of messages that were fetched again. What stays in doubt is not taken.
+//! imap-backup appends to the mbox, and says that the next message begins where the last one that
+//! it knows of ends. A run that was killed leaves orphans: messages in the mbox that the JSON does
+//! not have. The next run's messages come after them, but are listed as if there were none. Counted
+//! from the beginning, messages of before the orphans are where the JSON says; counted from the
+//! end, those after them are where their lengths say. If both ways seem to fit (messages of one
+//! length), orphans are told by what they are: copies of messages that were fetched again. What
+//! stays in doubt is not taken.
 
 use std::fs::File;
 use std::io::{Read, Result, Seek, SeekFrom};
 
 use crate::backup::digest::{Digest, Digesting};
 
-/// Finds out where in `mbox` the messages are that the JSON says are at (offset, length): `None` where that cannot be known.
+/// Finds out where in `mbox` the messages are that the JSON says are at (offset, length): `None`
+/// where that cannot be known.
 ///
 /// # Errors
 /// If the mbox cannot be read.

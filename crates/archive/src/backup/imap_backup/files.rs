@@ -20,7 +20,8 @@ use crate::backup::folder::Files;
 use crate::backup::journal::Message;
 use crate::backup::{Arrived, Flags, Resume};
 
-/// So many messages more than the JSON has, and as many again as it has, are waited for before it is written anew.
+/// So many messages more than the JSON has, and as many again as it has, are waited for before it
+/// is written anew.
 const PUBLISH_MESSAGES: u64 = 1000;
 
 /// The files of an open folder.
@@ -46,7 +47,8 @@ struct Current {
 }
 
 impl Current {
-    /// Writes the next piece of the message, quoted, once its header is complete and the `From` line went out.
+    /// Writes the next piece of the message, quoted, once its header is complete and the `From`
+    /// line went out.
     fn write(&mut self, text: &[u8], out: &mut impl Write) -> io::Result<()> {
         let Some(mut head) = self.head.take() else { return self.quote(text, out) };
         let known = head.len();
@@ -91,8 +93,8 @@ impl Current {
 }
 
 impl MboxFiles {
-    /// Opens, or makes, the files; `length`: bytes of the mbox that are to be kept. `published`: messages in the JSON, if
-    /// that is up to date.
+    /// Opens, or makes, the files; `length`: bytes of the mbox that are to be kept. `published`:
+    /// messages in the JSON, if that is up to date.
     ///
     /// # Errors
     /// `Retry` if that fails.
@@ -141,7 +143,8 @@ impl MboxFiles {
         self.mbox.cut(length).map_err(|e| io_error(&self.path, e))
     }
 
-    /// Writes the JSON of what is kept, and cuts the mbox where its last message ends: imap-backup goes on there.
+    /// Writes the JSON of what is kept, and cuts the mbox where its last message ends: imap-backup
+    /// goes on there.
     ///
     /// # Errors
     /// `Retry`, `Corrupt`: the JSON is as it was then.
@@ -162,8 +165,8 @@ impl MboxFiles {
     }
 }
 
-/// Writes the JSON, with what `change` makes of each message, under the flags that it has; returns how many there are and where the
-/// last one ends.
+/// Writes the JSON, with what `change` makes of each message, under the flags that it has; returns
+/// how many there are and where the last one ends.
 pub fn write_json(
     out: impl Write,
     uidvalidity: u32,

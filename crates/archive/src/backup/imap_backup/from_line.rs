@@ -18,8 +18,9 @@ pub fn header_end(text: &[u8], from: usize) -> Option<usize> {
 
 /// The line for a message that begins with `head`, with its LF.
 ///
-/// The address is that of the first From field with one, else of Sender, else of Return-Path, else nothing. The date is
-/// that of the Date field as it stands there, and left out if there is none that can be read.
+/// The address is that of the first From field with one, else of Sender, else of Return-Path, else
+/// nothing. The date is that of the Date field as it stands there, and left out if there is none
+/// that can be read.
 pub fn line(head: &[u8]) -> Vec<u8> {
     let (mut from, mut sender, mut return_path, mut sent) = (None, None, None, None);
     for (name, value) in header::fields(head) {

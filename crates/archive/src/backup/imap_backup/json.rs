@@ -1,6 +1,8 @@
-//! The `.imap` file: `{"version":3,"uid_validity":1,"messages":[{"uid":1,"offset":0,"length":9,"flags":["Seen"]}]}`.
+//! The `.imap` file:
+//! `{"version":3,"uid_validity":1,"messages":[{"uid":1,"offset":0,"length":9,"flags":["Seen"]}]}`.
 //!
-//! Written and read as a stream: no more than one message is held. Version 2 has `"uids":[1,2]` instead of messages.
+//! Written and read as a stream: no more than one message is held. Version 2 has `"uids":[1,2]`
+//! instead of messages.
 
 use std::fmt;
 use std::io::{self, Read, Write};

@@ -174,7 +174,8 @@ fn open_ours(paths: &Paths, header: Header, purpose: Purpose) -> Result<(MboxFil
     if published.is_none() && is_earlier(&paths.json, &contents)? == Some(false) {
         return adopt(paths, header, Some(contents));
     }
-    // Since a run was done with it, another program wrote it anew: any message may be elsewhere, or another one.
+    // Since a run was done with it, another program wrote it anew: any message may be elsewhere, or
+    // another one.
     let changed = last.shown.is_some() && length != last.data;
     let (mut end, mut lost, mut first_lost, mut differ) = (0, Vec::new(), u64::MAX, false);
     for message in contents.messages()? {

@@ -1,9 +1,10 @@
 //! Folder names as paths, as imap-backup writes them wherever that is safe.
 //!
-//! `/` makes directories; `:`, `%` and `;` become `%3a;`, `%25;` and `%3b;`. It stops there. We write in the same manner what
-//! would lead elsewhere or collide with our own files: an empty level, `.` and `..`, control characters, and the dot of a
-//! directory's name that ends as a file of ours does. What is too long for a file name is cut and marked with a digest: the
-//! journal has the name.
+//! `/` makes directories; `:`, `%` and `;` become `%3a;`, `%25;` and `%3b;`. It stops there. We
+//! write in the same manner what would lead elsewhere or collide with our own files: an empty
+//! level, `.` and `..`, control characters, and the dot of a directory's name that ends as a file
+//! of ours does. What is too long for a file name is cut and marked with a digest: the journal has
+//! the name.
 
 use sealpost_base::limits;
 use sealpost_mailformat::mark;

@@ -1,8 +1,9 @@
 //! The quoting of imap-backup: a line that begins `From`, after any number of `>`, gets one `>` more.
 //!
-//! There it needs no space after `From`, and a message's first line is never quoted, but unquoted like the others when
-//! read. So we quote a first line where reading would change it (`>From`), and where it would be taken for the beginning of
-//! another message (`From `): imap-backup cannot keep such messages, and reads what we write.
+//! There it needs no space after `From`, and a message's first line is never quoted, but unquoted
+//! like the others when read. So we quote a first line where reading would change it (`>From`), and
+//! where it would be taken for the beginning of another message (`From `): imap-backup cannot keep
+//! such messages, and reads what we write.
 
 use std::io::{self, Read, Write};
 
@@ -34,8 +35,8 @@ impl Default for Quoter {
 }
 
 impl Quoter {
-    /// Writes `text`, quoted, to `out`. All `>` are alike: one that is added after those that are there is one before
-    /// them.
+    /// Writes `text`, quoted, to `out`. All `>` are alike: one that is added after those that are
+    /// there is one before them.
     ///
     /// # Errors
     /// What `out` says.
@@ -53,7 +54,8 @@ impl Quoter {
         out.write_all(&last[begun..])
     }
 
-    /// Takes what the beginning of a line has of `text`, if it is one, until it is known whether it is quoted; so many bytes.
+    /// Takes what the beginning of a line has of `text`, if it is one, until it is known whether it
+    /// is quoted; so many bytes.
     fn begin_line(&mut self, text: &[u8], out: &mut impl Write) -> io::Result<usize> {
         let mut at = 0;
         while let LineState::Start { marks, matched } = self.at
@@ -94,8 +96,8 @@ impl Quoter {
     }
 }
 
-/// Writes the rest of a line and whole lines after it, quoted. Lines that need it are rare, so they are looked for by what
-/// makes them so, which is much quicker than to look at every line.
+/// Writes the rest of a line and whole lines after it, quoted. Lines that need it are rare, so they
+/// are looked for by what makes them so, which is much quicker than to look at every line.
 fn quote_lines(text: &[u8], out: &mut impl Write) -> io::Result<()> {
     let mut written = 0;
     for at in memchr::memmem::find_iter(text, FROM) {
@@ -110,7 +112,8 @@ fn quote_lines(text: &[u8], out: &mut impl Write) -> io::Result<()> {
     out.write_all(&text[written..])
 }
 
-/// Reads a message's part of an mbox: without its first line, the `From` line, and with one `>` less on quoted lines.
+/// Reads a message's part of an mbox: without its first line, the `From` line, and with one `>`
+/// less on quoted lines.
 pub struct Unquoting<R> {
     mbox: R,
     piece: Vec<u8>,

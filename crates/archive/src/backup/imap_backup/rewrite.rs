@@ -1,12 +1,13 @@
 //! An mbox without what is not kept any more, and messages of an mbox under other UIDs.
 //!
-//! A message that is removed, or that another one took the place of, stays in the mbox where it was, and a mail program that
-//! opens the mbox shows it. So when a run is done with the folder, the mbox is written anew without such messages; everything
-//! else stays, in its order, also what no record names.
+//! A message that is removed, or that another one took the place of, stays in the mbox where it
+//! was, and a mail program that opens the mbox shows it. So when a run is done with the folder, the
+//! mbox is written anew without such messages; everything else stays, in its order, also what no
+//! record names.
 //!
-//! Journal and JSON say where messages are, so they are written anew too. All three are there, whole, before the journal takes
-//! its place: it says then that the other two are about to take theirs ([`Header::rewritten`]), and whoever opens the backup
-//! after a crash goes on with that.
+//! Journal and JSON say where messages are, so they are written anew too. All three are there,
+//! whole, before the journal takes its place: it says then that the other two are about to take
+//! theirs ([`Header::rewritten`]), and whoever opens the backup after a crash goes on with that.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -25,11 +26,12 @@ use crate::backup::ranges::Ranges;
 
 /// An mbox up to this size is written anew as soon as it has something that is not kept.
 const SMALL_BYTES: u64 = 16 * 1024 * 1024;
-/// A larger one when a share of 1 / so much of it is not kept, so that what is written anew is in proportion to what was removed.
+/// A larger one when a share of 1 / so much of it is not kept, so that what is written anew is in
+/// proportion to what was removed.
 const SHARE: u64 = 8;
 
-/// Writes the mbox anew if there is enough in it that is not kept. The folder is to be closed, and nothing is to be written to it
-/// any more.
+/// Writes the mbox anew if there is enough in it that is not kept. The folder is to be closed, and
+/// nothing is to be written to it any more.
 ///
 /// # Errors
 /// `Retry`, `Corrupt`: what is in place then is whole, or is put in its place when the backup is opened.
@@ -42,8 +44,8 @@ pub fn rewrite(paths: &Paths, contents: &Contents) -> Result<()> {
     journal.set_header(contents.journal.header().clone())
 }
 
-/// Writes all three anew, under other names, if there is enough that is not kept, and in no more parts than `most`; the journal,
-/// and how many bytes the mbox has.
+/// Writes all three anew, under other names, if there is enough that is not kept, and in no more
+/// parts than `most`; the journal, and how many bytes the mbox has.
 pub(super) fn prepare(paths: &Paths, contents: &Contents, most: usize) -> Result<Option<(Again, u64)>> {
     if !contents.may_have_dead() {
         return Ok(None);
@@ -149,8 +151,8 @@ fn copy_without(paths: &Paths, dead: &Ranges, end: u64) -> Result<()> {
     copy().map_err(|e| io_error(&path, e))
 }
 
-/// Gives messages other UIDs, and says that they are on the server: journal and JSON are written anew, the mbox stays. The folder is to
-/// be closed or just opened.
+/// Gives messages other UIDs, and says that they are on the server: journal and JSON are written
+/// anew, the mbox stays. The folder is to be closed or just opened.
 ///
 /// # Errors
 /// As [`rewrite`].

@@ -1,4 +1,5 @@
-//! The format against random messages and crashes at every byte; with other programs at the same files, [`others`].
+//! The format against random messages and crashes at every byte; with other programs at the same
+//! files, [`others`].
 
 mod others;
 mod rewritten;
@@ -219,7 +220,8 @@ fn gather(directory: &Path, paths: &mut Vec<String>) {
     }
 }
 
-/// The message that is last in the mbox is the one whose record cannot be read, and nothing else says that it is there.
+/// The message that is last in the mbox is the one whose record cannot be read, and nothing else
+/// says that it is there.
 #[test]
 fn text_whose_record_cannot_be_read_is_kept() {
     let directory = tempfile::tempdir().unwrap();

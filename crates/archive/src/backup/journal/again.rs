@@ -60,7 +60,8 @@ impl Again {
         Ok(())
     }
 
-    /// Commits it all, and once more with nothing: what is looked at of a journal, and done again, is its last transaction.
+    /// Commits it all, and once more with nothing: what is looked at of a journal, and done again,
+    /// is its last transaction.
     ///
     /// # Errors
     /// As [`Journal::commit`].

@@ -88,8 +88,8 @@ pub(super) fn ended_at(file: &File, path: &Path, length: u64) -> Result<Option<E
     Ok(Some(Ended { header, last }))
 }
 
-/// Whether the header that begins at `header` is in a valid transaction. Every commit has its own; those of earlier versions had
-/// only new ones.
+/// Whether the header that begins at `header` is in a valid transaction. Every commit has its own;
+/// those of earlier versions had only new ones.
 fn is_in_valid(file: &File, path: &Path, header: u64) -> Result<bool> {
     let (mut input, mut frame, mut end) = (reader(file, path, header)?, Vec::new(), header);
     while let Some(bytes) = next_frame(&mut input, &mut frame).map_err(|e| io_error(path, e))? {

@@ -1,5 +1,5 @@
-//! What a journal holds. Numbered fields (CBOR); numbers are never used again. `docs/format/archive-journal.md` has the
-//! bytes.
+//! What a journal holds. Numbered fields (CBOR); numbers are never used again.
+//! `docs/format/archive-journal.md` has the bytes.
 
 use minicbor::{Decode, Encode};
 use sealpost_base::limits;
@@ -16,7 +16,8 @@ pub enum Record {
     /// A message is kept.
     #[n(1)]
     Message(#[n(0)] Message),
-    /// How the lines of the next message end, as far as they do not end in CRLF; several of them follow each other.
+    /// How the lines of the next message end, as far as they do not end in CRLF; several of them
+    /// follow each other.
     #[n(2)]
     LineEnds {
         /// Lengths of runs: see `backup::line_ends`.
@@ -97,13 +98,14 @@ pub struct Message {
     /// The zone of INTERNALDATE: minutes east of UTC.
     #[n(3)]
     pub zone: i16,
-    /// Its octets.
+    /// Its bytes.
     #[n(4)]
     pub octets: u64,
     /// What they are known by.
     #[n(5)]
     pub digest: Digest,
-    /// `octets` and `digest` are of what can be read back, not of what the server sent: another program wrote it.
+    /// `octets` and `digest` are of what can be read back, not of what the server sent: another
+    /// program wrote it.
     #[n(6)]
     pub foreign: bool,
     /// Where it is in the data file: first byte.
@@ -202,12 +204,12 @@ pub struct Commit {
     #[n(8)]
     #[cbor(with = "minicbor::bytes")]
     pub before: Check,
-    /// What a stat says of the files that other programs look at, now that they are up to date with this; the format knows
-    /// which. Absent: they may be behind.
+    /// What a stat says of the files that other programs look at, now that they are up to date with
+    /// this; the format knows which. Absent: they may be behind.
     #[n(9)]
     pub shown: Option<u64>,
-    /// Messages that the backup had and that no record names any more, since the journal was damaged; absent: none, or a pull was
-    /// complete since.
+    /// Messages that the backup had and that no record names any more, since the journal was
+    /// damaged; absent: none, or a pull was complete since.
     #[n(10)]
     pub unread: Option<u64>,
 }

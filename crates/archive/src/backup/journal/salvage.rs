@@ -1,7 +1,8 @@
 //! What can be read of a journal that is damaged before its end, in a new one.
 //!
-//! A run that was killed leaves an end that is not valid, and nothing is lost by cutting it off. If the last transaction is valid, and one
-//! before it is not, the disk or somebody else changed the file, and everything behind that place is true still.
+//! A run that was killed leaves an end that is not valid, and nothing is lost by cutting it off. If
+//! the last transaction is valid, and one before it is not, the disk or somebody else changed the
+//! file, and everything behind that place is true still.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -38,7 +39,8 @@ impl Salvaged {
     }
 }
 
-/// Where the last transaction ends, if one is behind `valid`, where those that are valid end: then something is damaged before it.
+/// Where the last transaction ends, if one is behind `valid`, where those that are valid end: then
+/// something is damaged before it.
 pub(super) fn end_of_damaged(file: &File, path: &Path, valid: u64) -> Result<Option<u64>> {
     let length = file.metadata().map_err(|e| io_error(path, e))?.len();
     if length > valid && reader::last(file, path)?.is_some() {
@@ -66,8 +68,9 @@ pub(super) fn end_of_damaged(file: &File, path: &Path, valid: u64) -> Result<Opt
     Ok(end)
 }
 
-/// Puts a journal with all that can be read of the one at `path` in its place. What it says of what came last is at its
-/// defaults, so that the next pull looks what is missing. The damaged one is there until then.
+/// Puts a journal with all that can be read of the one at `path` in its place. What it says of what
+/// came last is at its defaults, so that the next pull looks what is missing. The damaged one is
+/// there until then.
 ///
 /// # Errors
 /// `Corrupt` if it says nowhere whose it is; `Retry` if it cannot be read, or the new one written.
@@ -99,8 +102,8 @@ pub(super) fn salvage(path: &Path) -> Result<Salvaged> {
             take(Record::Abandoned)
         }
     })?;
-    // What the data file has behind that may be of messages whose records cannot be read: it is looked at as if another program
-    // had put it there since a run was done with it, and kept.
+    // What the data file has behind that may be of messages whose records cannot be read: it is
+    // looked at as if another program had put it there since a run was done with it, and kept.
     let (data, shown) = (known.min(last.data), Some(0));
     again.commit(&Commit { data, present: last.present, gone: last.gone, shown, ..Commit::default() })?;
     let aside = link_aside(path)?;
@@ -108,8 +111,9 @@ pub(super) fn salvage(path: &Path) -> Result<Salvaged> {
     Ok(Salvaged { aside, unread })
 }
 
-/// Gives the records of that part of a journal to `each`, commits and headers included. Where something cannot be read, `each` gets
-/// `None`: what is next is the first record of a later transaction, or a record behind the one that is no good.
+/// Gives the records of that part of a journal to `each`, commits and headers included. Where
+/// something cannot be read, `each` gets `None`: what is next is the first record of a later
+/// transaction, or a record behind the one that is no good.
 fn rest(
     file: &File,
     path: &Path,
@@ -141,7 +145,8 @@ fn rest(
     Ok(())
 }
 
-/// Where transactions begin, from the end of that part back to its beginning or the first one whose end is not to be found.
+/// Where transactions begin, from the end of that part back to its beginning or the first one whose
+/// end is not to be found.
 fn beginnings(file: &File, path: &Path, part: &Range<u64>) -> Result<BTreeSet<u64>> {
     let mut begins = BTreeSet::new();
     let mut end = part.end;

@@ -23,7 +23,7 @@ fn message(uid: u32) -> Record {
     long_message(uid, 5)
 }
 
-/// With a keyword of so many octets.
+/// With a keyword of so many bytes.
 fn long_message(uid: u32, octets: usize) -> Record {
     Record::Message(Message {
         uid,
@@ -65,7 +65,7 @@ fn written(path: &Path) -> Vec<u64> {
     written_long(path, 5)
 }
 
-/// The same, of messages with a keyword of so many octets.
+/// The same, of messages with a keyword of so many bytes.
 fn written_long(path: &Path, octets: usize) -> Vec<u64> {
     let mut journal = Journal::create(path, header("INBOX")).unwrap();
     let mut ends = vec![journal.committed];
@@ -159,8 +159,8 @@ fn every_changed_byte_is_noticed() {
     }
 }
 
-/// Earlier versions wrote a header once. Whatever is changed in it or before it, the folder is no other one than it was, and what came
-/// later is there.
+/// Earlier versions wrote a header once. Whatever is changed in it or before it, the folder is no
+/// other one than it was, and what came later is there.
 #[test]
 fn a_changed_header_of_an_earlier_version_is_noticed() {
     let directory = tempfile::tempdir().unwrap();

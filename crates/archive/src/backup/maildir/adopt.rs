@@ -13,14 +13,14 @@ use super::names::Names;
 use crate::backup::contents::Contents;
 use crate::backup::digest::Digesting;
 use crate::backup::journal::{FlagsRecord, Header, Journal, Message, Record};
-use crate::backup::line_ends::ToOctets;
+use crate::backup::line_ends::ToBytes;
 use crate::backup::{Flags, Resume};
 
 /// Bytes that are read at a time.
 const PIECE_BYTES: usize = 64 * 1024;
 
-/// Takes them over as they are, with CRLF at their line ends, and the letters and the time of their files; how many. To be committed
-/// so that the next pull compares all UIDs with the server.
+/// Takes them over as they are, with CRLF at their line ends, and the letters and the time of their
+/// files; how many. To be committed so that the next pull compares all UIDs with the server.
 ///
 /// # Errors
 /// `Retry` if one cannot be read, or the journal not written.
@@ -52,7 +52,7 @@ fn message(uid: u32, path: &Path) -> std::io::Result<Message> {
         Ok(since) => i64::try_from(since.as_secs()).ok(),
         Err(before) => i64::try_from(before.duration().as_secs()).ok().map(|seconds| -seconds),
     };
-    let (mut piece, mut octets, mut to_octets) = (vec![0; PIECE_BYTES], Vec::new(), ToOctets::default());
+    let (mut piece, mut octets, mut to_bytes) = (vec![0; PIECE_BYTES], Vec::new(), ToBytes::default());
     let (mut digesting, mut length, mut size) = (Digesting::default(), 0, 0);
     loop {
         let n = file.read(&mut piece)?;
@@ -60,7 +60,7 @@ fn message(uid: u32, path: &Path) -> std::io::Result<Message> {
             break;
         }
         octets.clear();
-        let _ = to_octets.push(&piece[..n], &mut octets, || Ok::<_, Infallible>(None));
+        let _ = to_bytes.push(&piece[..n], &mut octets, || Ok::<_, Infallible>(None));
         digesting.push(&octets);
         length += n as u64;
         size += octets.len() as u64;

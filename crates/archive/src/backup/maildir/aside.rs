@@ -5,7 +5,8 @@ use std::thread::{Builder, JoinHandle};
 
 use sealpost_base::{Error, Result};
 
-/// One piece of work at a time. Once one has failed, everything does: what it left is found when the folder is opened again.
+/// One piece of work at a time. Once one has failed, everything does: what it left is found when
+/// the folder is opened again.
 #[derive(Default)]
 pub struct Aside(Mutex<AsideState>);
 

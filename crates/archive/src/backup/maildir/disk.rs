@@ -9,19 +9,20 @@ use sealpost_files::io_error;
 
 use super::aside::Aside;
 
-/// From so many messages on, all of the file system is put on disk at once rather than one file after the other: where that is
-/// possible.
+/// From so many messages on, all of the file system is put on disk at once rather than one file
+/// after the other: where that is possible.
 pub const TOGETHER: usize = if cfg!(target_os = "linux") { 8 } else { usize::MAX };
 
-/// After so many messages, or bytes, of a transaction they begin to go to the disk, so that its end waits for the last of them
-/// alone.
+/// After so many messages, or bytes, of a transaction they begin to go to the disk, so that its end
+/// waits for the last of them alone.
 const AHEAD_MESSAGES: usize = 512;
 /// As [`AHEAD_MESSAGES`].
 const AHEAD_BYTES: u64 = 8 * 1024 * 1024;
 
 /// The file system of a folder.
 pub struct Disk {
-    /// Open as long as the folder is: what went wrong on the way to the disk since then is told to whoever syncs by it, once.
+    /// Open as long as the folder is: what went wrong on the way to the disk since then is told to
+    /// whoever syncs by it, once.
     directory: Arc<File>,
     ahead: Aside,
     /// Written since something began to go to the disk.

@@ -19,7 +19,8 @@ use crate::backup::journal::{FlagsRecord, Message, Record};
 use crate::backup::octets::StoredMessage;
 use crate::backup::{Arrived, Flags, KnownMessages, Resume};
 
-/// Bytes of a message that are gathered before its file is written: smaller ones are complete before they have a file.
+/// Bytes of a message that are gathered before its file is written: smaller ones are complete
+/// before they have a file.
 const BUFFER_BYTES: usize = 64 * 1024;
 /// From so many messages of a transaction on, their names are given while the next ones arrive.
 pub(super) const ASIDE: usize = 64;
@@ -34,8 +35,8 @@ pub(super) const OTHER: &str = "sealpost.next";
 pub struct MaildirFiles {
     names: Names,
     disk: Disk,
-    /// Gives names to the messages of the last transaction. In the meantime what arrives goes to another directory: making files
-    /// and renaming them wait for each other in the same one.
+    /// Gives names to the messages of the last transaction. In the meantime what arrives goes to
+    /// another directory: making files and renaming them wait for each other in the same one.
     naming: Aside,
     /// Where what arrives is until it has a name: `tmp`, or [`OTHER`] in it.
     staging: PathBuf,
@@ -46,8 +47,8 @@ pub struct MaildirFiles {
     arrived: Vec<(u32, Flags)>,
     /// To be done when it is committed.
     changes: Vec<Change>,
-    /// Names in `cur` that may not be on disk. After a crash those of the last transaction are given again, so they have to be
-    /// there before the next one.
+    /// Names in `cur` that may not be on disk. After a crash those of the last transaction are
+    /// given again, so they have to be there before the next one.
     named: bool,
     /// The UID in `.uidvalidity`.
     last_uid: u32,
@@ -90,8 +91,8 @@ impl MaildirFiles {
         self.names.tmp().join(OTHER)
     }
 
-    /// What is in `tmp` goes to `cur` if the journal has it; other files of ours there are of a run that did not commit, also
-    /// those that were to replace a message.
+    /// What is in `tmp` goes to `cur` if the journal has it; other files of ours there are of a run
+    /// that did not commit, also those that were to replace a message.
     fn settle(&mut self, contents: &Contents) -> Result<()> {
         self.settle_in(&self.names.tmp(), contents)?;
         if self.other().exists() {
@@ -185,8 +186,8 @@ impl MaildirFiles {
         Ok(())
     }
 
-    /// Has the message whose record is at `at` arrive once more, as `to`, and vanish as what it was: nothing is written but names. Whether
-    /// its file is there.
+    /// Has the message whose record is at `at` arrive once more, as `to`, and vanish as what it
+    /// was: nothing is written but names. Whether its file is there.
     fn renumber_one(&mut self, contents: &mut Contents, (from, at): (u32, u64), to: u32) -> Result<bool> {
         let flags = contents.known.flags(from).cloned().unwrap_or_default();
         let Record::Message(message) = contents.journal.record_at(at)? else { return Ok(false) };
@@ -392,7 +393,8 @@ fn link(path: &Path, to: &Path) -> io::Result<()> {
     })
 }
 
-/// When a name in `cur` changed last, in nanoseconds since 1970: a message came, went or was marked. `None`: it is not there.
+/// When a name in `cur` changed last, in nanoseconds since 1970: a message came, went or was
+/// marked. `None`: it is not there.
 ///
 /// # Errors
 /// `Retry` if that cannot be known.

@@ -12,9 +12,10 @@ const DIRECTORY_BYTES: usize = 220;
 /// Of those that are too long: what is left of them before a `~` and the folder's mark.
 const CUT_BYTES: usize = 180;
 
-/// The directory of a folder below that of INBOX: `.top.sub`, `..sub` for what is below INBOX, empty for INBOX itself. As
-/// mbsync, names are left in modified UTF-7 (RFC 3501 §5.1.3). What mbsync has no name for is written as `\` and two hexadecimal
-/// digits, as in `\2e`: a dot within a level, what cannot be in a name, and a `\` that two such digits follow.
+/// The directory of a folder below that of INBOX: `.top.sub`, `..sub` for what is below INBOX,
+/// empty for INBOX itself. As mbsync, names are left in modified UTF-7 (RFC 3501 §5.1.3). What
+/// mbsync has no name for is written as `\` and two hexadecimal digits, as in `\2e`: a dot within a
+/// level, what cannot be in a name, and a `\` that two such digits follow.
 pub fn directory(folder: &FolderName) -> String {
     let name = folder.as_str();
     if name == "INBOX" {
@@ -50,8 +51,8 @@ pub fn directory(folder: &FolderName) -> String {
     out
 }
 
-/// The folder whose directory that is, as far as the name tells: that of one that was too long does not. What separates the levels is
-/// taken to be a slash.
+/// The folder whose directory that is, as far as the name tells: that of one that was too long does
+/// not. What separates the levels is taken to be a slash.
 pub fn folder(directory: &str) -> Option<FolderName> {
     let levels = match directory {
         "" => vec!["INBOX".to_owned()],
@@ -82,8 +83,8 @@ fn escaped(after: &str) -> Option<char> {
     u8::from_str_radix(digits, 16).ok().map(char::from)
 }
 
-/// What the file name of a message begins with; it stays while flags change. Letters come first: programs take digits for
-/// the time of delivery, which is the file's.
+/// What the file name of a message begins with; it stays while flags change. Letters come first:
+/// programs take digits for the time of delivery, which is the file's.
 pub fn stem(uidvalidity: u32, uid: u32) -> String {
     format!("V{uidvalidity}U{uid}.sealpost,U={uid}")
 }

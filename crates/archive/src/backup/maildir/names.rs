@@ -13,8 +13,8 @@ use super::name;
 use super::seen::{Changed, FileNames, Looking};
 use crate::backup::{Flags, KnownMessages};
 
-/// How often it is looked for what is not found while another program changes names, and the first pause, which doubles: five
-/// seconds in all.
+/// How often it is looked for what is not found while another program changes names, and the first
+/// pause, which doubles: five seconds in all.
 const LOOKS: u32 = 10;
 /// See [`LOOKS`].
 const PAUSE: Duration = Duration::from_millis(10);
@@ -100,7 +100,8 @@ impl Names {
         self.cur().join(name::file(self.uidvalidity, uid, flags))
     }
 
-    /// A message that arrived in `staging`, and that the journal has, gets its name; if it came `again`, what it replaces goes.
+    /// A message that arrived in `staging`, and that the journal has, gets its name; if it came
+    /// `again`, what it replaces goes.
     ///
     /// # Errors
     /// `Retry` if that fails.
@@ -219,9 +220,9 @@ impl Names {
         Ok(())
     }
 
-    /// What `look` finds, or that it finds nothing, and when names changed last then. A file that another program renames meanwhile can
-    /// be missed by a look at its directory, so what is not found is not there only if it is not found twice, the second time while no
-    /// name changed.
+    /// What `look` finds, or that it finds nothing, and when names changed last then. A file that
+    /// another program renames meanwhile can be missed by a look at its directory, so what is not
+    /// found is not there only if it is not found twice, the second time while no name changed.
     fn undisturbed<T>(
         &self,
         mut look: impl FnMut() -> Result<Option<T>>,

@@ -9,7 +9,8 @@ use super::name;
 /// When names in `cur` and `new` changed last.
 pub type Changed = [SystemTime; 2];
 
-/// What the files of a folder were called when they were looked at: eight bytes for each, since many share the end of their names.
+/// What the files of a folder were called when they were looked at: eight bytes for each, since
+/// many share the end of their names.
 #[derive(Default)]
 pub struct FileNames {
     /// UIDs, and which of the ends, by UID.

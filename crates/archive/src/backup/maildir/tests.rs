@@ -238,7 +238,8 @@ fn what_a_damaged_journal_does_not_name_is_missed_until_a_pull_was_complete() {
     }
 }
 
-/// A message was fetched again, and its record is what cannot be read: that it was gone before does not cost it.
+/// A message was fetched again, and its record is what cannot be read: that it was gone before does
+/// not cost it.
 #[test]
 fn a_file_that_is_not_known_any_more_is_taken_over() {
     let directory = tempfile::tempdir().unwrap();
@@ -364,7 +365,8 @@ fn names_are_given_after_a_crash() {
     assert_eq!(names(&root.join("cur")).len(), 9);
 }
 
-/// Files that another program renames all the time, as if every message was marked at once: none of them counts as gone.
+/// Files that another program renames all the time, as if every message was marked at once: none of
+/// them counts as gone.
 #[test]
 fn files_that_are_being_renamed_are_not_gone() {
     let directory = tempfile::tempdir().unwrap();
@@ -389,7 +391,8 @@ fn files_that_are_being_renamed_are_not_gone() {
     }
 }
 
-/// One look finds all files that another program renamed; what it does not find is looked for again once names changed.
+/// One look finds all files that another program renamed; what it does not find is looked for again
+/// once names changed.
 #[test]
 fn files_that_were_renamed_are_found_by_one_look() {
     let directory = tempfile::tempdir().unwrap();
@@ -443,7 +446,8 @@ fn a_file_that_goes_while_a_pull_runs_is_noticed_by_the_next() {
     assert!(!folder.known().contains(3));
 }
 
-/// Of what was changed by the last transaction before a crash, the letters are those of the journal, if there are none too.
+/// Of what was changed by the last transaction before a crash, the letters are those of the
+/// journal, if there are none too.
 #[test]
 fn letters_that_a_crash_left_go() {
     let directory = tempfile::tempdir().unwrap();
@@ -467,8 +471,8 @@ fn letters_that_a_crash_left_go() {
     assert!(name("F").exists());
 }
 
-/// Names are given while the next messages arrive, which are elsewhere meanwhile: what was committed can be read at once, and is there
-/// whatever a crash left where.
+/// Names are given while the next messages arrive, which are elsewhere meanwhile: what was
+/// committed can be read at once, and is there whatever a crash left where.
 #[test]
 fn names_of_many_are_given_meanwhile() {
     let directory = tempfile::tempdir().unwrap();
@@ -642,7 +646,8 @@ fn messages_get_other_uids() {
     crate::backup::format_tests::messages_get_other_uids(|| open(directory.path()).unwrap());
 }
 
-/// Whatever of the names a crash leaves undone: each message is there once, under the UID that the journal says.
+/// Whatever of the names a crash leaves undone: each message is there once, under the UID that the
+/// journal says.
 #[test]
 fn messages_with_other_uids_get_their_names_after_a_crash() {
     let directory = tempfile::tempdir().unwrap();

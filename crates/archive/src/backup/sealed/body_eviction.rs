@@ -1,42 +1,43 @@
 //! How many bodies a sealed backup keeps.
 //!
-//! Given up are bodies of messages that the server had when it was last asked, in this process, and never those of messages that
-//! it no longer has: nobody else may have these. It is done while a pull goes on, so that a backup of a mailbox that is larger
-//! than the disk never is, and at its end.
+//! Given up are bodies of messages that the server had when it was last asked, in this process, and
+//! never those of messages that it no longer has: nobody else may have these. It is done while a
+//! pull goes on, so that a backup of a mailbox that is larger than the disk never is, and at its
+//! end.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use sealpost_account::bodies::body_octets;
+use sealpost_account::bodies::body_bytes;
 use sealpost_account::{Account, Message, MessageNumber};
 use sealpost_base::{Clock, MailboxId, ObjectId, Result};
 use tokio::runtime::Handle;
 
 use super::records::{records, uid};
 use super::uids::Uids;
-use crate::backup::bodies::{Candidate, WORTH_OCTETS, choose};
+use crate::backup::bodies::{Candidate, WORTH_BYTES, choose};
 use crate::backup::{BodyCounts, EvictBodies};
 
-/// While a pull goes on, bodies are given up when there are so many octets of them too many, or this part of what may stay:
-/// looking through all messages has to be worth it.
-const SLACK_OCTETS: u64 = 16 * 1024 * 1024;
+/// While a pull goes on, bodies are given up when there are so many bytes of them too many, or this
+/// part of what may stay: looking through all messages has to be worth it.
+const SLACK_BYTES: u64 = 16 * 1024 * 1024;
 const SLACK_PART: u64 = 8;
 
 /// How many bodies are to be kept.
 #[derive(Clone)]
 pub struct BodyLimit {
-    /// Octets on disk.
+    /// Bytes on disk.
     pub octets: u64,
     /// The time, for the age of messages.
     pub clock: Arc<dyn Clock>,
-    /// So many octets may be too many while a pull goes on.
+    /// So many bytes may be too many while a pull goes on.
     pub slack: u64,
 }
 
 impl BodyLimit {
-    /// No more than so many octets on disk.
+    /// No more than so many bytes on disk.
     pub fn new(octets: u64, clock: Arc<dyn Clock>) -> Self {
-        BodyLimit { octets, clock, slack: SLACK_OCTETS.max(octets / SLACK_PART) }
+        BodyLimit { octets, clock, slack: SLACK_BYTES.max(octets / SLACK_PART) }
     }
 }
 
@@ -46,14 +47,14 @@ pub(super) struct BodyEviction {
     known: Mutex<Option<EvictionState>>,
     /// Mailboxes that are in step with the server.
     in_step: Mutex<HashSet<MailboxId>>,
-    /// One gives up at a time. What was given up since that was last told: messages, octets.
+    /// One gives up at a time. What was given up since that was last told: messages, bytes.
     giving: Mutex<(u64, u64)>,
 }
 
 struct EvictionState {
     /// Messages whose bodies are not here.
     evicted: HashSet<ObjectId>,
-    /// Octets on disk of those that are.
+    /// Bytes on disk of those that are.
     kept: u64,
 }
 
@@ -72,8 +73,8 @@ impl BodyEviction {
         self.with(runtime, account, |known| known.evicted.contains(&object))
     }
 
-    /// What is kept and what is not, of messages that are in a mailbox; octets on disk include those of others, which stay for a
-    /// while after a message was deleted.
+    /// What is kept and what is not, of messages that are in a mailbox; bytes on disk include those
+    /// of others, which stay for a while after a message was deleted.
     pub(super) fn counts(&self, runtime: &Handle, account: &Account) -> Result<BodyCounts> {
         let kept_octets = self.with(runtime, account, |known| known.kept)?;
         let mut counts = BodyCounts { kept_octets, limit: self.limit(), ..BodyCounts::default() };
@@ -84,13 +85,13 @@ impl BodyEviction {
             numbers.sort_unstable();
             numbers.dedup();
             let messages = numbers.into_iter().filter_map(|number| state.message(number));
-            messages.map(|message| (message.object, body_octets(&message))).collect()
+            messages.map(|message| (message.object, body_bytes(&message))).collect()
         };
         self.with(runtime, account, |known| {
             for (object, octets) in &all {
                 if known.evicted.contains(object) {
                     counts.without += 1;
-                    counts.without_octets += octets;
+                    counts.without_bytes += octets;
                 } else {
                     counts.kept += 1;
                 }
@@ -103,7 +104,8 @@ impl BodyEviction {
         self.keep.as_ref().map(|keep| keep.octets)
     }
 
-    /// Messages were committed whose bodies take so many octets: gives up some if they are far too many by now.
+    /// Messages were committed whose bodies take so many bytes: gives up some if they are far too
+    /// many by now.
     pub(super) fn committed(&self, runtime: &Handle, account: &Account, octets: u64) -> Result<()> {
         let Some(BodyLimit { octets: limit, slack, .. }) = self.keep else { return Ok(()) };
         // Whoever looks for the first time counts them too.
@@ -131,7 +133,8 @@ impl BodyEviction {
     ) -> Result<Option<BodyCounts>> {
         let Some(limit) = self.limit() else { return Ok(None) };
         let mut unreported = lock(&self.giving);
-        // Another process may have been at work on the backup, and what was counted on the way is about right only.
+        // Another process may have been at work on the backup, and what was counted on the way is
+        // about right only.
         *lock(&self.known) = None;
         let done = self.reduce(runtime, account, limit, request)?;
         let (messages, octets) = std::mem::take(&mut *unreported);
@@ -197,8 +200,8 @@ impl BodyEviction {
                     }
                     let Some(row) = mailbox.row(uid(local)) else { continue };
                     let Some(message) = state.message(row.message) else { continue };
-                    let octets = body_octets(&message);
-                    if octets >= WORTH_OCTETS {
+                    let octets = body_bytes(&message);
+                    if octets >= WORTH_BYTES {
                         let candidate =
                             Candidate { message: row.message, octets, received: message.received };
                         all.push((message.object, candidate));
@@ -227,7 +230,7 @@ impl BodyEviction {
             let evicted: HashSet<ObjectId> = runtime.block_on(account.evicted())?.into_iter().collect();
             let state = account.state();
             let here = state.messages().filter(|(_, message)| !evicted.contains(&message.object));
-            let kept = here.map(|(_, message)| body_octets(&message)).sum();
+            let kept = here.map(|(_, message)| body_bytes(&message)).sum();
             *known = Some(EvictionState { evicted, kept });
         }
         let fresh = || EvictionState { evicted: HashSet::new(), kept: 0 };

@@ -1,8 +1,9 @@
 //! Flags of the server as flags of an account, and back.
 //!
-//! Labels of Gmail become keywords `$label:NAME`, flags of extensions (`\Name`) `$flag:NAME`; what a keyword cannot hold
-//! is written as `%` and two hexadecimal digits a byte. A label that is longer than a keyword may be becomes several,
-//! `$label-ID-N-COUNT:PART` with the numbers from 0 on and one ID for all; other keywords that are longer are left out.
+//! Labels of Gmail become keywords `$label:NAME`, flags of extensions (`\Name`) `$flag:NAME`; what
+//! a keyword cannot hold is written as `%` and two hexadecimal digits a byte. A label that is
+//! longer than a keyword may be becomes several, `$label-ID-N-COUNT:PART` with the numbers from 0
+//! on and one ID for all; other keywords that are longer are left out.
 
 use std::collections::BTreeMap;
 
@@ -68,8 +69,8 @@ pub fn from_account(flags: &account::Flags) -> Flags {
     out
 }
 
-/// What an account will have instead of these flags, if it is not these: a keyword is written in one way, and there is room for so
-/// many.
+/// What an account will have instead of these flags, if it is not these: a keyword is written in
+/// one way, and there is room for so many.
 pub fn fitting(flags: &Flags, state: &AccountState) -> Option<Flags> {
     let mut there = to_account(flags);
     let mut room = limits::KEYWORDS.saturating_sub(state.keywords().len());

@@ -29,12 +29,12 @@ use sealpost_vault::message::MessageReader;
 
 /// Messages up to this size are held until they are complete, and then stored with others.
 const WHOLE_BYTES: usize = IngestBatch::MESSAGE_BYTES;
-/// Octets and messages that are sealed one after the other.
+/// Bytes and messages that are sealed one after the other.
 const TOGETHER_BYTES: usize = 256 * 1024;
 const TOGETHER: usize = 256;
 /// Tasks that seal messages at once; each draws on the memory budget.
 const AT_ONCE: usize = 3;
-/// Octets and messages that become durable together. While the disk is waited for, the next ones are sealed.
+/// Bytes and messages that become durable together. While the disk is waited for, the next ones are sealed.
 const GROUP_BYTES: usize = 8 * 1024 * 1024;
 const GROUP: usize = 512;
 /// Groups that wait for the disk.
@@ -187,7 +187,8 @@ impl SealedFolder {
         Ok(())
     }
 
-    /// The message is one of the folder's from now on. What it replaces had the flags that count: they may have been changed here.
+    /// The message is one of the folder's from now on. What it replaces had the flags that count:
+    /// they may have been changed here.
     fn took(&mut self, arrived: &Arrived) {
         match Uid::new(arrived.uid)
             .filter(|uid| self.replace.remove(*uid) && self.known.contains(arrived.uid))
@@ -380,7 +381,8 @@ fn unfinished(error: tokio::task::JoinError) -> Error {
 /// What an account has where no server said when the message was received.
 const UNKNOWN: Timestamp = Timestamp(0);
 
-/// When the message was received, as the account keeps it: at the first second of 1970 it is a millisecond later.
+/// When the message was received, as the account keeps it: at the first second of 1970 it is a
+/// millisecond later.
 fn received(arrived: &Arrived) -> Timestamp {
     match arrived.internaldate.map(DateTime::timestamp) {
         None => UNKNOWN,
@@ -601,7 +603,7 @@ impl Folder for SealedFolder {
         self.flags.clear();
         self.replaced = UidSet::new();
         self.dirty = false;
-        let octets = stored.iter().map(|(_, stored)| stored.body_octets()).sum();
+        let octets = stored.iter().map(|(_, stored)| stored.body_bytes()).sum();
         self.body_eviction.committed(&self.runtime, &self.account, octets)
     }
 

@@ -1,8 +1,9 @@
 //! Which UID of the mailbox is which UID on the server.
 //!
 //! Runs of UIDs that follow each other on both sides, in the order in which they came, in objects
-//! `archive/uids/{mailbox}/{number}` of at most [`OBJECT_RUNS`] runs. A run never changes; the last object grows. A UID whose
-//! message is no longer in the mailbox counts for nothing, and of several UIDs of one message the last.
+//! `archive/uids/{mailbox}/{number}` of at most [`OBJECT_RUNS`] runs. A run never changes; the last
+//! object grows. A UID whose message is no longer in the mailbox counts for nothing, and of several
+//! UIDs of one message the last.
 
 use std::collections::BTreeMap;
 
@@ -117,12 +118,14 @@ impl Uids {
         }
     }
 
-    /// What is to be written so that these messages, of those UIDs on the server, are known, the first of which gets `local`.
+    /// What is to be written so that these messages, of those UIDs on the server, are known, the
+    /// first of which gets `local`.
     pub fn put(&self, mailbox: MailboxId, servers: &[u32], local: u32) -> Vec<Event> {
         self.put_runs(mailbox, runs_of(servers, local))
     }
 
-    /// What is to be written so that these messages of the mailbox have these UIDs on the server: (server, mailbox).
+    /// What is to be written so that these messages of the mailbox have these UIDs on the server:
+    /// (server, mailbox).
     pub fn renumber(&self, mailbox: MailboxId, uids: &[(u32, u32)]) -> Vec<Event> {
         self.put_runs(
             mailbox,

@@ -111,7 +111,8 @@ async fn what_was_away_and_is_put_back_is_there_again() {
             restore(&away, &data);
             assert_eq!(texts(&*open(&root).unwrap()), all, "{format}");
         }
-        // A pull fetches what it can. What is put back later stays; files that are one message each are the backup's again.
+        // A pull fetches what it can. What is put back later stays; files that are one message each
+        // are the backup's again.
         let put_back = if format == "mbox" { 3 } else { 4 };
         std::fs::rename(&data, &away).unwrap();
         let backup: Arc<dyn Backup> = open(&root).unwrap().into();

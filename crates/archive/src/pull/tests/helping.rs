@@ -14,7 +14,8 @@ use super::server::{Box_, Fault, Script};
 use super::whole::{QRESYNC, texts};
 use crate::client::{Server, Timeouts};
 
-/// A pull of `script` over two connections, and what ends it; it has gone on for so long that the second one has come to help.
+/// A pull of `script` over two connections, and what ends it; it has gone on for so long that the
+/// second one has come to help.
 async fn helped(
     script: &Script,
     server: Server,

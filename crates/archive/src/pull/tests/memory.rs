@@ -33,7 +33,7 @@ pub(crate) struct Contents {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Memory {
     pub(crate) folders: Arc<Mutex<BTreeMap<String, Contents>>>,
-    /// Messages of more octets than this are refused.
+    /// Messages of more bytes than this are refused.
     pub(crate) most: Option<u64>,
     /// Commits fail once there are so many messages.
     pub(crate) full: Option<usize>,
@@ -46,7 +46,7 @@ impl Memory {
         self.folders.lock().unwrap().get(name).cloned().unwrap_or_default()
     }
 
-    /// The octets of each message that is kept, by UID.
+    /// The bytes of each message that is kept, by UID.
     pub(crate) fn texts(&self, name: &str) -> Vec<(u32, String)> {
         let text = |m: &Message| String::from_utf8_lossy(&m.octets).into_owned();
         self.folder(name).messages.iter().map(|(uid, message)| (*uid, text(message))).collect()

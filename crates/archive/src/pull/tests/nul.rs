@@ -1,4 +1,5 @@
-//! NUL in messages: a Sealpost server is asked to send it, as what it sends else could not be told from another octet.
+//! NUL in messages: a Sealpost server is asked to send it, as what it sends else could not be told
+//! from another byte.
 
 use sealpost_imap::NUL_EXTENSION;
 
@@ -7,7 +8,7 @@ use super::pulled::pulled;
 use super::server::{Box_, Script};
 
 #[tokio::test]
-async fn octets_with_nul_are_asked_for_and_kept() {
+async fn bytes_with_nul_are_asked_for_and_kept() {
     // One that comes in one piece, one that comes in several.
     let messages =
         ["Subject: a\0b\r\n\r\n\0\0\r\n".to_owned(), format!("\r\n{}", "text \0\r\n".repeat(20_000))];

@@ -23,7 +23,8 @@ pub(crate) fn options() -> Options {
     }
 }
 
-/// Time that stands, chance that repeats itself, nobody who looks on; a pull goes on until the sender says otherwise.
+/// Time that stands, chance that repeats itself, nobody who looks on; a pull goes on until the
+/// sender says otherwise.
 pub(crate) fn tools() -> (watch::Sender<bool>, Tools) {
     let (stop, watched) = watch::channel(false);
     let tools = Tools {

@@ -1,4 +1,5 @@
-//! Restores and pulls that follow each other, in every format: a message stays one message, and what is there twice stays twice.
+//! Restores and pulls that follow each other, in every format: a message stays one message, and
+//! what is there twice stays twice.
 
 use std::io::Read;
 use std::sync::{Arc, Mutex};
@@ -53,7 +54,7 @@ fn empty(script: &Script) {
     });
 }
 
-/// Flags and octets of a mailbox, whatever the UIDs.
+/// Flags and bytes of a mailbox, whatever the UIDs.
 fn there(script: &Script, name: &str) -> Vec<(String, Vec<u8>)> {
     let world = script.world.lock().unwrap();
     let mut there: Vec<_> =
@@ -109,7 +110,8 @@ impl Both {
         report
     }
 
-    /// Octets of the messages that the backup has of a folder, those that the server no longer has, and how many these are.
+    /// Bytes of the messages that the backup has of a folder, those that the server no longer has,
+    /// and how many these are.
     async fn copied(&self, folder: &'static str) -> (Vec<Vec<u8>>, u64) {
         let backup = self.place.open().await;
         spawn_blocking(move || {
@@ -201,9 +203,10 @@ async fn mail_that_is_partly_lost_comes_back_once() {
     }
 }
 
-/// The run was killed, or the record is lost: what comes back is known by its octets and its date, and by no more than those.
+/// The run was killed, or the record is lost: what comes back is known by its bytes and its date,
+/// and by no more than those.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_nobody_wrote_down_is_known_by_its_octets() {
+async fn what_nobody_wrote_down_is_known_by_its_bytes() {
     for format in FORMATS {
         for keep_intents in [false, true] {
             let faults = if keep_intents {
@@ -426,7 +429,7 @@ async fn what_was_put_below_a_folder_is_not_put_below_it_again() {
 
 /// What is put into another account is no matter of this one's copy; and that one's copy has it from before.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_copies_know_each_others_restores_by_octets() {
+async fn two_copies_know_each_others_restores_by_bytes() {
     for format in FORMATS {
         let first = Both::new(format, QRESYNC, &[]).await;
         let second = Both {

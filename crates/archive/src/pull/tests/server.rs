@@ -17,7 +17,7 @@ use crate::client::{Compress, Credential, Security, Server, ServerSeen, Timeouts
 pub(crate) struct Box_ {
     pub(crate) uidvalidity: u32,
     pub(crate) mailboxid: Option<String>,
-    /// UID, flags, octets.
+    /// UID, flags, bytes.
     pub(crate) messages: BTreeMap<u32, (String, Vec<u8>)>,
     /// Mod-sequence of each message.
     pub(crate) modseqs: BTreeMap<u32, u64>,
@@ -48,7 +48,7 @@ pub(crate) enum Fault {
     Unasked(u32),
     /// This mailbox cannot be selected: what the server says. With BYE the connection ends.
     Selecting(&'static str, &'static str),
-    /// RFC822.SIZE and the order of items are wrong: flags and UID come after the octets.
+    /// RFC822.SIZE and the order of items are wrong: flags and UID come after the bytes.
     Reordered,
     /// `BODY[] NIL` for this message.
     NilAt(u32),
@@ -59,11 +59,12 @@ pub(crate) enum Fault {
     MailboxGone,
     /// A line that never ends.
     EndlessLine,
-    /// This message begins, and then comes an octet a millisecond for ever.
+    /// This message begins, and then comes a byte a millisecond for ever.
     DripAt(u32),
-    /// This message is said to have so many octets, and they come.
+    /// This message is said to have so many bytes, and they come.
     HugeAt(u32, u64),
-    /// `* OK` lines without end instead of the answer to commands that begin so; as many as are given, and the answer.
+    /// `* OK` lines without end instead of the answer to commands that begin so; as many as are
+    /// given, and the answer.
     Chatter(&'static str, usize),
     /// EXISTS says so many messages, UIDNEXT one more; those that are not there are not sent.
     Claims(u32),
@@ -101,7 +102,7 @@ pub(crate) enum Fault {
     Throttle(usize),
     /// A mailbox takes so many messages; then there is no room.
     Room(usize),
-    /// RFC822.SIZE is one octet too many.
+    /// RFC822.SIZE is one byte too many.
     WrongSizes,
     /// APPENDUID is not said.
     NoUidplus,

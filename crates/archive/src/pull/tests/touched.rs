@@ -173,7 +173,8 @@ async fn files_that_were_cut_or_removed_are_noticed_and_mended() {
     }
 }
 
-/// What was taken over from imap-backup has no dates, and gets them by the pull that takes it over, or by the next one that can.
+/// What was taken over from imap-backup has no dates, and gets them by the pull that takes it over,
+/// or by the next one that can.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn dates_that_another_program_did_not_keep_are_asked_for_once() {
     for capabilities in ["", "ESEARCH LIST-STATUS", QRESYNC] {

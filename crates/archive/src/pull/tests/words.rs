@@ -60,7 +60,7 @@ fn numbers(reports: &[Report]) -> Vec<(u64, u64, u64)> {
     reports.iter().map(|r| (sum(r, |f| f.new), sum(r, |f| f.flags), sum(r, |f| f.unread_all))).collect()
 }
 
-/// So many keywords of so many octets.
+/// So many keywords of so many bytes.
 fn words(count: usize, octets: usize) -> String {
     (0..count).map(|n| format!(" {n:k>octets$}")).collect()
 }

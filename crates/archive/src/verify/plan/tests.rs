@@ -28,7 +28,8 @@ fn kept(name: &str, was: Option<&str>) -> BackupFolder {
 /// Names of folders, each with what a plan says of it.
 type Names = Vec<(String, bool)>;
 
-/// The folders of a plan: compared with the server (and whether the backup has them), and alone (and whether they are there).
+/// The folders of a plan: compared with the server (and whether the backup has them), and alone
+/// (and whether they are there).
 fn names(plan: &Plan<'_>) -> (Names, Names) {
     let with_server = plan.with_server.iter().map(|one| (one.found.name.to_string(), one.kept.is_some()));
     let alone = plan.alone.iter().map(|one| (one.kept.name.to_string(), one.is_there));
@@ -75,7 +76,8 @@ fn local(messages: &[(u32, u64, u8)], evicted: &[u32], damaged: &[u32]) -> Local
 
 #[test]
 fn two_lists_say_what_is_missing_gone_doubled_and_lost() {
-    // 1 and 2 are the same message; 2 and 3 are gone from the server, 3 of them without a body; 4 and 5 are damaged.
+    // 1 and 2 are the same message; 2 and 3 are gone from the server, 3 of them without a body; 4
+    // and 5 are damaged.
     let local = local(&[(1, 10, 1), (2, 10, 1), (3, 30, 3), (6, 60, 6)], &[3, 6], &[4, 5]);
     let mut listed = ServerListing::default();
     for (uid, size) in [(1, 10), (4, 40), (6, 61), (7, 70), (0, 5)] {

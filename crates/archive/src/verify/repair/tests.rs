@@ -77,7 +77,7 @@ impl Fixture {
         report.folders.into_iter().next().unwrap()
     }
 
-    /// What the backup has of a message, and its octets.
+    /// What the backup has of a message, and its bytes.
     async fn message(&self, uid: u32) -> (Stored, Result<String, String>) {
         let backup = self.open().await;
         let read = move || {

@@ -1,8 +1,8 @@
 //! An IMAP client that keeps nothing of what it is sent but what the next command needs.
 //!
-//! Commands may be pipelined (RFC 3501 §5.5): every tagged response finds its command and is counted there and then, as
-//! bytes are scanned. What is untagged is counted; EXISTS, EXPUNGE, UIDNEXT and HIGHESTMODSEQ are remembered, for
-//! the next command's placeholders.
+//! Commands may be pipelined (RFC 3501 §5.5): every tagged response finds its command and is
+//! counted there and then, as bytes are scanned. What is untagged is counted; EXISTS, EXPUNGE,
+//! UIDNEXT and HIGHESTMODSEQ are remembered, for the next command's placeholders.
 
 mod actions;
 mod mailboxes;
@@ -172,7 +172,8 @@ impl Imap {
         self.wait(|state| state.outstanding.is_empty()).await
     }
 
-    /// Waits for `time`, and takes what comes meanwhile: an answer counts when it came, not when somebody looks.
+    /// Waits for `time`, and takes what comes meanwhile: an answer counts when it came, not when
+    /// somebody looks.
     ///
     /// # Errors
     /// If the connection is of no more use, or it is to stop.

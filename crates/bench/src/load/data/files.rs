@@ -52,7 +52,8 @@ pub(super) fn read(path: &Path) -> Result<Vec<Vec<u8>>> {
     Ok(messages)
 }
 
-/// Writes the first `count` messages of `data` into a new Maildir or mbox file at `path`; how many bytes they have.
+/// Writes the first `count` messages of `data` into a new Maildir or mbox file at `path`; how many
+/// bytes they have.
 ///
 /// # Errors
 /// If it cannot be written, or is there already.

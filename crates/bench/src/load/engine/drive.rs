@@ -117,8 +117,8 @@ pub async fn client(thread: Rc<Thread>, job: Arc<RunningPhase>, plan: Rc<Plan>, 
     job.left();
 }
 
-/// Returns when nobody waits any longer: as long after the end of the phase, or after its clients were told to stop, as for
-/// any command.
+/// Returns when nobody waits any longer: as long after the end of the phase, or after its clients
+/// were told to stop, as for any command.
 async fn overdue(client: &Client, job: &RunningPhase) {
     let command_timeout = client.thread.shared.command_timeout;
     let ended = async {
@@ -240,7 +240,8 @@ impl Driver {
         }
     }
 
-    /// The same up to a time, which may have passed, whatever becomes of the connection. False if the client gave up.
+    /// The same up to a time, which may have passed, whatever becomes of the connection. False if
+    /// the client gave up.
     async fn rest_until(&mut self, until: Duration) -> Result<bool, Fail> {
         loop {
             match self.rest(until.saturating_sub(self.client.thread.now())).await {

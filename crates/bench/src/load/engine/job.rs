@@ -83,8 +83,8 @@ impl RunningPhase {
         self.changed.notify_waiters();
     }
 
-    /// A place among those who are there at a time, in the order of coming; held until it is dropped. `None` where all are
-    /// there at once.
+    /// A place among those who are there at a time, in the order of coming; held until it is
+    /// dropped. `None` where all are there at once.
     pub async fn place(&self) -> Option<SemaphorePermit<'_>> {
         // It is never closed.
         self.places.as_ref()?.acquire().await.ok()

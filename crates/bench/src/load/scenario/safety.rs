@@ -1,7 +1,8 @@
 //! What a scenario would change outside the bench's own mailboxes.
 //!
-//! Somebody may point the bench at the account that holds their mail. So whatever is not known to be harmless counts as a
-//! change, and commands that work on the selected mailbox count by every mailbox that their phase selects.
+//! Somebody may point the bench at the account that holds their mail. So whatever is not known to
+//! be harmless counts as a change, and commands that work on the selected mailbox count by every
+//! mailbox that their phase selects.
 
 use super::step::Action;
 use super::template::Template;

@@ -9,7 +9,8 @@ use crate::words;
 
 /// What the mailboxes below which scenarios work are called in scenarios.
 const ROOT: &str = "Bench";
-/// What they are called on the server: a name that nobody has by accident, for all below it is removed in the end.
+/// What they are called on the server: a name that nobody has by accident, for all below it is
+/// removed in the end.
 pub const MAILBOX: &str = "SealpostBench";
 
 /// A command, cut where something is filled in.

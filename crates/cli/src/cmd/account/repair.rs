@@ -1,7 +1,8 @@
 //! `sealpost account repair`: goes on with a log that is broken.
 //!
-//! An entry of it is missing or damaged, and nobody can tell any more what UIDs mean. What can be read stays, UIDs get a new meaning on
-//! all nodes, and mail programs fetch everything anew. That is recorded in the log itself. Needs no password.
+//! An entry of it is missing or damaged, and nobody can tell any more what UIDs mean. What can be
+//! read stays, UIDs get a new meaning on all nodes, and mail programs fetch everything anew. That
+//! is recorded in the log itself. Needs no password.
 
 use std::process::ExitCode;
 
@@ -33,12 +34,13 @@ Examples:
 pub(super) struct Args {
     #[command(flatten)]
     account: NameArgs,
-    /// Give up unreadable checkpoints too, although the log does not reach back to the first entry. Mailboxes, flags and messages that
-    /// only the checkpoints had are lost
+    /// Give up unreadable checkpoints too, although the log does not reach back to the first entry.
+    /// Mailboxes, flags and messages that only the checkpoints had are lost
     #[arg(long)]
     without_checkpoints: bool,
-    /// First remove the objects that were planted in the account's logs: those that this installation did not write. Make sure that
-    /// server.key is the one that all nodes use: under an older copy, what they write looks planted
+    /// First remove the objects that were planted in the account's logs: those that this
+    /// installation did not write. Make sure that server.key is the one that all nodes use: under
+    /// an older copy, what they write looks planted
     #[arg(long)]
     remove_noise: bool,
 }

@@ -123,8 +123,9 @@ fn own_shares(account: &Account) -> Vec<Link> {
     linked.chain(state.unlinked_shares()).collect()
 }
 
-/// Brings back what was expunged in a share, or all of one that was deleted: sealed anew for the account, because others may
-/// still see the share. What is there already, by an earlier call, is left alone.
+/// Brings back what was expunged in a share, or all of one that was deleted: sealed anew for the
+/// account, because others may still see the share. What is there already, by an earlier call, is
+/// left alone.
 async fn from_share(
     data_dir: &DataDir,
     accounts: &Accounts,

@@ -47,8 +47,8 @@ pub async fn unlock(
     Ok((record, unlocked.root))
 }
 
-/// Gives a slot from before slots had tags its tag: its secret has just shown whose it is. Without it nothing is lost but that the
-/// next command tries again.
+/// Gives a slot from before slots had tags its tag: its secret has just shown whose it is. Without
+/// it nothing is lost but that the next command tries again.
 async fn verify(data_dir: &DataDir, record: &AccountRecord, unlocked: &Unlocked) {
     let Unlocked { root, slot, is_own_key } = unlocked;
     if *is_own_key

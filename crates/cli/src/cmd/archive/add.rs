@@ -57,8 +57,9 @@ pub struct Args {
     sealed: SealedArgs,
     #[command(flatten)]
     folders: FolderArgs,
-    /// Keep at most SIZE of message bodies on disk, such as 2GB: headers and searchable text of all messages stay; each pull evicts the
-    /// oldest and largest bodies, which are fetched from the server when they are opened. Only with `--format sealpost`
+    /// Keep at most SIZE of message bodies on disk, such as 2GB: headers and searchable text of all
+    /// messages stay; each pull evicts the oldest and largest bodies, which are fetched from the
+    /// server when they are opened. Only with `--format sealpost`
     #[arg(long, value_name = "SIZE", value_parser = size, help_heading = "Backup")]
     body_limit: Option<String>,
     /// Remember the account without a test of the connection
@@ -153,7 +154,8 @@ struct There {
     capabilities: Capabilities,
 }
 
-/// What the account has: a person is asked for what it takes to open it, and again where an answer was no good.
+/// What the account has: a person is asked for what it takes to open it, and again where an answer
+/// was no good.
 async fn tried(login: &mut Login, output: Output) -> Result<There> {
     login.ask_server(&mut Terminal)?;
     // There has to be somebody to try a password at before one is asked for.
@@ -192,8 +194,8 @@ async fn opened(login: &Login, output: Output) -> Result<There> {
     Ok(There { listing, capabilities })
 }
 
-/// A directory that cannot be one is found out now, not by the first pull. The password of a backup that is there is asked for again if it
-/// is wrong.
+/// A directory that cannot be one is found out now, not by the first pull. The password of a backup
+/// that is there is asked for again if it is wrong.
 async fn open_copy(account: &Remembered, sealed: &SealedArgs, global: &Global) -> Result<()> {
     let mut attempts = 1;
     loop {

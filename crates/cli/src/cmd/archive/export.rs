@@ -55,7 +55,8 @@ pub struct Args {
     sealed: SealedArgs,
     #[command(flatten)]
     folders: FolderArgs,
-    /// Also export superseded folders, those whose UIDVALIDITY changed, as folders of their own (INBOX-7). `--folder` may name either
+    /// Also export superseded folders, those whose UIDVALIDITY changed, as folders of their own
+    /// (INBOX-7). `--folder` may name either
     #[arg(long)]
     include_superseded: bool,
     /// Report what would be exported, and write nothing
@@ -163,7 +164,8 @@ fn unreadable(e: &sealpost_base::Error) -> Transferred {
     Transferred { failed: vec![(0, e.to_string())], ..Transferred::default() }
 }
 
-/// What would be done with a folder. Nothing is changed, so what opening a folder of the destination would mend is not opened.
+/// What would be done with a folder. Nothing is changed, so what opening a folder of the
+/// destination would mend is not opened.
 fn plan(
     from: &dyn Backup,
     restored: &Restored,

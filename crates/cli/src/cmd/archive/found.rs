@@ -61,7 +61,8 @@ fn name(format: Format) -> &'static str {
     }
 }
 
-/// INBOX is in the directory itself, other folders in directories whose names begin with a dot; any of them may be missing.
+/// INBOX is in the directory itself, other folders in directories whose names begin with a dot; any
+/// of them may be missing.
 fn has_maildir(directory: &Path) -> io::Result<bool> {
     let mut maildirs = entries(directory)?.filter_map(|entry| entry.ok()).map(|entry| entry.path());
     let folder = |path: &Path| path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));

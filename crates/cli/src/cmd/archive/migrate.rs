@@ -29,7 +29,8 @@ pub struct Args {
     to: String,
     #[command(flatten)]
     put: PutArgs,
-    /// Append the new UID of each message to FILE, one line of JSON each [default: FROM-TO.uids beside the remembered accounts]
+    /// Append the new UID of each message to FILE, one line of JSON each [default: FROM-TO.uids
+    /// beside the remembered accounts]
     #[arg(long, value_name = "FILE")]
     map: Option<PathBuf>,
 }

@@ -1,7 +1,8 @@
-//! Where the messages of a sealed backup came from, kept beside it: whoever opens a body that was given up asks there.
+//! Where the messages of a sealed backup came from, kept beside it: whoever opens a body that was
+//! given up asks there.
 //!
-//! A file of TOML for each account, that only its owner can read: what `archive add` remembers of a server, so no secret, only
-//! where it is. A pull that may give up bodies writes it.
+//! A file of TOML for each account, that only its owner can read: what `archive add` remembers of a
+//! server, so no secret, only where it is. A pull that may give up bodies writes it.
 
 use std::fs;
 use std::io::Write;

@@ -1,5 +1,5 @@
-//! How a pull goes, on standard error: at a terminal a bar for each folder and one for all; elsewhere only what went
-//! wrong.
+//! How a pull goes, on standard error: at a terminal a bar for each folder and one for all;
+//! elsewhere only what went wrong.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -68,7 +68,8 @@ impl ProgressBars {
 pub struct Working(ProgressBar);
 
 impl Working {
-    /// Begins with `what` is being done. `counted` is how what was done is shown, such as `{human_pos} messages`.
+    /// Begins with `what` is being done. `counted` is how what was done is shown, such as
+    /// `{human_pos} messages`.
     pub fn new(output: Output, what: &str, counted: &str) -> Self {
         let bar = match output.shows_progress() {
             true => ProgressBar::new_spinner(),

@@ -55,7 +55,9 @@ pub struct Args {
     sealed: SealedArgs,
     #[command(flatten)]
     folders: FolderArgs,
-    /// Keep at most SIZE of message bodies on disk, such as 2GB: headers and searchable text of all messages stay, the oldest and largest bodies are evicted, and fetched from the server when they are opened [default: the remembered limit of the account, or all]
+    /// Keep at most SIZE of message bodies on disk, such as 2GB: headers and searchable text of all
+    /// messages stay, the oldest and largest bodies are evicted, and fetched from the server when
+    /// they are opened [default: the remembered limit of the account, or all]
     #[arg(long, value_name = "SIZE", value_parser = octets, help_heading = "Backup")]
     body_limit: Option<u64>,
     /// Remove messages from the backup that the server no longer has; folders always stay
@@ -367,7 +369,7 @@ impl BodyReport {
             kept: counts.kept,
             kept_bytes: counts.kept_octets,
             evicted: counts.without,
-            evicted_bytes: counts.without_octets,
+            evicted_bytes: counts.without_bytes,
             limit: counts.limit,
             now: counts.now,
             now_bytes: counts.now_octets,

@@ -30,7 +30,8 @@ pub struct PutArgs {
 }
 
 impl PutArgs {
-    /// What is asked of a way to what is called `to`. The map of UIDs is in these files. `stop` becomes true when to stop.
+    /// What is asked of a way to what is called `to`. The map of UIDs is in these files. `stop`
+    /// becomes true when to stop.
     ///
     /// # Errors
     /// If the map cannot be read or written.
@@ -56,11 +57,13 @@ impl PutArgs {
         Ok((options, chosen))
     }
 
-    /// The servers of two accounts that are remembered, and what is asked between them. Folders that are not chosen here are
-    /// those that are remembered of the first; the map is `map`, or else what is beside what is remembered.
+    /// The servers of two accounts that are remembered, and what is asked between them. Folders
+    /// that are not chosen here are those that are remembered of the first; the map is `map`, or
+    /// else what is beside what is remembered.
     ///
     /// # Errors
-    /// As [`PutArgs::options`]; if signals cannot be listened to, an account is not remembered, or its password cannot be had.
+    /// As [`PutArgs::options`]; if signals cannot be listened to, an account is not remembered, or
+    /// its password cannot be had.
     pub async fn between(
         mut self,
         global: &Global,

@@ -1,4 +1,5 @@
-//! Where records of restores are: in the backup, and, of earlier versions, beside what is remembered of accounts.
+//! Where records of restores are: in the backup, and, of earlier versions, beside what is
+//! remembered of accounts.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -41,7 +42,8 @@ pub async fn of_copy(
     restored(directory, others, owner, true).await
 }
 
-/// Records of earlier versions of what was restored from the backup of the account `name`, which is of this owner's mail.
+/// Records of earlier versions of what was restored from the backup of the account `name`, which is
+/// of this owner's mail.
 pub fn earlier(accounts: &Accounts, name: &str, owner: Option<&Source>) -> Vec<RecordFile> {
     let names = [Some(name.to_owned()), owner.map(|owner| called(name, owner))];
     let files = accounts.maps_from(&format!("{name}.copy"));

@@ -242,8 +242,8 @@ fn taken(name: &str) -> anyhow::Error {
     .into()
 }
 
-/// The exit status of what was done for the account `name`, one of so many: where there are several, one that fails does not keep
-/// the others from being done, and is told at once.
+/// The exit status of what was done for the account `name`, one of so many: where there are
+/// several, one that fails does not keep the others from being done, and is told at once.
 ///
 /// # Errors
 /// What `done` says, if there is only one.

@@ -51,10 +51,12 @@ pub struct Args {
     server: ServerArgs,
     #[command(flatten)]
     put: PutArgs,
-    /// Also restore superseded folders, those whose UIDVALIDITY changed, into their original folder. `--folder` may name either
+    /// Also restore superseded folders, those whose UIDVALIDITY changed, into their original
+    /// folder. `--folder` may name either
     #[arg(long)]
     include_superseded: bool,
-    /// Append the new UID of each message to FILE, one line of JSON each, in addition to sealpost.restored in the backup, which pulls read
+    /// Append the new UID of each message to FILE, one line of JSON each, in addition to
+    /// sealpost.restored in the backup, which pulls read
     #[arg(long, value_name = "FILE")]
     map: Option<PathBuf>,
 }
@@ -120,7 +122,8 @@ impl Maps {
             files.push((map.clone(), called, !args.put.dry_run));
         }
         let record = directory.join(RECORD_FILE);
-        // A backup that cannot be written has none; then it is waited for what an interrupted run may have sent.
+        // A backup that cannot be written has none; then it is waited for what an interrupted run
+        // may have sent.
         let usable = || owner::append_or_create(&record).is_ok();
         if args.put.dry_run || usable() {
             files.push((record, "this copy".to_owned(), !args.put.dry_run));

@@ -133,7 +133,8 @@ fn systemd(command: &str, accounts: &[String], every: u32) -> String {
     )
 }
 
-/// What the units are called, without an ending: what cannot be in such a name is written as `systemd-escape` does.
+/// What the units are called, without an ending: what cannot be in such a name is written as
+/// `systemd-escape` does.
 fn unit(accounts: &[String]) -> String {
     let mut unit = "sealpost-archive".to_owned();
     for account in accounts {

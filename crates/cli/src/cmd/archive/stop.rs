@@ -1,5 +1,5 @@
-//! Ctrl-C and SIGTERM: what is complete is committed, then the command ends. A second one ends it at once; what was
-//! committed is there in either case.
+//! Ctrl-C and SIGTERM: what is complete is committed, then the command ends. A second one ends it
+//! at once; what was committed is there in either case.
 
 use anyhow::{Context, Result};
 use tokio::signal::unix::{SignalKind, signal};

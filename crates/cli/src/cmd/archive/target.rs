@@ -46,13 +46,13 @@ pub struct SealedArgs {
     /// With `--format sealpost`: read the password of the backup from FILE [default: prompt]
     #[arg(long, value_name = "FILE")]
     pub copy_password_file: Option<PathBuf>,
-    /// With `--format sealpost`: the account in the backup [default: the only one; for a new backup the user name, or USER@HOST if that is
-    /// no address]
+    /// With `--format sealpost`: the account in the backup [default: the only one; for a new backup
+    /// the user name, or USER@HOST if that is no address]
     #[arg(long, value_name = "NAME")]
     pub copy_account: Option<String>,
 }
 
-/// A size such as `2GB` or `500MiB`, in octets.
+/// A size such as `2GB` or `500MiB`, in bytes.
 ///
 /// # Errors
 /// What is wrong with it.
@@ -122,7 +122,8 @@ impl Whose<'_> {
     /// Of a backup that does not say it.
     pub const UNKNOWN: Whose<'static> = Whose { user: NO_USER, host: NO_HOST };
 
-    /// A name for the account: what a server takes for a user's name need be no address (`jane`, `CORP\jane`).
+    /// A name for the account: what a server takes for a user's name need be no address (`jane`,
+    /// `CORP\jane`).
     fn account_name(&self, data_dir: &DataDir) -> Result<AccountName> {
         if let Ok(name) = data_dir.account_name(self.user) {
             return Ok(name);
@@ -160,7 +161,8 @@ impl Target<'_> {
         self.open_keeping(global, None).await
     }
 
-    /// As [`Target::open`], to keep no more bodies than so many octets: the others are fetched again from that server.
+    /// As [`Target::open`], to keep no more bodies than so many bytes: the others are fetched again
+    /// from that server.
     ///
     /// # Errors
     /// As [`Target::open`]; if the format or the store must keep all.
@@ -204,7 +206,8 @@ impl Target<'_> {
         Ok(tokio::task::spawn_blocking(open).await?.map_err(in_use)?.into())
     }
 
-    /// As [`Target::open_keeping`]; for a dry run nothing is begun: what is not there is a backup without folders.
+    /// As [`Target::open_keeping`]; for a dry run nothing is begun: what is not there is a backup
+    /// without folders.
     ///
     /// # Errors
     /// As [`Target::open_keeping`].
@@ -312,7 +315,7 @@ mod tests {
 
     #[test]
     fn sizes_are_decimal_or_binary() {
-        for (text, octets_of) in [
+        for (text, bytes_of) in [
             ("2GB", 2_000_000_000),
             ("1 MB", 1_000_000),
             ("1MiB", 1 << 20),
@@ -320,7 +323,7 @@ mod tests {
             ("0KB", 0),
             ("5kB", 5000),
         ] {
-            assert_eq!(octets(text), Ok(octets_of), "{text}");
+            assert_eq!(octets(text), Ok(bytes_of), "{text}");
         }
         for text in ["", "GB", "-1GB", "1.5GB", "99999999999TB", "2 gigabytes"] {
             assert!(octets(text).is_err(), "{text}");

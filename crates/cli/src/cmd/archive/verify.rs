@@ -75,7 +75,7 @@ struct Folder<'a> {
     missing: u64,
     missing_uids: String,
     gone: u64,
-    /// Of those, the server has these octets under another UID.
+    /// Of those, the server has these bytes under another UID.
     doubled: u64,
     doubled_uids: String,
     other_size: u64,

@@ -1,5 +1,6 @@
-//! A log at TO that was repaired: it states which entries count, and another one among them, from a backup, would contradict it. Such
-//! an entry is not copied, because the account could not be opened. One that the repair counted, and that was lost later, is.
+//! A log at TO that was repaired: it states which entries count, and another one among them, from a
+//! backup, would contradict it. Such an entry is not copied, because the account could not be
+//! opened. One that the repair counted, and that was lost later, is.
 
 use std::collections::BTreeSet;
 
@@ -19,7 +20,8 @@ struct LoggedEntry {
     renumbering: Option<Renumbering>,
 }
 
-/// The paths of those of `log`, as it is at FROM, that a repair of the log at TO, whose objects are `there`, went on without.
+/// The paths of those of `log`, as it is at FROM, that a repair of the log at TO, whose objects are
+/// `there`, went on without.
 pub async fn left_out(
     from: &Store,
     log: &[ListedObject],
@@ -60,7 +62,8 @@ pub async fn left_out(
     Ok(left_out)
 }
 
-/// Which of the absent entries a renumbering counts beside those that are present; none, if that cannot be found out.
+/// Which of the absent entries a renumbering counts beside those that are present; none, if that
+/// cannot be found out.
 fn counted(present: &[&LoggedEntry], absent: &[&LoggedEntry], said: &Renumbering) -> Vec<bool> {
     let choices: Vec<Vec<bool>> = match absent.len() {
         few if few <= TRIED => {

@@ -1,4 +1,5 @@
-//! A server started by somebody else's command, and all that it starts: a process group of its own, ended together.
+//! A server started by somebody else's command, and all that it starts: a process group of its own,
+//! ended together.
 
 use std::io;
 use std::process::Stdio;
@@ -72,8 +73,9 @@ mod tests {
     async fn what_a_server_launched_ends_with_it_in_order() {
         let dir = tempfile::tempdir().unwrap();
         let ended = dir.path().join("ended");
-        // The shell launches a daemon, and cleans up when it is told to end. The daemon is a fork that becomes no
-        // other program: one that does has no command line for a moment, as if it had ended.
+        // The shell launches a daemon, and cleans up when it is told to end. The daemon is a fork
+        // that becomes no other program: one that does has no command line for a moment, as if it
+        // had ended.
         let script = format!(
             "sh -c 'trap \"echo ended > {}; exit\" TERM; (sleep 600; :) & echo $!; wait'",
             ended.display()

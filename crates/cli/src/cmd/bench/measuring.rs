@@ -1,4 +1,5 @@
-//! A server is loaded and watched, and what was seen is reported: what `run`, `seeds` and `trace` have in common.
+//! A server is loaded and watched, and what was seen is reported: what `run`, `seeds` and `trace`
+//! have in common.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -87,7 +88,8 @@ impl Measured {
         lines.join("\n")
     }
 
-    /// What went wrong or makes the figures doubtful, and where the report is: for measurements with a table of their own.
+    /// What went wrong or makes the figures doubtful, and where the report is: for measurements
+    /// with a table of their own.
     pub fn brief(&self, out: Option<&Path>) -> String {
         let servers = &self.document.servers;
         let mut lines: Vec<String> = servers

@@ -73,7 +73,8 @@ pub struct Options {
     /// Start a Sealpost of this version with --users accounts, measure it and remove it
     #[arg(long, conflicts_with_all = ["start", "imap", "imaps", "smtp", "smtps", "lmtp", "lmtp_socket", "pid", "null"])]
     sealpost: bool,
-    /// Start a server with a shell command that prints a line like `sealpost try --json`, and stop it afterwards
+    /// Start a server with a shell command that prints a line like `sealpost try --json`, and stop
+    /// it afterwards
     #[arg(long, value_name = "COMMAND", conflicts_with_all = ["imap", "imaps", "smtp", "smtps", "lmtp", "lmtp_socket", "pid", "null"])]
     start: Option<String>,
     /// Measure the load generator itself, against a server that does nothing
@@ -154,7 +155,8 @@ impl Options {
         Ok(given)
     }
 
-    /// Whether all accounts are known before the server runs: one that is started by a command may tell of its own.
+    /// Whether all accounts are known before the server runs: one that is started by a command may
+    /// tell of its own.
     pub fn knows_accounts(&self) -> bool {
         self.start.is_none()
     }

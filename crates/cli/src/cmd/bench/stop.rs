@@ -1,5 +1,6 @@
-//! Ctrl-C, SIGTERM and a terminal that goes away: the run ends in order, and what was seen is shown. A second one ends this process at
-//! once, and with it the server it started, which hears nothing of a terminal's signals.
+//! Ctrl-C, SIGTERM and a terminal that goes away: the run ends in order, and what was seen is
+//! shown. A second one ends this process at once, and with it the server it started, which hears
+//! nothing of a terminal's signals.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};

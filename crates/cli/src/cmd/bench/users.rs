@@ -1,4 +1,5 @@
-//! Whose accounts are used. Passwords come from files: an argument could be read by every process of the machine.
+//! Whose accounts are used. Passwords come from files: an argument could be read by every process
+//! of the machine.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

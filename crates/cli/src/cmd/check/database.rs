@@ -1,4 +1,5 @@
-//! The database of a local store: whether it is what was written, and whether a listing shows all that is in it.
+//! The database of a local store: whether it is what was written, and whether a listing shows all
+//! that is in it.
 
 use std::time::Duration;
 
@@ -45,8 +46,8 @@ pub async fn check(data_dir: &DataDir, whole: bool, report: &mut Report) -> Resu
     Ok(())
 }
 
-/// Names files of account records that a process was killed before it had erased. One that is being removed right now is there for
-/// a moment.
+/// Names files of account records that a process was killed before it had erased. One that is being
+/// removed right now is there for a moment.
 async fn left_slots(data_dir: &DataDir, report: &mut Report) {
     let mut left = data_dir.store.left_slots().await;
     if left.as_ref().is_ok_and(|left| !left.is_empty()) {

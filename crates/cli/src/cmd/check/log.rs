@@ -1,8 +1,9 @@
 //! An account's log and checkpoints.
 //!
-//! The log must reach from the older of the last two checkpoints (from 1 if there are fewer) to its end, each entry carrying
-//! the hash of the one before, and nothing else may be at the paths of entries. With keys it is replayed, and at each
-//! checkpoint the replayed state must be the checkpoint's, chunk by chunk.
+//! The log must reach from the older of the last two checkpoints (from 1 if there are fewer) to its
+//! end, each entry carrying the hash of the one before, and nothing else may be at the paths of
+//! entries. With keys it is replayed, and at each checkpoint the replayed state must be the
+//! checkpoint's, chunk by chunk.
 
 use futures::{StreamExt, TryStreamExt, stream};
 use sealpost_account::event::{Batch, Event};
@@ -108,7 +109,8 @@ impl<'a> Examination<'a> {
         for position in positions.iter().rev() {
             checkpoints.extend(self.restored(*position).await);
         }
-        // Below the older of the last two nothing is needed, and what is there was left by an interrupted trim.
+        // Below the older of the last two nothing is needed, and what is there was left by an
+        // interrupted trim.
         let needed = positions.get(1).copied().unwrap_or(Position(1));
         let survey = self.journal.survey(needed).await?;
         self.unfit.extend(survey.unfit.iter().map(|unfit| unfit.position));
@@ -159,7 +161,8 @@ impl<'a> Examination<'a> {
         Ok(())
     }
 
-    /// Whether an entry follows the one before. It counts in any case: what is wrong with what comes after it is said as well.
+    /// Whether an entry follows the one before. It counts in any case: what is wrong with what
+    /// comes after it is said as well.
     async fn step(
         &mut self,
         replay: &mut Replay,
@@ -270,7 +273,8 @@ impl<'a> Examination<'a> {
         }
     }
 
-    /// Holds the state that was replayed against the checkpoint at `position`, if there is one, and goes on from it.
+    /// Holds the state that was replayed against the checkpoint at `position`, if there is one, and
+    /// goes on from it.
     fn compare(&mut self, position: Position, hash: Option<Hash>, checkpoints: &[Restored]) {
         let Some(restored) = checkpoints.iter().find(|r| r.checkpoint.tail.position == position) else {
             return;
@@ -309,7 +313,8 @@ impl<'a> Examination<'a> {
         self.state = Some(restored.state.clone());
     }
 
-    /// Reads the checkpoint at `position`, every chunk of it; `None` without keys, or if nothing of it can be used.
+    /// Reads the checkpoint at `position`, every chunk of it; `None` without keys, or if nothing of
+    /// it can be used.
     async fn restored(&mut self, position: Position) -> Option<Restored> {
         let folder = format!("acct/{}/snap/{:016x}", self.account, position.0);
         let Some(keys) = self.keys else {

@@ -62,8 +62,9 @@ pub async fn sealed(data_dir: &DataDir, account: AccountId, report: &mut Report)
     Ok(())
 }
 
-/// Names objects whose names say nothing, and counts those of accounts that no record names: what an interrupted deletion left, and is removed in time. A log that
-/// nobody can come to is none of that.
+/// Names objects whose names say nothing, and counts those of accounts that no record names: what
+/// an interrupted deletion left, and is removed in time. A log that nobody can come to is none of
+/// that.
 ///
 /// # Errors
 /// Never; what cannot be listed is reported.
@@ -101,7 +102,8 @@ pub async fn unclaimed(data_dir: &DataDir, claimed: &BTreeSet<AccountId>, report
         }
     }
     if !logs.is_empty() {
-        // One that was made meanwhile has a record by now, and one that is being deleted has had one all the time.
+        // One that was made meanwhile has a record by now, and one that is being deleted has had
+        // one all the time.
         let mut records = data_dir.directory.list_with_purged();
         while let Some(record) = records.next().await {
             // Whose mail it is cannot be told as long as a record may not be read, which is reported.

@@ -68,7 +68,8 @@ pub async fn all(data_dir: &DataDir, report: &mut Report) -> Result<Vec<AccountR
     Ok(accounts)
 }
 
-/// Names what is left of a secret that was withdrawn. A change that is being made right now has some for a moment.
+/// Names what is left of a secret that was withdrawn. A change that is being made right now has
+/// some for a moment.
 pub async fn withdrawn_copies(data_dir: &DataDir, record: &AccountRecord, report: &mut Report) {
     let mut copies = data_dir.directory.withdrawn_copies(record).await;
     if copies.as_ref().is_ok_and(|copies| !copies.is_empty()) {

@@ -118,7 +118,7 @@ pub struct Totals {
     pub chunks: u64,
     /// Messages read back.
     pub messages: u64,
-    /// Their octets.
+    /// Their bytes.
     pub message_bytes: u64,
     /// Message objects of which only the end was looked at, for want of a key.
     pub sealed_objects: u64,

@@ -1,5 +1,5 @@
-//! Every flipped bit is harmless or named: in the database, in the files beside it, in their names, and in the objects of a bucket and
-//! their keys. A check of it ends.
+//! Every flipped bit is harmless or named: in the database, in the files beside it, in their names,
+//! and in the objects of a bucket and their keys. A check of it ends.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::FileExt;
@@ -56,7 +56,8 @@ impl Fixture {
         )
     }
 
-    /// Makes the account in `store`: small messages and large ones, those that came together, and a checkpoint.
+    /// Makes the account in `store`: small messages and large ones, those that came together, and a
+    /// checkpoint.
     async fn fill(store: &Store) -> Self {
         let random = Arc::new(SeededRandom::new(7));
         let key = ServerKeys::generate(&*random);

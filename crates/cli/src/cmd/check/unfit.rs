@@ -1,4 +1,5 @@
-//! What `check` says of objects beside a log that are none of it: at the paths of entries, and in the folder of manifests.
+//! What `check` says of objects beside a log that are none of it: at the paths of entries, and in
+//! the folder of manifests.
 
 use sealpost_base::{Position, Result};
 use sealpost_journal::{Journal, Survey, UnfitObject};

@@ -1,6 +1,7 @@
 //! A mailbox as an mbox file.
 //!
-//! Written beside its place under another name and put there when it is complete, unless something is there by then.
+//! Written beside its place under another name and put there when it is complete, unless something
+//! is there by then.
 
 use std::fs::{self, File};
 use std::io::{ErrorKind, Seek, Write};
@@ -29,8 +30,8 @@ pub fn check(path: &Path, single: bool) -> Result<()> {
     Ok(())
 }
 
-/// The file of the mailbox `name` below `root`: `Work/2026.mbox`. Import gives it the same name again, unless a level of it is
-/// too long for a file.
+/// The file of the mailbox `name` below `root`: `Work/2026.mbox`. Import gives it the same name
+/// again, unless a level of it is too long for a file.
 pub fn path(root: &Path, name: &str) -> PathBuf {
     let mut path = root.to_owned();
     path.extend(name.split('/').map(folder::file_name));

@@ -38,7 +38,8 @@ fn are_same(one: &Flags, other: &Flags) -> bool {
 pub struct FlagUpdates(Vec<(MailboxId, Uid, Flags)>);
 
 impl FlagUpdates {
-    /// Whether a message has other flags than an archive says; notes those of the archive if it is to get them.
+    /// Whether a message has other flags than an archive says; notes those of the archive if it is
+    /// to get them.
     pub fn compare(&mut self, account: &Account, (mailbox, uid): At, names: &[String], update: bool) -> bool {
         let state = account.state();
         let Some(row) = state.mailbox(mailbox).and_then(|m| m.row(uid)) else { return false };

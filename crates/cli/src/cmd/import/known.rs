@@ -1,9 +1,10 @@
 //! What a mailbox has already, so that nothing is imported twice.
 //!
-//! A message of the archive is there already if the mailbox had, when the import began, a message of the same bytes
-//! that no other message of the archive was matched with: two alike in the archive are two in the mailbox, however
-//! often the import is interrupted and run again. Messages of the same size are compared by their SHA-256, which is
-//! computed only for those that share a size with one to be imported, and once.
+//! A message of the archive is there already if the mailbox had, when the import began, a message
+//! of the same bytes that no other message of the archive was matched with: two alike in the
+//! archive are two in the mailbox, however often the import is interrupted and run again. Messages
+//! of the same size are compared by their SHA-256, which is computed only for those that share a
+//! size with one to be imported, and once.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::ops::Range;
@@ -38,8 +39,8 @@ impl Present {
         mailboxes.iter().any(|id| self.mailboxes.get(id).is_some_and(|known| known.has_size(size)))
     }
 
-    /// Whether this import has met the message that Gmail has under that number already: files of single labels have a message
-    /// as often as it has labels.
+    /// Whether this import has met the message that Gmail has under that number already: files of
+    /// single labels have a message as often as it has labels.
     pub fn was_met(&mut self, number: &str, digest: &Digest) -> bool {
         let mut hash = Context::new(&SHA256);
         hash.update(digest);
@@ -98,8 +99,8 @@ impl KnownMailbox {
 
     /// The UID of the message if it is there already; it is matched then.
     ///
-    /// The next message of that size is looked at first: when an import is run again, archive and mailbox are in the
-    /// same order, and each is read once.
+    /// The next message of that size is looked at first: when an import is run again, archive and
+    /// mailbox are in the same order, and each is read once.
     ///
     /// # Errors
     /// If the store cannot be read. A message that is damaged there is not the same as any other.

@@ -34,8 +34,8 @@ impl Target {
     }
 }
 
-/// The mailboxes of a message of an archive whose own is `mailbox`, at least one and each once. Labels that become keywords are added to its
-/// flags.
+/// The mailboxes of a message of an archive whose own is `mailbox`, at least one and each once.
+/// Labels that become keywords are added to its flags.
 ///
 /// # Errors
 /// If no mailbox can be called so.
@@ -58,8 +58,8 @@ pub fn targets(state: &AccountState, meta: &mut Meta, mailbox: &str, args: &Args
     Ok(targets)
 }
 
-/// The mailbox that `label` names. Of Gmail's own it is the one that the account has for that (RFC 6154), and is called as
-/// most programs call it if there is none.
+/// The mailbox that `label` names. Of Gmail's own it is the one that the account has for that (RFC
+/// 6154), and is called as most programs call it if there is none.
 ///
 /// # Errors
 /// If no mailbox can be called so.

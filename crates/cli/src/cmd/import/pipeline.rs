@@ -1,6 +1,7 @@
 //! Stores messages several at a time and places them in the order of the archive, many to one log entry.
 //!
-//! A message may have several mailboxes (labels of Gmail): it is stored once and placed in all of them by the same entry.
+//! A message may have several mailboxes (labels of Gmail): it is stored once and placed in all of
+//! them by the same entry.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -26,8 +27,8 @@ use super::reader::ReaderItem;
 use super::{Args, Summary, received};
 use crate::data_dir::DataDir;
 
-/// Messages up to this size are read whole before anything is stored: most of those that are there already need no
-/// write then.
+/// Messages up to this size are read whole before anything is stored: most of those that are there
+/// already need no write then.
 const WHOLE_BYTES: usize = 256 * 1024;
 /// Messages stored at once.
 const AT_ONCE: usize = 16;
@@ -143,8 +144,8 @@ impl<'a> Pipeline<'a> {
         Ok(())
     }
 
-    /// Many messages to an entry make a log that is short for so large an account and yet long to replay: it is folded
-    /// into a checkpoint now rather than when the account is next in use.
+    /// Many messages to an entry make a log that is short for so large an account and yet long to
+    /// replay: it is folded into a checkpoint now rather than when the account is next in use.
     async fn fold(&self) {
         if self.account.tail_events().await > TAIL_EVENTS
             && let Err(e) = self.account.checkpoint().await
@@ -261,8 +262,8 @@ impl<'a> Pipeline<'a> {
         }
     }
 
-    /// Whether one of the mailboxes has the message already; the others get it from there. `digest`: of its bytes, if they have
-    /// to be compared.
+    /// Whether one of the mailboxes has the message already; the others get it from there.
+    /// `digest`: of its bytes, if they have to be compared.
     async fn is_there(
         &mut self,
         message: &mut Message,

@@ -26,12 +26,12 @@ pub struct Placement {
 pub enum Source {
     /// It is stored and nowhere yet.
     New(NewMessage),
-    /// It is in that mailbox already, and has so many octets.
+    /// It is in that mailbox already, and has so many bytes.
     Placed((MailboxId, Uid), u64),
 }
 
 impl Source {
-    /// Its octets.
+    /// Its bytes.
     pub fn size(&self) -> u64 {
         match self {
             Source::New(new) => new.stored.size(),

@@ -13,7 +13,8 @@ const AHEAD: usize = 16;
 
 /// What the reader found.
 pub enum ReaderItem {
-    /// The archive for this mailbox comes next. One that is a folder is a mailbox also if no message is in it.
+    /// The archive for this mailbox comes next. One that is a folder is a mailbox also if no
+    /// message is in it.
     Archive { mailbox: String, is_folder: bool },
     /// A message begins.
     Begin(Meta),
@@ -31,8 +32,8 @@ pub enum ReaderItem {
     Done,
 }
 
-/// Starts to read; the thread ends when all is read or the receiver is dropped. `spool`: where what cannot be read as it is
-/// is unpacked to.
+/// Starts to read; the thread ends when all is read or the receiver is dropped. `spool`: where what
+/// cannot be read as it is is unpacked to.
 pub fn start(archives: Vec<FoundArchive>, options: Options, spool: PathBuf) -> mpsc::Receiver<ReaderItem> {
     let (out, items) = mpsc::channel(AHEAD);
     tokio::task::spawn_blocking(move || {

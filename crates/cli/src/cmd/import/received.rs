@@ -6,7 +6,8 @@ use sealpost_mime::header::{date, fields, unfold};
 /// Bytes at the start of a message that are looked at for its date.
 pub const HEAD_BYTES: usize = 64 * 1024;
 
-/// The date of the first Received field, which the last host wrote (RFC 5321 §4.4), or else of the Date field.
+/// The date of the first Received field, which the last host wrote (RFC 5321 §4.4), or else of the
+/// Date field.
 pub fn from_header(head: &[u8]) -> Option<Timestamp> {
     let mut sent = None;
     for (name, value) in fields(&head[..head.len().min(HEAD_BYTES)]) {

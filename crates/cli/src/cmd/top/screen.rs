@@ -11,8 +11,8 @@ const ACCOUNT_ROWS: usize = 6;
 /// Columns of the bar.
 const BAR: usize = 24;
 
-/// The screen: at most `height` lines of at most `width` characters. Without a snapshot before, what has happened since the
-/// server's start stands where rates would.
+/// The screen: at most `height` lines of at most `width` characters. Without a snapshot before,
+/// what has happened since the server's start stands where rates would.
 pub fn lines(
     now: &Stats,
     before: Option<&Stats>,

@@ -1,5 +1,5 @@
-//! The accounts of a trial: those that were asked for, or `me@localhost` with a password that is made once and
-//! remembered in a file that only its owner can read.
+//! The accounts of a trial: those that were asked for, or `me@localhost` with a password that is
+//! made once and remembered in a file that only its owner can read.
 
 use std::fs::File;
 use std::io::{ErrorKind, Write};
@@ -35,8 +35,8 @@ pub struct Login {
     pub opened: Option<(AccountRecord, RootKey)>,
 }
 
-/// Makes those of `names`, or `me@localhost`, that are not there, with the password in `file`. The first is the one that is
-/// printed.
+/// Makes those of `names`, or `me@localhost`, that are not there, with the password in `file`. The
+/// first is the one that is printed.
 ///
 /// # Errors
 /// `Denied` if one is there with another password; what the directory says.

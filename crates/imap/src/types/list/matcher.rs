@@ -1,8 +1,9 @@
 //! [`Matcher`]: the patterns of a LIST, made ready to be held against thousands of names.
 //!
-//! A name is read once, byte by byte, and for each pattern a bit for every count of literal characters that may have
-//! been matched so far says where it can stand: no backtracking, and at worst a name's bytes times the patterns'
-//! bytes / 64. All levels above a name are answered by the same pass.
+//! A name is read once, byte by byte, and for each pattern a bit for every count of literal
+//! characters that may have been matched so far says where it can stand: no backtracking, and at
+//! worst a name's bytes times the patterns' bytes / 64. All levels above a name are answered by the
+//! same pass.
 
 use sealpost_base::limits;
 
@@ -54,8 +55,9 @@ impl Matched {
 }
 
 impl Matcher {
-    /// The patterns as LIST interprets them under `reference` (RFC 3501 §6.3.8): one that begins with the delimiter
-    /// stands alone. `None` if they are longer, together, than [`limits::IMAP_LIST_PATTERN_BYTES`].
+    /// The patterns as LIST interprets them under `reference` (RFC 3501 §6.3.8): one that begins
+    /// with the delimiter stands alone. `None` if they are longer, together, than
+    /// [`limits::IMAP_LIST_PATTERN_BYTES`].
     pub fn new(reference: &Mailbox, patterns: &[ListPattern]) -> Option<Self> {
         let reference = |pattern: &ListPattern| match pattern.as_str().starts_with(HIERARCHY_DELIMITER) {
             true => "",
@@ -79,7 +81,8 @@ impl Matcher {
         self.patterns.iter().map(|p| p.words).sum()
     }
 
-    /// Whether `name`, and which levels above it, match one of the patterns. A first level INBOX matches in any case.
+    /// Whether `name`, and which levels above it, match one of the patterns. A first level INBOX
+    /// matches in any case.
     pub fn matches(&mut self, name: &str) -> Matched {
         let first = name.split(HIERARCHY_DELIMITER).next().unwrap_or(name);
         let folded = if first.eq_ignore_ascii_case(Mailbox::INBOX) { first.len() } else { 0 };

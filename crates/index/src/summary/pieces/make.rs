@@ -19,8 +19,8 @@ const AT_ONCE: usize = 8;
 type Made = Result<Option<Vec<u8>>>;
 
 impl Index {
-    /// Makes the pieces of `messages`, which ascend, and stores them in segments. A message that cannot be read is left out:
-    /// whoever asks for it is told.
+    /// Makes the pieces of `messages`, which ascend, and stores them in segments. A message that
+    /// cannot be read is left out: whoever asks for it is told.
     ///
     /// # Errors
     /// If a segment could not be stored.
@@ -62,7 +62,8 @@ impl Index {
     async fn make_piece(&self, content: Content, number: u32, message: &Message, packs: &PackReads) -> Made {
         let most = content.most_message_bytes();
         if content == Content::Structures && message.layout.sealed_structure as usize > 2 * most {
-            // Sealed it is no longer than it is and a little: reading it to find out how long is not worth it.
+            // Sealed it is no longer than it is and a little: reading it to find out how long is
+            // not worth it.
             return Ok(None);
         }
         // Never a reader that asks elsewhere: a header that is not here is not fetched for a segment.

@@ -1,7 +1,8 @@
 //! Reading headers or structures of many messages: from segments, where several that are wanted are in one.
 //!
-//! An open segment is memory of the budget, taken only if it is free: whoever reads from segments never waits for memory
-//! because of them. Segments that were read stay in a cache, which all sessions of the process share.
+//! An open segment is memory of the budget, taken only if it is free: whoever reads from segments
+//! never waits for memory because of them. Segments that were read stay in a cache, which all
+//! sessions of the process share.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -24,7 +25,8 @@ const OPEN_SEGMENTS: usize = 2;
 const WORTH_OPENING: usize = 16;
 /// The same where each message is a request to a store that is far away.
 const WORTH_REQUEST: usize = 2;
-/// Memory for a segment while it is opened, in sizes of the segment: as it is sealed, and what comes out of it.
+/// Memory for a segment while it is opened, in sizes of the segment: as it is sealed, and what
+/// comes out of it.
 const OPENING_FACTOR: usize = 2;
 
 /// What of messages is in segments.
@@ -122,7 +124,8 @@ impl PieceReads {
         state.worth = worth;
     }
 
-    /// Whether [`PieceReads::get`] answers at once, because the segment of that message is open, or there is none.
+    /// Whether [`PieceReads::get`] answers at once, because the segment of that message is open, or
+    /// there is none.
     pub fn is_ready(&self, number: MessageNumber) -> bool {
         let state = self.lock();
         state.segment_of(number.0).is_none_or(|(name, _)| state.open.iter().any(|(open, _)| *open == name))

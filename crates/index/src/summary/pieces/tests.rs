@@ -27,7 +27,7 @@ fn read(segment: &PieceSegment, n: u32) -> Option<Vec<u8>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Whatever octets a header has, they come back; what is too long is marked.
+    /// Whatever bytes a header has, they come back; what is too long is marked.
     #[test]
     fn pieces_come_back_as_they_were(
         headers in prop::collection::vec(
@@ -53,7 +53,7 @@ proptest! {
         }
     }
 
-    /// A changed octet is refused, or gives another header; nothing else happens.
+    /// A changed byte is refused, or gives another header; nothing else happens.
     #[test]
     fn what_nobody_wrote_is_refused(at in any::<prop::sample::Index>(), bit in 0..8u8, cut in any::<bool>()) {
         let headers: Vec<_> = (0..9).map(|n| format!("Subject: number {n}\r\n\r\n").into_bytes()).collect();

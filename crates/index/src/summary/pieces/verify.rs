@@ -15,8 +15,8 @@ use super::segment::PieceSegment;
 /// Messages read at once.
 const AT_ONCE: usize = 8;
 
-/// Reads the segment back and compares what it has of each message that there still is with the message. A message that
-/// cannot be read says nothing about the segment.
+/// Reads the segment back and compares what it has of each message that there still is with the
+/// message. A message that cannot be read says nothing about the segment.
 ///
 /// # Errors
 /// As [`super::super::verify`].

@@ -1,5 +1,5 @@
-//! Several processes that append to one log all the time, on a store whose requests take a while: what they get done, by a
-//! clock that stands still but for what is waited for.
+//! Several processes that append to one log all the time, on a store whose requests take a while:
+//! what they get done, by a clock that stands still but for what is waited for.
 
 use std::sync::Arc;
 use std::time::Duration;

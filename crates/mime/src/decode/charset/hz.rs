@@ -12,8 +12,8 @@ pub(super) struct Hz {
 }
 
 impl Hz {
-    /// A new encoded-word begins; if the one before ended in Chinese, that goes on only if the next escape ends it, or if
-    /// it ended inside an escape or a character.
+    /// A new encoded-word begins; if the one before ended in Chinese, that goes on only if the next
+    /// escape ends it, or if it ended inside an escape or a character.
     pub(super) fn begin_word(&mut self, continued: bool, out: &mut String) {
         if self.chinese && !(continued || self.tilde || self.pairs.is_half()) {
             self.pairs.end(out);

@@ -1,8 +1,9 @@
-//! ISO-2022-JP and its extensions (RFC 1468, RFC 1554, RFC 2237), ISO-2022-KR (RFC 1557) and ISO-2022-CN (RFC 1922): codes
-//! that are switched by escapes. Streaming; damage becomes U+FFFD.
+//! ISO-2022-JP and its extensions (RFC 1468, RFC 1554, RFC 2237), ISO-2022-KR (RFC 1557) and
+//! ISO-2022-CN (RFC 1922): codes that are switched by escapes. Streaming; damage becomes U+FFFD.
 //!
-//! One decoder for all, because text in the wild uses the escapes of one under the name of another. An escape that says what
-//! holds already, or that is followed by another one, is no error. Of ISO-2022-CN the characters of CNS 11643 are not known.
+//! One decoder for all, because text in the wild uses the escapes of one under the name of another.
+//! An escape that says what holds already, or that is followed by another one, is no error. Of
+//! ISO-2022-CN the characters of CNS 11643 are not known.
 
 use super::pairs::{Pairs, Set};
 
@@ -59,8 +60,8 @@ impl Iso2022 {
         Iso2022 { variant, g0, g1, g2, shifted: false, single: None, escape: None, pairs: Pairs::default() }
     }
 
-    /// A new encoded-word begins; if the one before ended in another code than ASCII, that goes on only if the next escape
-    /// ends it, or if it ended inside an escape or a character.
+    /// A new encoded-word begins; if the one before ended in another code than ASCII, that goes on
+    /// only if the next escape ends it, or if it ended inside an escape or a character.
     pub(super) fn begin_word(&mut self, continued: bool, out: &mut String) {
         let is_cut = self.escape.is_some() || self.single.is_some() || self.pairs.is_half();
         let continued = continued || is_cut;

@@ -17,7 +17,8 @@ const LEADING: [u8; 32] = letters(&[1..2, 2..21], 1);
 const VOWELS: [u8; 32] = letters(&[2..3, 3..8, 10..16, 18..24, 26..30], 2);
 const FINAL: [u8; 32] = letters(&[1..2, 2..18, 19..30], 1);
 
-/// The codes that mean letters, numbered from 0; `fill` is the one for a missing letter, and the first of the ranges.
+/// The codes that mean letters, numbered from 0; `fill` is the one for a missing letter, and the
+/// first of the ranges.
 const fn letters<const N: usize>(ranges: &[std::ops::Range<usize>; N], fill: usize) -> [u8; 32] {
     let mut table = [NONE; 32];
     let (mut range, mut number) = (1, 0);

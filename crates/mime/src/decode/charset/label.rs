@@ -1,5 +1,5 @@
-//! Names of charsets, as they stand in mail: those of IANA and of browsers, numbers of code pages with and without a prefix,
-//! and spellings with other or no separators.
+//! Names of charsets, as they stand in mail: those of IANA and of browsers, numbers of code pages
+//! with and without a prefix, and spellings with other or no separators.
 
 use encoding_rs::{
     BIG5, EUC_JP, EUC_KR, Encoding, GB18030, GBK, IBM866, KOI8_R, KOI8_U, MACINTOSH, SHIFT_JIS, UTF_8,

@@ -1,5 +1,6 @@
-//! The charset that a body says itself: by a byte order mark, or in HTML by `<meta>` (HTML standard, §13.2.3, "prescan a byte
-//! stream to determine its encoding") or the XML declaration of XHTML.
+//! The charset that a body says itself: by a byte order mark, or in HTML by `<meta>` (HTML
+//! standard, §13.2.3, "prescan a byte stream to determine its encoding") or the XML declaration of
+//! XHTML.
 
 use super::label::{self, Decoding};
 use super::utf32::Order;
@@ -51,7 +52,8 @@ impl Sniff {
     }
 }
 
-/// The charset of a byte order mark, and how many bytes of it are to be dropped: what remains the decoder drops.
+/// The charset of a byte order mark, and how many bytes of it are to be dropped: what remains the
+/// decoder drops.
 fn marked(bytes: &[u8]) -> Option<(Decoding, usize)> {
     match bytes {
         [0xef, 0xbb, 0xbf, ..] => Some((Decoding::Utf8, 3)),
@@ -133,7 +135,8 @@ fn meta(at: &mut Cursor) -> Option<Decoding> {
     charset.filter(|_| pragma || !needs_pragma)
 }
 
-/// The charset in `text/html; charset=…` (HTML standard, "extracting a character encoding from a meta element").
+/// The charset in `text/html; charset=…` (HTML standard, "extracting a character encoding from a
+/// meta element").
 fn charset_of_content(value: &[u8]) -> Option<&[u8]> {
     let mut rest = value;
     loop {
@@ -167,7 +170,8 @@ impl Cursor<'_> {
         named && self.0.get(1 + name.len()).is_some_and(|byte| byte.is_ascii_whitespace() || *byte == b'/')
     }
 
-    /// The next attribute of a tag, name and value in lower case; `None` at the end of the tag, or of the bytes.
+    /// The next attribute of a tag, name and value in lower case; `None` at the end of the tag, or
+    /// of the bytes.
     fn attribute(&mut self) -> Option<(Vec<u8>, Vec<u8>)> {
         self.skip(|byte| byte.is_ascii_whitespace() || byte == b'/');
         if matches!(self.0.first(), None | Some(b'>')) {

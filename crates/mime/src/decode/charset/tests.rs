@@ -178,7 +178,7 @@ fn stateful_encoded_words_are_decoded_separately() {
     }
 }
 
-/// Programs that cut the octets of a text into encoded-words wherever they are full.
+/// Programs that cut the bytes of a text into encoded-words wherever they are full.
 #[test]
 fn stateful_text_that_is_cut_anywhere_is_one_text() {
     for (label, encoded, text) in [

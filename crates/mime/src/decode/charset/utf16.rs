@@ -1,7 +1,8 @@
 //! `utf-16`, which does not say in which order its bytes are. Streaming.
 //!
-//! A byte order mark says it. Without one RFC 2781 §4.3 has it big-endian, and programs on Windows have written it little-endian all the
-//! same, so text is asked first: hardly any is without a space, a line end or a letter of ASCII, and one of the two bytes of those is 0.
+//! A byte order mark says it. Without one RFC 2781 §4.3 has it big-endian, and programs on Windows
+//! have written it little-endian all the same, so text is asked first: hardly any is without a
+//! space, a line end or a letter of ASCII, and one of the two bytes of those is 0.
 
 use encoding_rs::{Decoder, UTF_16BE, UTF_16LE};
 

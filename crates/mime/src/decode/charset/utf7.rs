@@ -1,4 +1,5 @@
-//! UTF-7 (RFC 2152): ASCII with runs of UTF-16 in base64 between `+` and `-`. Streaming; damage becomes U+FFFD.
+//! UTF-7 (RFC 2152): ASCII with runs of UTF-16 in base64 between `+` and `-`. Streaming; damage
+//! becomes U+FFFD.
 
 /// Decodes one text that arrives in pieces.
 #[derive(Debug, Default)]
@@ -14,8 +15,9 @@ pub(super) struct Utf7 {
 }
 
 impl Utf7 {
-    /// A new encoded-word begins, of which and of those that follow it `rest` are the bytes, and the first `run` of them
-    /// base64. The run before goes on if it ended inside a character, or if what follows completes it and ends as a run does.
+    /// A new encoded-word begins, of which and of those that follow it `rest` are the bytes, and
+    /// the first `run` of them base64. The run before goes on if it ended inside a character, or if
+    /// what follows completes it and ends as a run does.
     pub(super) fn begin_word(&mut self, rest: &[u8], run: usize, out: &mut String) {
         if !self.shifted || self.fresh || self.bits != 0 || self.count >= 6 || self.high.is_some() {
             return;
@@ -54,7 +56,7 @@ impl Utf7 {
         if byte == b'+' {
             (self.shifted, self.fresh) = (true, true);
         } else {
-            // RFC 2152: octets above 0x7f are not UTF-7; they are kept as what they most likely were.
+            // RFC 2152: bytes above 0x7f are not UTF-7; they are kept as what they most likely were.
             out.push(super::guess::windows_1252(byte));
         }
     }

@@ -73,7 +73,8 @@ pub(super) fn with_semicolon(name: &str) -> Option<Signs> {
     entry(name).map(|(signs, _)| signs)
 }
 
-/// The longest beginning of `name` that stands for something without a semicolon, its length, and what it stands for.
+/// The longest beginning of `name` that stands for something without a semicolon, its length, and
+/// what it stands for.
 pub(super) fn without_semicolon(name: &str) -> Option<(usize, Signs)> {
     let most = name.len().min(OLD_NAME_BYTES);
     (2..=most).rev().find_map(|length| {
@@ -127,7 +128,8 @@ impl Number {
         Some(Number { value, ..self })
     }
 
-    /// The character (HTML standard §13.2.5.80): numbers of the C1 range mean windows-1252, and what is no character U+FFFD.
+    /// The character (HTML standard §13.2.5.80): numbers of the C1 range mean windows-1252, and
+    /// what is no character U+FFFD.
     pub(super) fn sign(self) -> char {
         match self.value {
             0 => char::REPLACEMENT_CHARACTER,

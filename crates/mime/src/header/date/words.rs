@@ -136,7 +136,8 @@ impl DateWords {
         }
     }
 
-    /// Day, month and year as numbers, in the order that the separator and the digits of the first and the last tell.
+    /// Day, month and year as numbers, in the order that the separator and the digits of the first
+    /// and the last tell.
     fn three(&mut self, separator: char, numbers: [u32; 3], first: usize, last: usize) -> Option<()> {
         let [a, b, c] = numbers;
         let (day, month, year) = match separator {
@@ -218,7 +219,8 @@ impl DateWords {
         Some(())
     }
 
-    /// A time, and what may stand behind it without white space: a zone, or half of the day. `basic`: without colons, too.
+    /// A time, and what may stand behind it without white space: a zone, or half of the day.
+    /// `basic`: without colons, too.
     fn clock(&mut self, word: &str, basic: bool) -> Option<()> {
         if self.time.is_some() {
             return None;
@@ -231,8 +233,8 @@ impl DateWords {
     }
 }
 
-/// `hh:mm` or `hh:mm:ss`, with a fraction ignored, as seconds of the day; 60 is a leap second, 24:00 the end of the day.
-/// `basic`: also `hhmmss`, `hhmm` and `hh`.
+/// `hh:mm` or `hh:mm:ss`, with a fraction ignored, as seconds of the day; 60 is a leap second,
+/// 24:00 the end of the day. `basic`: also `hhmmss`, `hhmm` and `hh`.
 fn seconds(clock: &str, basic: bool) -> Option<u32> {
     let digits = clock.split('.').next().unwrap_or_default();
     let spread = match digits.len() {
@@ -333,9 +335,9 @@ fn is_weekday(word: &str) -> bool {
     word.len() >= 3 && DAYS.iter().any(|day| day.starts_with(word))
 }
 
-/// `value` with comments made a space, nested ones counted, an unclosed one up to the end, and so the name of a zone in brackets;
-/// without the white space that may stand around the colons of a time (obs-hour, obs-minute: RFC 5322 §4.3); and with
-/// a dot for the comma of a fraction.
+/// `value` with comments made a space, nested ones counted, an unclosed one up to the end, and so
+/// the name of a zone in brackets; without the white space that may stand around the colons of a
+/// time (obs-hour, obs-minute: RFC 5322 §4.3); and with a dot for the comma of a fraction.
 fn plain(value: &str) -> String {
     let mut depth = 0usize;
     let mut out = String::with_capacity(value.len());

@@ -12,9 +12,10 @@ pub enum Form {
     Decoded,
 }
 
-/// The parameters with those of RFC 2231 put together (§6: servers SHOULD do so), each where the first of its sections
-/// stands. A value that has a charset keeps the `*` behind its name, which says so. Sections that are missing end a value; what
-/// stands behind such a gap, or stands there twice, is left as it is written.
+/// The parameters with those of RFC 2231 put together (§6: servers SHOULD do so), each where the
+/// first of its sections stands. A value that has a charset keeps the `*` behind its name, which
+/// says so. Sections that are missing end a value; what stands behind such a gap, or stands there
+/// twice, is left as it is written.
 pub fn joined(params: &[Parameter], form: Form) -> Vec<Parameter> {
     let mut found: Vec<Parameter> = Vec::with_capacity(params.len());
     let mut taken = vec![false; params.len()];

@@ -1,7 +1,8 @@
-//! Seeded histories: a store that loses replies, servers that fail, processes that are killed, and another node that takes over.
+//! Seeded histories: a store that loses replies, servers that fail, processes that are killed, and
+//! another node that takes over.
 //!
-//! Whatever happens: each mail that was acknowledged arrives; one that arrives twice was being sent when a process was killed or taken
-//! over from, or a reply was lost.
+//! Whatever happens: each mail that was acknowledged arrives; one that arrives twice was being sent
+//! when a process was killed or taken over from, or a reply was lost.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -89,7 +90,8 @@ async fn world(seed: u64) {
         assert!(arrived.contains_key(address), "seed {seed}: {address} was acknowledged and did not arrive");
     }
     let twice: u64 = arrived.values().map(|times| times - 1).sum();
-    // A mail counts once as being sent, and has two recipients at most; each phase of lost replies loses some.
+    // A mail counts once as being sent, and has two recipients at most; each phase of lost replies
+    // loses some.
     let most = 2 * excused + 120 * lost_replies as u64;
     assert!(
         twice <= most,
@@ -137,7 +139,8 @@ async fn a_kill_repeats_at_most_what_was_on_its_way() {
         assert_eq!(distinct.len(), count, "seed {seed}");
         let twice = deliveries.len() - count;
         assert!(twice as u64 <= repeated, "seed {seed}: {twice} twice, {repeated} on their way");
-        // Ten connections at most, each with a mail, and what was acknowledged by the server and not yet recorded.
+        // Ten connections at most, each with a mail, and what was acknowledged by the server and
+        // not yet recorded.
         assert!(repeated <= 3 * 60, "seed {seed}: {repeated}");
     }
 }

@@ -65,8 +65,9 @@ impl Objects {
         Ok(Objects { digests, ids })
     }
 
-    /// How many messages of each account may be lost with what is not in `after` as it is here: those whose own bytes are in it. An entry
-    /// of a log that no checkpoint includes may be of `batch` deliveries.
+    /// How many messages of each account may be lost with what is not in `after` as it is here:
+    /// those whose own bytes are in it. An entry of a log that no checkpoint includes may be of
+    /// `batch` deliveries.
     pub fn lost_messages(&self, after: &Objects, batch: usize) -> [usize; ACCOUNTS.len()] {
         let mut lost = [0usize; ACCOUNTS.len()];
         for (account, id) in self.ids.iter().enumerate() {
@@ -335,7 +336,7 @@ fn digest(bytes: &[u8]) -> u64 {
     hasher.finish()
 }
 
-/// The account id in a record: the field 0 of a CBOR map behind four octets.
+/// The account id in a record: the field 0 of a CBOR map behind four bytes.
 fn account_id(record: &[u8]) -> Option<String> {
     let id = record.get(5..23)?.strip_prefix(&[0x00, 0x50])?;
     Some(id.iter().map(|byte| format!("{byte:02x}")).collect())

@@ -1,5 +1,5 @@
-//! Entry function for fuzzing: it takes any bytes, and panics if an invariant is broken. In the library, so that the
-//! corpus is replayed by the ordinary tests too.
+//! Entry function for fuzzing: it takes any bytes, and panics if an invariant is broken. In the
+//! library, so that the corpus is replayed by the ordinary tests too.
 
 use sealpost_base::limits::PROXY_HEADER_BYTES;
 

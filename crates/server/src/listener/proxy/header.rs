@@ -32,7 +32,7 @@ pub(crate) enum Said {
 /// How far a header is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Header {
-    /// At least so many octets of it are to come.
+    /// At least so many bytes of it are to come.
     Wants(usize),
     /// It is complete.
     Says(Said),
@@ -74,8 +74,8 @@ fn version_1(line: &[u8]) -> Option<Said> {
     words.next().is_none().then(|| clients((from, from_port), (to, to_port)))
 }
 
-/// Twelve octets of signature, version and command, family and protocol, how much follows; then addresses, and what is not
-/// looked at (§2.2).
+/// Twelve bytes of signature, version and command, family and protocol, how much follows; then
+/// addresses, and what is not looked at (§2.2).
 fn version_2(octets: &[u8]) -> Option<Header> {
     let Some((fixed, rest)) = octets.split_at_checked(FIXED_BYTES) else {
         return Some(Header::Wants(FIXED_BYTES - octets.len()));

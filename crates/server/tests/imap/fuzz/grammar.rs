@@ -337,7 +337,7 @@ impl Grammar {
         }
     }
 
-    /// Some octets in it are others.
+    /// Some bytes in it are others.
     fn spoilt(&self, line: &str) -> String {
         let mut line = line.to_owned();
         for _ in 0..1 + self.below(3) {

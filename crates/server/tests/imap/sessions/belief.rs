@@ -1,7 +1,7 @@
 //! What a client believes of the selected mailbox: made from the responses it got, and from nothing else.
 //!
-//! Every response is checked against what was believed before: numbers that exist, UIDs that ascend, mod-sequences that
-//! do not go back, and flags that do not change without one.
+//! Every response is checked against what was believed before: numbers that exist, UIDs that
+//! ascend, mod-sequences that do not go back, and flags that do not change without one.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -455,8 +455,8 @@ impl Believer {
         self.check(lost.is_empty(), &format!("nobody said that these went: {lost:?}"));
     }
 
-    /// Whatever it was not told yet came after what it believes to know everything up to: it would be told of it if it
-    /// came back now (RFC 7162 §6).
+    /// Whatever it was not told yet came after what it believes to know everything up to: it would
+    /// be told of it if it came back now (RFC 7162 §6).
     pub fn believes_no_more_than_it_knows(&self, log: impl Fn(User, &str) -> Arc<Account>) {
         let Some(selected) = self.selected.as_ref().filter(|_| self.dialect.modseq()) else { return };
         let account = log(self.user, selected.name);
@@ -477,7 +477,8 @@ impl Believer {
         }
     }
 
-    /// Nothing happens any more: what it believes, after a NOOP, is the truth; and what it can then learn too.
+    /// Nothing happens any more: what it believes, after a NOOP, is the truth; and what it can then
+    /// learn too.
     pub async fn settle(&mut self, truth: impl Fn(User, &str) -> Truth) {
         if self.is_cut_off() {
             self.cut_off().await;

@@ -1,6 +1,7 @@
 //! The dialects that clients speak: which extensions they turned on.
 
-/// Which dialect. An extension that changes what sessions are told unasked is one more of these, and a line in
+/// Which dialect. An extension that changes what sessions are told unasked is one more of these,
+/// and a line in
 /// [`Dialect::setup`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dialect {
@@ -10,7 +11,8 @@ pub enum Dialect {
     QResync,
     UidOnly,
     UidOnlyQResync,
-    /// NOTIFY (SELECTED …): told at once, whether or not a command is in progress, so it names messages by UID.
+    /// NOTIFY (SELECTED …): told at once, whether or not a command is in progress, so it names
+    /// messages by UID.
     Notify,
     /// NOTIFY (SELECTED-DELAYED …), with QRESYNC.
     NotifyDelayed,
@@ -57,7 +59,8 @@ impl Dialect {
         matches!(self, Dialect::UidOnly | Dialect::UidOnlyQResync)
     }
 
-    /// Whether messages are named by UID only: because it must, or because numbers may change under its hands.
+    /// Whether messages are named by UID only: because it must, or because numbers may change under
+    /// its hands.
     pub fn names_uids(self) -> bool {
         self.uid_only() || self == Dialect::Notify
     }

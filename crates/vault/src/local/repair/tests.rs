@@ -41,7 +41,7 @@ async fn closed(store: Store, dir: &Path) {
     drop(tokio::task::spawn_blocking(move || alone(&path).unwrap()).await.unwrap());
 }
 
-/// Where a text is in the index of paths, or in the table: the octet before it says which record it is.
+/// Where a text is in the index of paths, or in the table: the byte before it says which record it is.
 fn offsets(dir: &Path, text: &str, in_index: bool) -> Vec<usize> {
     let bytes = fs::read(schema::path(dir)).unwrap();
     let found = (1..bytes.len() - text.len()).filter(|at| bytes[*at..].starts_with(text.as_bytes()));

@@ -208,7 +208,8 @@ fn a_cut_file_is_damage_of_what_was_there() {
         file.set_len(100_000).unwrap();
         assert_eq!(store.read("a/300000").await.unwrap_err().kind(), Kind::Corrupt);
         assert_eq!(store.read("a/4097").await.unwrap(), sealed(4097, 4097).as_ref());
-        // Zeros that nobody made a hole of are what is there: whoever opens them finds that they are not sealed.
+        // Zeros that nobody made a hole of are what is there: whoever opens them finds that they
+        // are not sealed.
         file.set_len(600_000).unwrap();
         assert!(store.read("a/5000").await.unwrap().iter().all(|byte| *byte == 0));
     });

@@ -1,4 +1,4 @@
-//! [`Source`]: the object behind a reader; what of it is here, what is in the store, and how its sealed octets are opened.
+//! [`Source`]: the object behind a reader; what of it is here, what is in the store, and how its sealed bytes are opened.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -40,7 +40,7 @@ pub(in crate::message) struct Source {
 }
 
 impl Source {
-    /// The sealed octets `range`, if they are here.
+    /// The sealed bytes `range`, if they are here.
     pub(super) fn in_hand(&self, range: &Range<u64>) -> Option<Bytes> {
         let piece = self.piece.as_ref()?;
         let from = usize::try_from(range.start.checked_sub(piece.start())?).ok()?;
@@ -48,7 +48,7 @@ impl Source {
         (from <= to && to <= piece.bytes().len()).then(|| piece.bytes().slice(from..to))
     }
 
-    /// The sealed octets `range`.
+    /// The sealed bytes `range`.
     async fn sealed(&self, range: Range<u64>) -> Result<Bytes> {
         match self.in_hand(&range) {
             Some(sealed) => Ok(sealed),
@@ -56,7 +56,7 @@ impl Source {
         }
     }
 
-    /// What `open` makes of the sealed octets `range`: of those that are here, or else of those in the store.
+    /// What `open` makes of the sealed bytes `range`: of those that are here, or else of those in the store.
     pub(super) async fn opened<T: Send + 'static>(
         self: Arc<Self>,
         range: Range<u64>,
@@ -75,7 +75,7 @@ impl Source {
         }
     }
 
-    /// What `open` makes of sealed octets; on another thread if they are many.
+    /// What `open` makes of sealed bytes; on another thread if they are many.
     pub(super) async fn open_aside<T: Send + 'static>(
         self: Arc<Self>,
         sealed: Bytes,
@@ -93,7 +93,7 @@ impl Source {
         self.sealed(self.layout.structure_and_text()).await
     }
 
-    /// The two, from their sealed octets.
+    /// The two, from their sealed bytes.
     pub(super) fn open_structure_and_text(&self, sealed: &[u8]) -> Result<(Vec<u8>, Vec<u8>)> {
         let start = self.layout.structure_and_text().start;
         let section = |section| {
@@ -104,8 +104,8 @@ impl Source {
         Ok((section(STRUCTURE)?, section(TEXT)?))
     }
 
-    /// Whether reading `path` again may help after `e`: one answer of a remote store may be wrong, and the cache has it then. It
-    /// forgets it.
+    /// Whether reading `path` again may help after `e`: one answer of a remote store may be wrong,
+    /// and the cache has it then. It forgets it.
     pub(in crate::message) async fn forgets(&self, path: &str, e: &Error) -> bool {
         let again = e.kind() == Kind::Corrupt && self.store.forget(path).await;
         if again {

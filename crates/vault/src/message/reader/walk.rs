@@ -1,4 +1,4 @@
-//! [`Walk`]: a message's octets, read and opened ahead of whoever takes them.
+//! [`Walk`]: a message's bytes, read and opened ahead of whoever takes them.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ enum State {
 }
 
 impl Walk {
-    /// The octets `range`, which are not none; `elsewhere`: what the object has not is asked for elsewhere.
+    /// The bytes `range`, which are not none; `elsewhere`: what the object has not is asked for elsewhere.
     pub(super) fn new(source: Arc<Source>, range: Range<u64>, elsewhere: bool) -> Self {
         Walk { source, range, state: State::Start, elsewhere }
     }
@@ -51,7 +51,7 @@ impl Walk {
         match batch {
             Ok(batch) => Some((Ok(self.accept(batch)), self)),
             Err(e) if self.elsewhere && e.kind() == Kind::NotFound => {
-                match self.source.others_octets(self.range.clone(), e).await {
+                match self.source.others_bytes(self.range.clone(), e).await {
                     Ok(rest) => self.go_on(rest).await,
                     Err(e) => Some((Err(e), self)),
                 }

@@ -1,4 +1,5 @@
-//! One answer about a message is wrong: it is read all the same, also by whoever has the same cache later, and packed as it is.
+//! One answer about a message is wrong: it is read all the same, also by whoever has the same cache
+//! later, and packed as it is.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,7 +28,7 @@ struct Fixture {
 }
 
 impl Fixture {
-    /// A message of `size` octets in a bucket whose ETags say nothing, and an empty cache.
+    /// A message of `size` bytes in a bucket whose ETags say nothing, and an empty cache.
     async fn new(size: usize) -> Self {
         let server = FakeS3::start(ConditionalPut::Keeps, 100).await;
         server.tag(Tags::Random);

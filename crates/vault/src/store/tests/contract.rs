@@ -1,5 +1,5 @@
-//! What every store has to keep, one suite for all: memory, the local store, a server that speaks S3, and, if the
-//! environment names one, a real one (`make stores`):
+//! What every store has to keep, one suite for all: memory, the local store, a server that speaks
+//! S3, and, if the environment names one, a real one (`make stores`):
 //!
 //!     SEALPOST_TEST_STORE=s3://bucket/prefix SEALPOST_TEST_ENDPOINT=http://127.0.0.1:3900 SEALPOST_TEST_REGION=garage
 //!     AWS_ACCESS_KEY_ID=… AWS_SECRET_ACCESS_KEY=…  cargo test -p sealpost-vault contract -- --nocapture

@@ -1,5 +1,5 @@
-//! imap-backup and mail programs at the same files: what they read, leave and rewrite, and the five ways in which imap-backup
-//! loses mail (the numbered ones).
+//! imap-backup and mail programs at the same files: what they read, leave and rewrite, and the five
+//! ways in which imap-backup loses mail (the numbered ones).
 
 use super::*;
 
@@ -21,7 +21,8 @@ pub(super) fn imap_backup_reads(root: &Path, folder: &str) -> Vec<(u32, String)>
     found
 }
 
-/// A run of imap-backup with its default strategy: messages go to the mbox at once, metadata at the end unless it is killed.
+/// A run of imap-backup with its default strategy: messages go to the mbox at once, metadata at the
+/// end unless it is killed.
 fn imap_backup_runs(root: &Path, messages: &[(u32, &str)], torn: &str, killed: bool) {
     let (mbox_path, json_path) = (root.join("INBOX.mbox"), root.join("INBOX.imap"));
     let mut mbox = fs::read(&mbox_path).unwrap_or_default();
@@ -225,7 +226,7 @@ fn a_first_line_that_looks_like_a_separator_is_kept() {
 
 /// 5: Not byte-exact, no INTERNALDATE, no keywords.
 #[test]
-fn octets_dates_and_keywords_are_exact() {
+fn bytes_dates_and_keywords_are_exact() {
     let directory = tempfile::tempdir().unwrap();
     let octets: [&[u8]; 8] =
         [b"", b"\n", b"\r", b"a\nb\r\nc\rd\n\n\n", b"\r\n\r\nno header", b"x\0y\r\n", b"From", &[0xff; 3000]];
@@ -251,7 +252,8 @@ fn imap_backup_continues_and_so_do_we() {
     folder.commit(&resume(22)).unwrap();
     folder.close().unwrap();
     drop(backup);
-    // A run of ours that ended before the metadata was written, then imap-backup, which goes on in the wrong place.
+    // A run of ours that ended before the metadata was written, then imap-backup, which goes on in
+    // the wrong place.
     let (backup, mut folder) = opened(root, INBOX, 7);
     give(&mut *folder, 22, &mail("A: b\r\n\r\ntwenty-two\r\n"), 9).unwrap();
     folder.commit(&resume(23)).unwrap();

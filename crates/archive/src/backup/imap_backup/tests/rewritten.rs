@@ -50,7 +50,8 @@ fn check(root: &Path, mails: &Mails) {
 
 #[test]
 fn what_is_deleted_goes_wherever_the_run_ends() {
-    // The steps that were done: written, the journal in its place, the mbox, the JSON, and nothing is left to do.
+    // The steps that were done: written, the journal in its place, the mbox, the JSON, and nothing
+    // is left to do.
     for steps in 0..=5 {
         let directory = tempfile::tempdir().unwrap();
         let root = directory.path();
@@ -88,7 +89,8 @@ fn what_is_deleted_goes_wherever_the_run_ends() {
     }
 }
 
-/// Journal and JSON say other UIDs together, wherever the run ends: otherwise it would look as if imap-backup had been at work.
+/// Journal and JSON say other UIDs together, wherever the run ends: otherwise it would look as if
+/// imap-backup had been at work.
 #[test]
 fn messages_have_other_uids_or_not_wherever_the_run_ends() {
     for steps in 0..=3 {

@@ -86,7 +86,7 @@ impl Session {
         Ok(())
     }
 
-    /// `name (flags) "date" {n}` or `{n+}`, and its octets; more of them follow with MULTIAPPEND.
+    /// `name (flags) "date" {n}` or `{n+}`, and its bytes; more of them follow with MULTIAPPEND.
     async fn append(
         &self,
         head: &str,

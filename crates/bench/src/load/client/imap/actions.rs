@@ -9,7 +9,8 @@ use crate::load::data::{DataSet, Message};
 use crate::load::scenario::template::Template;
 use crate::load::scenario::{Action, Step};
 
-/// Larger messages are sent from where they are; smaller ones are copied, so that they leave with their command.
+/// Larger messages are sent from where they are; smaller ones are copied, so that they leave with
+/// their command.
 const COPIED_BYTES: usize = 32 * 1024;
 
 /// A message to append.
@@ -139,7 +140,8 @@ impl Imap {
         self.append_messages(&[Outgoing { message, about }], counted).await
     }
 
-    /// Sends the APPEND that begins with what is in `line` (RFC 3501 §6.3.11, RFC 3502) and waits for its end.
+    /// Sends the APPEND that begins with what is in `line` (RFC 3501 §6.3.11, RFC 3502) and waits
+    /// for its end.
     pub(super) async fn append_messages(
         &mut self,
         messages: &[Outgoing],
@@ -151,7 +153,7 @@ impl Imap {
         self.out.extend_from_slice(&line);
         self.line = line;
         for Outgoing { message, about } in messages {
-            // RFC 7888 §5: LITERAL- allows 4,096 octets without being asked.
+            // RFC 7888 §5: LITERAL- allows 4,096 bytes without being asked.
             let at_once = capabilities.literal_plus || (capabilities.literal_minus && message.len() <= 4096);
             let plus = if at_once { "+" } else { "" };
             self.out.extend_from_slice(format!("{about} {{{}{plus}}}\r\n", message.len()).as_bytes());
@@ -172,7 +174,8 @@ impl Imap {
         self.drained().await
     }
 
-    /// Sends what is in `out` up to a literal and waits; whether the server wants the literal (RFC 3501 §4.3).
+    /// Sends what is in `out` up to a literal and waits; whether the server wants the literal (RFC
+    /// 3501 §4.3).
     async fn asked_for(&mut self) -> Result<bool, Fail> {
         self.state.go_on = false;
         self.unsent(true);
@@ -237,8 +240,8 @@ impl Imap {
         Ok(())
     }
 
-    /// Waits in IDLE. False if it was the phase's end that ended it: then all who wait end it together, which nobody asked for and
-    /// which is not counted.
+    /// Waits in IDLE. False if it was the phase's end that ended it: then all who wait end it
+    /// together, which nobody asked for and which is not counted.
     async fn wait_idle(&mut self, limit: Option<Duration>, until_notified: bool) -> Result<bool, Fail> {
         let client = self.client.clone();
         // Who stays in IDLE stays beyond the phase's end.

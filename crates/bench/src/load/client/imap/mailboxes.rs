@@ -15,7 +15,8 @@ use crate::mail::correspondence;
 /// Bytes and messages that one APPEND of [`Fill`] has, if it may have several.
 const BATCH_BYTES: usize = 4 << 20;
 const BATCH_MESSAGES: u64 = 200;
-/// How often the bench's mailboxes are tried to be deleted, with this between: some servers cannot delete a name twice in a second.
+/// How often the bench's mailboxes are tried to be deleted, with this between: some servers cannot
+/// delete a name twice in a second.
 const CLEAN_TRIES: usize = 3;
 const CLEAN_PAUSE: Duration = Duration::from_millis(1100);
 
@@ -58,7 +59,8 @@ impl Imap {
         if self.state.last_ok {
             return self.must(&create, name).await;
         }
-        // Some cannot delete it so soon: Cyrus keeps what is deleted under a name of the second in which it was.
+        // Some cannot delete it so soon: Cyrus keeps what is deleted under a name of the second in
+        // which it was.
         self.own(&format!("SELECT {mailbox}")).await?;
         if !self.state.last_ok {
             self.client.thread.error(name, "NO", || format!("{create}: {why}"));
@@ -72,8 +74,8 @@ impl Imap {
         Ok(emptied)
     }
 
-    /// Selects no more what is to be deleted: servers say BYE to whoever is in a mailbox that goes. CLOSE would expunge,
-    /// and who knows what is selected.
+    /// Selects no more what is to be deleted: servers say BYE to whoever is in a mailbox that goes.
+    /// CLOSE would expunge, and who knows what is selected.
     async fn leave(&mut self, mailbox: &str) -> Result<(), Fail> {
         let rest = self.selected.as_deref().and_then(|selected| selected.strip_prefix(mailbox));
         if !rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(' ')) {
@@ -193,7 +195,8 @@ impl Imap {
             let mut command = b"DELETE ".to_vec();
             quoted(&mailbox, &mut command);
             self.own(&String::from_utf8_lossy(&command)).await?;
-            // One that only had others below it goes with the last of them, on some servers: the next list tells.
+            // One that only had others below it goes with the last of them, on some servers: the
+            // next list tells.
             if !self.state.last_ok {
                 refused.get_or_insert_with(|| format!("DELETE {mailbox}: {}", self.state.last_text));
             }

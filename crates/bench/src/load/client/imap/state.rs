@@ -37,7 +37,7 @@ pub struct Outstanding {
 pub struct Capabilities {
     /// Literals of any size without being asked (RFC 7888).
     pub literal_plus: bool,
-    /// Such of up to 4,096 octets.
+    /// Such of up to 4,096 bytes.
     pub literal_minus: bool,
     /// Several messages in one APPEND (RFC 3502).
     pub multi_append: bool,

@@ -1,4 +1,5 @@
-//! Servers that are something else than was believed, or cannot do what a scenario wants: one plain line says which.
+//! Servers that are something else than was believed, or cannot do what a scenario wants: one plain
+//! line says which.
 
 use super::ends::{Reply, done, scripted};
 use super::*;

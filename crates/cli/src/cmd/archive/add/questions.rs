@@ -1,6 +1,7 @@
-//! What `archive add` asks at a terminal: host, whether its certificate is trusted, user, what opens the account, and folders. What a
-//! person answers is kept, and asked again with what was answered as the default where it led to an error. A password is asked for when
-//! there is a server to try it at, and never where it would be shown.
+//! What `archive add` asks at a terminal: host, whether its certificate is trusted, user, what
+//! opens the account, and folders. What a person answers is kept, and asked again with what was
+//! answered as the default where it led to an error. A password is asked for when there is a server
+//! to try it at, and never where it would be shown.
 
 use std::io::{BufRead, IsTerminal, Write};
 use std::path::Path;
@@ -225,8 +226,8 @@ impl Login {
         Err(error)
     }
 
-    /// The account could not be opened so. What was answered is asked for again if the login was refused; if the server was not reached
-    /// any more, whether to go on.
+    /// The account could not be opened so. What was answered is asked for again if the login was
+    /// refused; if the server was not reached any more, whether to go on.
     ///
     /// # Errors
     /// The error, if nothing was answered, or too often.
