@@ -6,6 +6,7 @@
 //! (`hickory/provider.rs`), because its caches count entries, not bytes. Whether signatures are
 //! still valid is judged by the machine's clock: hickory takes no other.
 
+mod aliases;
 mod convert;
 mod provider;
 mod roots;
@@ -20,6 +21,7 @@ use hickory_resolver::Resolver as StubResolver;
 use hickory_resolver::config::{ConnectionConfig, NameServerConfig, ResolveHosts, ResolverConfig};
 use hickory_resolver::proto::dnssec::{Proof, TrustAnchors};
 use hickory_resolver::proto::op::{Message, Query};
+use hickory_resolver::proto::rr::Record as HickoryRecord;
 use hickory_resolver::recursor::{DnssecConfig, DnssecPolicy, Recursor, RecursorOptions};
 use sealpost_base::limits::{DNS_CACHED_MESSAGES, DNS_CACHED_ZONES};
 use sealpost_base::{Error, Result};
@@ -27,6 +29,7 @@ use sealpost_base::{Error, Result};
 use crate::answer::{Answer, LookupError, RecordType};
 use crate::name::DnsName;
 use crate::resolver::Resolver;
+use aliases::Source;
 use provider::Provider;
 
 /// Hops from one name server to the next, and aliases, before a lookup is given up.
@@ -103,14 +106,23 @@ impl RecursiveResolver {
 }
 
 #[async_trait]
-impl Resolver for RecursiveResolver {
-    async fn lookup(&self, name: &DnsName, kind: RecordType) -> std::result::Result<Answer, LookupError> {
+impl Source for RecursiveResolver {
+    async fn ask(
+        &self,
+        name: &DnsName,
+        kind: RecordType,
+    ) -> std::result::Result<Vec<HickoryRecord>, LookupError> {
         let query = Query::query(convert::to_hickory(name)?, convert::kind(kind));
         let now = tokio::time::Instant::now().into_std();
-        match self.0.resolve(query, now, true).await {
-            Ok(message) => convert::answer(name, kind, &message.answers),
-            Err(error) => Err(convert::recursor_error(&error)),
-        }
+        let message = self.0.resolve(query, now, true).await;
+        message.map(|message| message.answers).map_err(|error| convert::recursor_error(&error))
+    }
+}
+
+#[async_trait]
+impl Resolver for RecursiveResolver {
+    async fn lookup(&self, name: &DnsName, kind: RecordType) -> std::result::Result<Answer, LookupError> {
+        aliases::follow(self, name, kind).await
     }
 }
 
@@ -135,6 +147,8 @@ impl ForwardingResolver {
         let mut builder = StubResolver::builder_with_config(config, Provider::new(port));
         let options = builder.options_mut();
         (options.validate, options.edns0) = (true, true);
+        // Without them an answer cannot be told from one of another name.
+        options.preserve_intermediates = true;
         options.use_hosts_file = ResolveHosts::Never;
         (options.timeout, options.attempts) = (TRY_TIME, 2);
         options.cache_size = DNS_CACHED_MESSAGES as u64;
@@ -158,12 +172,21 @@ impl ForwardingResolver {
 }
 
 #[async_trait]
+impl Source for ForwardingResolver {
+    async fn ask(
+        &self,
+        name: &DnsName,
+        kind: RecordType,
+    ) -> std::result::Result<Vec<HickoryRecord>, LookupError> {
+        let found = self.0.lookup(convert::to_hickory(name)?, convert::kind(kind)).await;
+        found.map(|found| found.answers().to_vec()).map_err(|error| convert::net_error(&error))
+    }
+}
+
+#[async_trait]
 impl Resolver for ForwardingResolver {
     async fn lookup(&self, name: &DnsName, kind: RecordType) -> std::result::Result<Answer, LookupError> {
-        match self.0.lookup(convert::to_hickory(name)?, convert::kind(kind)).await {
-            Ok(lookup) => convert::answer(name, kind, lookup.answers()),
-            Err(error) => Err(convert::net_error(&error)),
-        }
+        aliases::follow(self, name, kind).await
     }
 }
 
@@ -179,7 +202,10 @@ pub fn answer_in_message(
     let message = Message::from_vec(message).map_err(|_| LookupError::Failed("not a DNS message"))?;
     let mut records = message.answers;
     records.iter_mut().for_each(|record| record.proof = Proof::Insecure);
-    convert::answer(name, kind, &records)
+    match convert::answer(name, kind, &records)? {
+        convert::Said::Answer(answer) => Ok(answer),
+        convert::Said::Alias(_) => Err(LookupError::NoData { secure: false }),
+    }
 }
 
 /// Whether the messages in a stream, cut into `pieces`, keep the bounds on their size.

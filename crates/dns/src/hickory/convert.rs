@@ -11,8 +11,8 @@ use hickory_resolver::recursor::RecursorError;
 use crate::answer::{Answer, LookupError, Mx, Record, RecordType, Tlsa};
 use crate::name::DnsName;
 
-/// Aliases that are followed within an answer.
-const ALIASES: usize = 16;
+/// Aliases that are followed for one question.
+pub(super) const ALIASES: usize = 16;
 
 /// A name for hickory.
 pub(super) fn to_hickory(name: &DnsName) -> Result<Name, LookupError> {
@@ -59,12 +59,21 @@ fn record(data: &RData) -> Option<Record> {
     })
 }
 
-/// The answer in the records of a response: aliases are followed, everything else is ignored.
+/// What a response says.
+pub(super) enum Said {
+    /// The records asked for.
+    Answer(Answer),
+    /// The name is an alias, and the records of what it leads to (the owner) are not there.
+    Alias(Answer),
+}
+
+/// What the records of a response say: aliases are followed as far as they are there, everything
+/// else is ignored.
 pub(super) fn answer(
     name: &DnsName,
     kind: RecordType,
     records: &[HickoryRecord],
-) -> Result<Answer, LookupError> {
+) -> Result<Said, LookupError> {
     let ours = |found: &HickoryRecord| {
         Some((from_hickory(&found.name)?, record(&found.data)?, found.ttl, found.proof))
     };
@@ -91,10 +100,11 @@ pub(super) fn answer(
             }
         }
         if !answer.records.is_empty() {
-            return Ok(answer);
+            return Ok(Said::Answer(answer));
         }
         match alias {
             Some(target) => answer.owner = target,
+            None if answer.owner != *name => return Ok(Said::Alias(answer)),
             None => return Err(LookupError::NoData { secure: false }),
         }
     }
