@@ -38,7 +38,7 @@ MAY_USE = {
     "auth": "base vault directory account",
     "session": "base files vault directory account index mailbox search auth",
     "imap-session": "base mime imap vault directory account index mailbox search auth session",
-    "submission": "base mime directory",
+    "submission": "base mime vault directory dns mailauth",
     "smtp-session": "base smtp vault directory account auth session",
     "server": "base files mime vault directory account auth session imap-session smtp-session",
     "bench": "base mailformat",
@@ -54,7 +54,6 @@ TESTS_MAY_USE = {name: "testkit" for name in
                   "cli")}
 # Transcripts and models speak to a whole server.
 TESTS_MAY_USE["server"] = "testkit imap smtp index mailbox"
-TESTS_MAY_USE["submission"] = "vault"
 
 # Formats and languages: no I/O and no runtime.
 PURE = ("base", "mime", "imap", "smtp", "mailauth")
