@@ -40,7 +40,7 @@ MAY_USE = {
     "imap-session": "base mime imap vault directory account index mailbox search auth session",
     "submission": "base mime directory",
     "smtp-session": "base smtp vault directory account auth session",
-    "server": "base files mime vault directory account auth session imap-session smtp-session",
+    "server": "base files mime smtp dns delivery vault queue directory account auth session imap-session smtp-session",
     "bench": "base mailformat",
     "rig": "base bench",
     "cli": "base files mime imap mailformat vault journal queue directory account index archive bench server",
@@ -73,7 +73,7 @@ WIRE = {
         "imap-session/",
         "server/tests/",
     ),
-    "sealpost_smtp": ("smtp/", "queue/src/runner/", "bench/", "delivery/", "smtp-session/", "server/tests/"),
+    "sealpost_smtp": ("smtp/", "queue/src/runner/", "bench/", "delivery/", "smtp-session/", "server/src/sending/", "server/tests/"),
 }
 
 

@@ -538,8 +538,10 @@ pub const STS_MX_PATTERNS: usize = 256;
 pub const STS_HEAD_BYTES: usize = 16 * 1024;
 /// Time to fetch an MTA-STS policy (RFC 8461 §3.3 suggests a minute).
 pub const STS_FETCH_TIME: Duration = Duration::from_secs(60);
-/// MTA-STS policies that are kept in memory where nothing keeps them on disk.
+/// MTA-STS policies that a node keeps, the most recently used ones.
 pub const STS_POLICIES: std::num::NonZeroUsize = std::num::NonZeroUsize::new(1000).unwrap();
+/// Bytes of all of them.
+pub const STS_POLICIES_BYTES: usize = 1024 * 1024;
 /// Bytes of an answer of a name server over TCP.
 pub const DNS_MESSAGE_BYTES: usize = 16 * 1024;
 /// Records of one such answer.

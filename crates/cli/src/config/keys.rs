@@ -4,8 +4,8 @@ use toml::de::DeValue;
 
 use super::Config;
 use super::form::{
-    Addresses, Choice, Count, Families, File, Form, NameServers, Ranges, Routes, Searches, Several, Size, Source,
-    Span, Text, Wait, WrittenValue,
+    Addresses, Choice, Count, Families, File, Form, NameServers, Ranges, Routes, Searches, Several, Size,
+    Source, Span, Text, Wait, WrittenValue,
 };
 
 /// One key of the configuration.
@@ -463,24 +463,14 @@ pub const KEYS: &[Key] = &[
         settings.sending.recipients_per_hour,
         "Maximum number of recipients that an account may send to in an hour; `sealpost account limit` sets it for one account. It bounds what a stolen password can do."
     ),
-    key!(
-        "sending.recipients_per_day",
-        Several,
-        settings.sending.recipients_per_day,
-        "The same for a day."
-    ),
+    key!("sending.recipients_per_day", Several, settings.sending.recipients_per_day, "The same for a day."),
     key!(
         "sending.allow_private",
         Choice,
         settings.sending.allow_private,
         "Whether DNS may lead mail to loopback and private addresses. Only for tests and closed networks: a sender could reach what is behind this server."
     ),
-    key!(
-        "sending.port",
-        Several,
-        settings.sending.port,
-        "The port of other mail servers; 25 but in tests."
-    ),
+    key!("sending.port", Several, settings.sending.port, "The port of other mail servers; 25 but in tests."),
     key!(
         "metrics.listen",
         Addresses,

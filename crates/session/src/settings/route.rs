@@ -91,7 +91,8 @@ impl FromStr for Domains {
     fn from_str(text: &str) -> Result<Self, String> {
         let is_name = |name: &str| {
             let is_label = |label: &str| {
-                let fits = (1..=63).contains(&label.len()) && !label.starts_with('-') && !label.ends_with('-');
+                let fits =
+                    (1..=63).contains(&label.len()) && !label.starts_with('-') && !label.ends_with('-');
                 fits && label.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
             };
             name.len() <= 253 && name.split('.').all(is_label)
