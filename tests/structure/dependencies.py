@@ -38,9 +38,9 @@ MAY_USE = {
     "auth": "base vault directory account",
     "session": "base files vault directory account index mailbox search auth",
     "imap-session": "base mime imap vault directory account index mailbox search auth session",
-    "submission": "base mime vault directory dns mailauth",
-    "smtp-session": "base smtp vault directory account auth session",
-    "server": "base files mime vault directory account auth session imap-session smtp-session",
+    "submission": "base mime mailauth dns vault directory queue",
+    "smtp-session": "base smtp vault directory account auth session queue submission",
+    "server": "base files mime smtp dns delivery vault queue submission directory account auth session imap-session smtp-session",
     "bench": "base mailformat",
     "rig": "base bench",
     "cli": "base dns files mime imap mailformat vault journal queue directory submission account index archive bench server",
@@ -53,7 +53,8 @@ TESTS_MAY_USE = {name: "testkit" for name in
                  ("imap", "smtp", "mime", "mailauth", "mailformat", "vault", "journal", "directory", "account", "index", "queue", "archive",
                   "cli")}
 # Transcripts and models speak to a whole server.
-TESTS_MAY_USE["server"] = "testkit imap smtp index mailbox"
+TESTS_MAY_USE["server"] = "testkit imap smtp index mailbox queue submission"
+TESTS_MAY_USE["submission"] = "testkit"
 
 # Formats and languages: no I/O and no runtime.
 PURE = ("base", "mime", "imap", "smtp", "mailauth")
@@ -72,7 +73,7 @@ WIRE = {
         "imap-session/",
         "server/tests/",
     ),
-    "sealpost_smtp": ("smtp/", "queue/src/runner/", "bench/", "delivery/", "smtp-session/", "server/tests/"),
+    "sealpost_smtp": ("smtp/", "queue/src/runner/", "bench/", "delivery/", "smtp-session/", "server/src/sending/", "server/tests/"),
 }
 
 

@@ -83,6 +83,11 @@ pub const SMTP_COMMAND_BYTES: usize = 4096;
 pub const SMTP_AUTH_LINE_BYTES: usize = 12_288;
 /// Bytes of the header of a submitted message: it is held as a whole, to be completed and signed.
 pub const SUBMISSION_HEADER_BYTES: usize = 256 * 1024;
+/// Bytes of such a header that a submission holds without drawing more than for any message.
+pub const SUBMISSION_SMALL_HEADER_BYTES: usize = 32 * 1024;
+/// Bytes drawn for a submitted message that has more than [`SMTP_HEAD_BYTES`]: its header as it came
+/// and as it is completed, the body up to [`QUEUE_INLINE_BYTES`], and a piece under way.
+pub const SUBMISSION_MEMORY_BYTES: usize = 2 * SUBMISSION_SMALL_HEADER_BYTES + QUEUE_INLINE_BYTES + 32 * 1024;
 /// Addresses and domains that an account may send as besides its own.
 pub const ALLOWED_SENDERS: usize = 100;
 /// Bytes of one address in MAIL or RCPT (RFC 5321 §4.5.3.1.3 asks for 256): it has to fit into a header line.
@@ -126,6 +131,9 @@ pub const QUEUE_WINDOW_RECIPIENTS: usize = 200_000;
 pub const QUEUE_WINDOW_ACCOUNT: usize = 100;
 /// Mails by which such accounts may exceed it.
 pub const QUEUE_WINDOW_RESERVE: usize = 5_000;
+/// Accounts whose recipients of the last day one queue counts; beyond that it forgets those that
+/// sent least, whose limits then count anew.
+pub const QUEUE_SENDERS: usize = 16_384;
 /// Handled requests that a queue remembers, so that none is handled twice.
 pub const QUEUE_REQUESTS: usize = 1024;
 /// How long it is known what became of a queued mail.
@@ -546,8 +554,10 @@ pub const STS_MX_PATTERNS: usize = 256;
 pub const STS_HEAD_BYTES: usize = 16 * 1024;
 /// Time to fetch an MTA-STS policy (RFC 8461 §3.3 suggests a minute).
 pub const STS_FETCH_TIME: Duration = Duration::from_secs(60);
-/// MTA-STS policies that are kept in memory where nothing keeps them on disk.
+/// MTA-STS policies that a node keeps, the most recently used ones.
 pub const STS_POLICIES: std::num::NonZeroUsize = std::num::NonZeroUsize::new(1000).unwrap();
+/// Bytes of all of them.
+pub const STS_POLICIES_BYTES: usize = 1024 * 1024;
 /// Bytes of an answer of a name server over TCP.
 pub const DNS_MESSAGE_BYTES: usize = 16 * 1024;
 /// Records of one such answer.
