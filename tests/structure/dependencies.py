@@ -38,12 +38,12 @@ MAY_USE = {
     "auth": "base vault directory account",
     "session": "base files vault directory account index mailbox search auth",
     "imap-session": "base mime imap vault directory account index mailbox search auth session",
-    "submission": "base mime directory",
-    "smtp-session": "base smtp vault directory account auth session",
-    "server": "base files mime vault directory account auth session imap-session smtp-session",
+    "submission": "base mime mailauth dns vault directory queue",
+    "smtp-session": "base smtp vault directory account auth session queue submission",
+    "server": "base files mime smtp dns delivery vault queue submission directory account auth session imap-session smtp-session",
     "bench": "base mailformat",
     "rig": "base bench",
-    "cli": "base files mime imap mailformat vault journal queue directory account index archive bench server",
+    "cli": "base dns files mime imap mailformat vault journal queue directory submission account index archive bench server",
     "sim": "base vault journal directory account index",
     "testkit": "base",
 }
@@ -53,8 +53,8 @@ TESTS_MAY_USE = {name: "testkit" for name in
                  ("imap", "smtp", "mime", "mailauth", "mailformat", "vault", "journal", "directory", "account", "index", "queue", "archive",
                   "cli")}
 # Transcripts and models speak to a whole server.
-TESTS_MAY_USE["server"] = "testkit imap smtp index mailbox"
-TESTS_MAY_USE["submission"] = "vault"
+TESTS_MAY_USE["server"] = "testkit imap smtp index mailbox queue submission"
+TESTS_MAY_USE["submission"] = "testkit"
 
 # Formats and languages: no I/O and no runtime.
 PURE = ("base", "mime", "imap", "smtp", "mailauth")
@@ -73,7 +73,7 @@ WIRE = {
         "imap-session/",
         "server/tests/",
     ),
-    "sealpost_smtp": ("smtp/", "queue/src/runner/", "bench/", "delivery/", "smtp-session/", "server/tests/"),
+    "sealpost_smtp": ("smtp/", "queue/src/runner/", "bench/", "delivery/", "smtp-session/", "server/src/sending/", "server/tests/"),
 }
 
 

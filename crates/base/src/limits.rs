@@ -83,6 +83,11 @@ pub const SMTP_COMMAND_BYTES: usize = 4096;
 pub const SMTP_AUTH_LINE_BYTES: usize = 12_288;
 /// Bytes of the header of a submitted message: it is held as a whole, to be completed and signed.
 pub const SUBMISSION_HEADER_BYTES: usize = 256 * 1024;
+/// Bytes of such a header that a submission holds without drawing more than for any message.
+pub const SUBMISSION_SMALL_HEADER_BYTES: usize = 32 * 1024;
+/// Bytes drawn for a submitted message that has more than [`SMTP_HEAD_BYTES`]: its header as it came
+/// and as it is completed, the body up to [`QUEUE_INLINE_BYTES`], and a piece under way.
+pub const SUBMISSION_MEMORY_BYTES: usize = 2 * SUBMISSION_SMALL_HEADER_BYTES + QUEUE_INLINE_BYTES + 32 * 1024;
 /// Addresses and domains that an account may send as besides its own.
 pub const ALLOWED_SENDERS: usize = 100;
 /// Bytes of one address in MAIL or RCPT (RFC 5321 §4.5.3.1.3 asks for 256): it has to fit into a header line.
@@ -126,8 +131,15 @@ pub const QUEUE_WINDOW_RECIPIENTS: usize = 200_000;
 pub const QUEUE_WINDOW_ACCOUNT: usize = 100;
 /// Mails by which such accounts may exceed it.
 pub const QUEUE_WINDOW_RESERVE: usize = 5_000;
+/// Accounts whose recipients of the last day one queue counts; beyond that it forgets those that
+/// sent least, whose limits then count anew.
+pub const QUEUE_SENDERS: usize = 16_384;
 /// Handled requests that a queue remembers, so that none is handled twice.
 pub const QUEUE_REQUESTS: usize = 1024;
+/// How long it is known what became of a queued mail.
+pub const QUEUE_HISTORY_AGE: Duration = Duration::from_secs(30 * 86_400);
+/// Bytes of what is known of it in one queue; the oldest goes first. A mail takes some 400.
+pub const QUEUE_HISTORY_BYTES: u64 = 64 * 1024 * 1024;
 /// Bytes of one request to a queue.
 pub const QUEUE_REQUEST_BYTES: usize = 64 * 1024;
 
@@ -513,6 +525,10 @@ pub const DKIM_SIGNATURES: usize = 8;
 pub const DKIM_SIGNED_FIELDS: usize = 256;
 /// TXT records under the name of a DKIM key that are tried.
 pub const DKIM_KEY_RECORDS: usize = 4;
+/// Objects of the DKIM keys of one domain: two for each key.
+pub const DKIM_DOMAIN_OBJECTS: usize = 128;
+/// Domains whose signing keys a process remembers; the one that was used longest ago is forgotten.
+pub const DKIM_DOMAINS_REMEMBERED: usize = 1024;
 /// Time for one DNS lookup, all its queries, retries and aliases together.
 pub const DNS_LOOKUP_TIME: Duration = Duration::from_secs(30);
 /// DNS lookups of a process that run at the same time; one more waits, and its wait counts as time
@@ -538,8 +554,10 @@ pub const STS_MX_PATTERNS: usize = 256;
 pub const STS_HEAD_BYTES: usize = 16 * 1024;
 /// Time to fetch an MTA-STS policy (RFC 8461 §3.3 suggests a minute).
 pub const STS_FETCH_TIME: Duration = Duration::from_secs(60);
-/// MTA-STS policies that are kept in memory where nothing keeps them on disk.
+/// MTA-STS policies that a node keeps, the most recently used ones.
 pub const STS_POLICIES: std::num::NonZeroUsize = std::num::NonZeroUsize::new(1000).unwrap();
+/// Bytes of all of them.
+pub const STS_POLICIES_BYTES: usize = 1024 * 1024;
 /// Bytes of an answer of a name server over TCP.
 pub const DNS_MESSAGE_BYTES: usize = 16 * 1024;
 /// Records of one such answer.

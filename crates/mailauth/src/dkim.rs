@@ -2,6 +2,7 @@
 //!
 //! - [`Verifier`]: header first, then the body in pieces, then the texts of the DNS records that it names.
 //! - [`Signer`]: header first, then the body in pieces; gives the fields to put before the message.
+//!   [`BodyHash`] and [`sign()`] are its parts, for those who own the header.
 //! - [`SigningKey`], [`KeyRecord`]: the two halves of a key; the second is what DNS publishes.
 //!
 //! RSA-SHA256 and Ed25519-SHA256 are known. RSA-SHA1, and RSA keys below 1024 bits, count for
@@ -16,7 +17,7 @@ mod verify;
 use std::fmt;
 
 pub use key_record::KeyRecord;
-pub use sign::{Signer, SigningOptions};
+pub use sign::{BodyHash, Signer, SigningOptions, sign};
 pub use signature::Signature;
 pub use signing_key::SigningKey;
 pub use verify::{KeyLookup, SignedMessage, Verdict, Verifier};

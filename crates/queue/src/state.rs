@@ -9,6 +9,7 @@ mod apply;
 mod chunks;
 mod names;
 mod rows;
+mod sent;
 #[cfg(test)]
 pub(crate) mod tests;
 
@@ -21,6 +22,8 @@ use sealpost_vault::message::{Layout, MessageKey};
 pub use apply::Applied;
 use names::Names;
 pub use rows::{Flags, Place, Row, Rows, SEVERAL};
+pub use sent::HourCount;
+use sent::SentRecipients;
 
 use crate::MailId;
 use crate::event::{Adoption, Failure, Rule, WriterId};
@@ -46,6 +49,7 @@ pub struct State {
     all_held: Option<String>,
     handled: VecDeque<String>,
     totals: Totals,
+    sent: SentRecipients,
 }
 
 /// Progress of a mail that has several recipients.
@@ -198,6 +202,11 @@ impl State {
         self.totals
     }
 
+    /// To how many recipients an account has sent in each hour of the last day, as of `now`.
+    pub fn sent(&self, account: AccountId, now: Timestamp) -> Vec<HourCount> {
+        self.sent.of(account, now)
+    }
+
     /// When something has to be done about a mail: an attempt, a report, the end of its hold or of its time.
     pub fn due(&self, row: &Row) -> Timestamp {
         if row.flags.has(Flags::HELD) {
@@ -233,6 +242,7 @@ impl State {
             + 2 * text
             + parts
             + self.segments.len() * (size_of::<Segment>() + 16)
+            + self.sent.heap_bytes()
     }
 }
 

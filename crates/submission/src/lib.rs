@@ -1,6 +1,8 @@
-//! What every protocol does to send a message, before the queue has it (RFC 6409): SMTP submission,
-//! and JMAP's EmailSubmission.
+//! What every protocol does to send a message, up to the queue (RFC 6409): SMTP submission, and
+//! JMAP's EmailSubmission.
 //!
+//! - [`outbox`]: where messages are submitted; it uses everything else.
+//! - [`domain_keys`]: the keys of domains, which messages are signed with (DKIM).
 //! - [`sender`]: which addresses an account may send as.
 //! - [`lines`]: line ends. No bare CR or LF leaves this server: what another server takes for the
 //!   end of a message must not be in one (RFC 5321 §2.3.8).
@@ -9,6 +11,8 @@
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
+pub mod domain_keys;
 pub mod header;
 pub mod lines;
+pub mod outbox;
 pub mod sender;

@@ -56,12 +56,67 @@ pub struct SigningOptions<'a> {
     pub expiry: Option<u64>,
 }
 
+/// The hash of a body, relaxed, computed while it streams. Memory: 4 KiB.
+pub struct BodyHash {
+    canonicalizer: BodyCanonicalizer,
+    hash: digest::Context,
+}
+
+impl Default for BodyHash {
+    fn default() -> Self {
+        let canonicalizer = BodyCanonicalizer::new(Canonicalization::Relaxed);
+        BodyHash { canonicalizer, hash: digest::Context::new(&digest::SHA256) }
+    }
+}
+
+impl BodyHash {
+    /// Takes the next piece of the body.
+    pub fn push(&mut self, piece: &[u8]) {
+        self.canonicalizer.push(piece, &mut |bytes| self.hash.update(bytes));
+    }
+
+    /// The body is over: what `bh=` says.
+    pub fn finish(self) -> String {
+        let BodyHash { canonicalizer, mut hash } = self;
+        canonicalizer.finish(&mut |bytes| hash.update(bytes));
+        STANDARD.encode(hash.finish())
+    }
+}
+
+/// The signature fields of a message, relaxed/relaxed, with their line ends, to put before the
+/// header: one for each of `keys`, which are selectors and their keys. `header` is with or without
+/// the empty line after it.
+///
+/// # Errors
+/// Invalid, if there is no From: such a message cannot be signed (RFC 6376 §5.4). Internal: a key
+/// is of no use.
+pub fn sign(
+    header: &[u8],
+    body: BodyHash,
+    options: SigningOptions<'_>,
+    keys: &[(&str, &SigningKey)],
+) -> Result<Vec<u8>> {
+    let fields: Vec<(&[u8], &[u8])> = header::raw_fields(header).collect();
+    if !fields.iter().any(|(name, _)| name.eq_ignore_ascii_case(b"from")) {
+        return Err(Error::invalid("a message without a From field cannot be signed"));
+    }
+    let (names, body_hash) = (names(&fields), body.finish());
+    let mut out = Vec::new();
+    for (selector, key) in keys {
+        let mut field = unsigned_field(&options, selector, key, &names, &body_hash);
+        let signed = signed_bytes(Canonicalization::Relaxed, &fields, &names, field.text.as_bytes());
+        field.folded(&STANDARD.encode(key.sign(&signed)?));
+        out.extend_from_slice(field.text.as_bytes());
+        out.extend_from_slice(b"\r\n");
+    }
+    Ok(out)
+}
+
 /// Signs a message with one or more keys, relaxed/relaxed. Memory: its header, and 4 KiB.
 pub struct Signer<'a> {
     options: SigningOptions<'a>,
     header: &'a [u8],
-    canonicalizer: BodyCanonicalizer,
-    hash: digest::Context,
+    body: BodyHash,
 }
 
 impl<'a> Signer<'a> {
@@ -73,13 +128,12 @@ impl<'a> Signer<'a> {
         if !header::raw_fields(header).any(|(name, _)| name.eq_ignore_ascii_case(b"from")) {
             return Err(Error::invalid("a message without a From field cannot be signed"));
         }
-        let canonicalizer = BodyCanonicalizer::new(Canonicalization::Relaxed);
-        Ok(Signer { options, header, canonicalizer, hash: digest::Context::new(&digest::SHA256) })
+        Ok(Signer { options, header, body: BodyHash::default() })
     }
 
     /// Takes the next piece of the body.
     pub fn push(&mut self, piece: &[u8]) {
-        self.canonicalizer.push(piece, &mut |bytes| self.hash.update(bytes));
+        self.body.push(piece);
     }
 
     /// The body is over: the signature fields, with their line ends, to put before the header.
@@ -88,20 +142,7 @@ impl<'a> Signer<'a> {
     /// # Errors
     /// Internal: a key is of no use.
     pub fn finish(self, keys: &[(&str, &SigningKey)]) -> Result<Vec<u8>> {
-        let Signer { options, header, canonicalizer, mut hash } = self;
-        canonicalizer.finish(&mut |bytes| hash.update(bytes));
-        let body_hash = STANDARD.encode(hash.finish());
-        let fields: Vec<(&[u8], &[u8])> = header::raw_fields(header).collect();
-        let names = names(&fields);
-        let mut out = Vec::new();
-        for (selector, key) in keys {
-            let mut field = unsigned_field(&options, selector, key, &names, &body_hash);
-            let signed = signed_bytes(Canonicalization::Relaxed, &fields, &names, field.text.as_bytes());
-            field.folded(&STANDARD.encode(key.sign(&signed)?));
-            out.extend_from_slice(field.text.as_bytes());
-            out.extend_from_slice(b"\r\n");
-        }
-        Ok(out)
+        sign(self.header, self.body, self.options, keys)
     }
 }
 

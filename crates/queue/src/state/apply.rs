@@ -7,7 +7,7 @@ use sealpost_base::{Position, Timestamp, limits};
 use super::rows::{Flags, Place, Row, SEVERAL, encode_failure};
 use super::{Part, Parts, Segment, State, of_time};
 use crate::MailId;
-use crate::envelope::Mail;
+use crate::envelope::{Mail, Source};
 use crate::event::{Attempted, Batch, Carried, Event, Failure, Held, Outcome, Rule};
 use crate::retry::MAX_HOLD;
 
@@ -68,6 +68,10 @@ impl State {
         let id = MailId(self.next);
         self.next = self.next.saturating_add(1);
         self.totals.accepted += 1;
+        if let (Some(account), Source::Submission) = (mail.account, mail.source) {
+            let recipients = u32::try_from(mail.recipients.len()).unwrap_or(u32::MAX);
+            self.sent.count(account, mail.accepted, recipients);
+        }
         let domains: BTreeSet<String> = mail.recipients.iter().map(|recipient| recipient.domain()).collect();
         let domain = match (domains.len(), domains.into_iter().next()) {
             (1, Some(domain)) => self.domains.hold(&domain.into_boxed_str()),
@@ -117,7 +121,7 @@ impl State {
                 },
             };
             match outcome {
-                Outcome::Delivered | Outcome::Relayed => self.totals.delivered += 1,
+                Outcome::Delivered | Outcome::DeliveredHere | Outcome::Relayed => self.totals.delivered += 1,
                 Outcome::Failed(_) => self.totals.failed += 1,
                 Outcome::Deferred(failure) => {
                     self.totals.deferred += 1;

@@ -11,7 +11,8 @@ use minicbor::{Decode, Encode};
 use sealpost_base::{AccountId, Error, Position, Result};
 
 use super::rows::{Flags, Place, Row, SEVERAL, decode_failure, encode_failure};
-use super::{Part, Parts, Segment, State, Totals};
+use super::sent::SentRecipients;
+use super::{HourCount, Part, Parts, Segment, State, Totals};
 use crate::MailId;
 use crate::event::{Adoption, Rule, WriterId};
 
@@ -45,6 +46,10 @@ struct Main {
     handled: Vec<String>,
     #[n(9)]
     totals: Totals,
+    /// Missing in checkpoints of earlier versions.
+    #[n(10)]
+    #[cbor(default)]
+    sent: Vec<(AccountId, Vec<HourCount>)>,
 }
 
 type Encoded = std::result::Result<(), minicbor::encode::Error<std::convert::Infallible>>;
@@ -77,6 +82,7 @@ impl State {
             all_held: self.all_held.clone(),
             handled: self.handled.iter().cloned().collect(),
             totals: self.totals,
+            sent: self.sent.to_rows(),
         };
         minicbor::to_vec(main).expect("a vector takes everything")
     }
@@ -151,6 +157,7 @@ impl State {
         self.all_held = main.all_held;
         self.handled = main.handled.into();
         self.totals = main.totals;
+        self.sent = SentRecipients::from_rows(main.sent);
         Ok(())
     }
 
@@ -201,4 +208,61 @@ fn decode_parts(d: &mut Decoder<'_>) -> std::result::Result<Option<Parts>, Wrong
     let Some(all) = all else { return Ok(None) };
     let recipients = all.into_iter().map(part).collect::<std::result::Result<_, _>>()?;
     Ok(Some(Parts { recipients }))
+}
+
+#[cfg(test)]
+mod tests {
+    use sealpost_base::Timestamp;
+
+    use super::*;
+    use crate::event::{Batch, Event};
+
+    /// What a version that does not count recipients writes and reads.
+    #[derive(Encode, Decode)]
+    #[cbor(map)]
+    struct Before {
+        #[n(0)]
+        position: Position,
+        #[n(1)]
+        next: u64,
+        #[n(2)]
+        segments: Vec<(u32, Segment)>,
+        #[n(3)]
+        next_segment: u32,
+        #[n(4)]
+        rules: Vec<Rule>,
+        #[n(5)]
+        next_rule: u32,
+        #[n(6)]
+        owner: Option<(WriterId, Adoption)>,
+        #[n(7)]
+        all_held: Option<String>,
+        #[n(8)]
+        handled: Vec<String>,
+        #[n(9)]
+        totals: Totals,
+    }
+
+    #[test]
+    fn checkpoints_from_before_recipients_were_counted_are_read() {
+        let now = Timestamp::from_seconds(1_700_000_000);
+        let mail = crate::state::tests::mail(now, 1, &["a@b.example", "c@d.example"]);
+        let events = vec![Event::Accepted(Box::new(mail))];
+        let batch = Batch { at: now, writer: WriterId([1; 16]), nonce: 0, first: MailId(0), events };
+        let mut state = State::default();
+        state.apply(Position(1), &batch);
+        let counted = state.sent(AccountId([1; 16]), now);
+        assert_eq!(counted.iter().map(|count| count.recipients).collect::<Vec<_>>(), [2]);
+
+        // Either version reads what the other wrote.
+        let before: Before = minicbor::decode(&state.chunk(MAIN)).unwrap();
+        let mut restored = State::default();
+        restored.restore(MAIN, &minicbor::to_vec(&before).unwrap()).unwrap();
+        assert_eq!((restored.next_id(), restored.totals()), (state.next_id(), state.totals()));
+        assert!(restored.sent(AccountId([1; 16]), now).is_empty());
+
+        let mut restored = State::default();
+        restored.restore(MAIN, &state.chunk(MAIN)).unwrap();
+        assert_eq!(restored.sent(AccountId([1; 16]), now), counted);
+    }
 }

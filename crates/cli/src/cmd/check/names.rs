@@ -14,6 +14,7 @@ pub fn is_known(path: &str) -> bool {
     match (top, rest.as_slice()) {
         ("acct", [id, kind, rest @ ..]) => id.parse::<AccountId>().is_ok() && is_of_kind(kind, rest),
         ("queue", [node, rest @ ..]) => node.parse::<AccountId>().is_ok() && is_of_queue(rest),
+        ("domains", [_, kind, _]) => matches!(*kind, "dkim" | "active" | "retired"),
         (top, [_, ..]) => FOLDERS.contains(&top),
         _ => false,
     }
@@ -36,7 +37,7 @@ fn is_of_queue(rest: &[&str]) -> bool {
     match rest {
         [kind @ ("log" | "manifest" | "snap"), rest @ ..] => is_of_kind(kind, rest),
         ["body" | "segment", name] => name.parse::<ObjectId>().is_ok(),
-        ["requests", name] => name.len() == 33,
+        ["requests" | "history", name] => name.len() == 33,
         ["copy"] => true,
         _ => false,
     }
@@ -59,7 +60,9 @@ mod tests {
             format!("queue/{id}/log/0000000000000001"),
             format!("queue/{id}/snap/0000000000000001/queue"),
             format!("queue/{id}/segment/{id}"),
+            format!("queue/{id}/history/0000000000000001-0000000000000009"),
             format!("queue/{id}/copy"),
+            "domains/example.org/dkim/rsa-20261126bcdf".to_owned(),
             "accounts/jane@example.org/0000000000000001".to_owned(),
             "store/appends/conditional".to_owned(),
         ] {
@@ -72,6 +75,7 @@ mod tests {
             format!("acct/{id}/log0000000000000001"),
             format!("acct/{id}/msg/{id}/x"),
             format!("queue/{id}/msg/{id}"),
+            "domains/example.org/dkin/rsa-20261126bcdf".to_owned(),
             format!("aCct/{id}/log/0000000000000001"),
             format!("salvaged/7/acct/{id}/log/0000000000000001"),
             "alone".to_owned(),

@@ -1,0 +1,104 @@
+//! [`QueueView`]: a queue as a process sees it that does not run it. It appends nothing.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use sealpost_base::{AccountId, Clock, Error, Position, Random, Result};
+use sealpost_journal::{Content, Journal};
+use sealpost_vault::entry::LogKey;
+use sealpost_vault::mail_key::MailKeys;
+use sealpost_vault::queue::QueueObject;
+use sealpost_vault::{AccountKeys, Store};
+
+use crate::MailId;
+use crate::envelope::Mail;
+use crate::event::{Batch, Event};
+use crate::log::read_state;
+use crate::state::{Place, Row, State};
+use crate::trace::{self, Trace, Traced};
+
+/// A queue as it was a moment ago.
+pub struct QueueView {
+    store: Store,
+    node: AccountId,
+    mail_keys: MailKeys,
+    keys: AccountKeys,
+    journal: Journal,
+    state: State,
+    /// The entry that was read last: mails are asked for in its order.
+    last: Mutex<Option<(Position, Arc<Batch>)>>,
+}
+
+impl QueueView {
+    /// Reads the log of the queue of `node`.
+    ///
+    /// # Errors
+    /// `Corrupt` if the log cannot be read; what the store says.
+    pub async fn open(
+        store: Store,
+        node: AccountId,
+        log_key: &LogKey,
+        mail_keys: MailKeys,
+        clock: Arc<dyn Clock>,
+        random: Arc<dyn Random>,
+    ) -> Result<Self> {
+        let journal = Journal::of_queue(store.clone(), node, log_key, random).timed(clock);
+        let keys = mail_keys.queue(node);
+        let state = read_state(&journal, &keys).await?;
+        Ok(QueueView { store, node, mail_keys, keys, journal, state, last: Mutex::default() })
+    }
+
+    /// What was queued.
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// A queued mail.
+    ///
+    /// # Errors
+    /// `NotFound` if it is not queued, or no more; `Corrupt` if it is damaged; what the store says.
+    pub async fn read(&self, id: MailId) -> Result<Mail> {
+        let gone = || Error::not_found(format!("{id} is not in the queue"));
+        let row: &Row = self.state.rows().get(id).ok_or_else(gone)?;
+        let read = match row.place {
+            Place::Entry(position, number) => self.read_entry(position, usize::from(number)).await,
+            Place::Segment(number, start, length) => {
+                let segment = self.state.segment(number).ok_or_else(gone)?;
+                let range = u64::from(start)..u64::from(start) + u64::from(length);
+                let known = (segment.object, &segment.key, segment.layout);
+                let bytes = QueueObject::Segment.read_whole(&self.store, self.node, known, range).await?;
+                minicbor::decode(&bytes)
+                    .map_err(|e| Error::corrupt("a mail in a segment cannot be read").with_source(e))
+            }
+        };
+        read.map_err(|e| e.context(format!("mail {id}")))
+    }
+
+    async fn read_entry(&self, position: Position, number: usize) -> Result<Mail> {
+        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let batch = match last {
+            Some((at, batch)) if at == position => batch,
+            _ => {
+                let entry = self.journal.entry(&self.keys, position).await?;
+                let Content::Plain(_, plain) = entry.content else {
+                    return Err(Error::corrupt(format!("log entry {position} cannot be opened")));
+                };
+                let batch = Arc::new(Batch::decode(&plain)?);
+                *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some((position, batch.clone()));
+                batch
+            }
+        };
+        match batch.events.get(number) {
+            Some(Event::Accepted(mail)) => Ok((**mail).clone()),
+            _ => Err(Error::corrupt(format!("log entry {position} does not have the mail"))),
+        }
+    }
+
+    /// What became of the mails that `wanted` names, the last `limit` of them.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub async fn trace(&self, wanted: &Traced, limit: usize) -> Result<Trace> {
+        trace::trace(&self.store, self.node, &self.mail_keys, (&self.journal, &self.keys), wanted, limit)
+            .await
+    }
+}

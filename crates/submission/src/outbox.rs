@@ -1,0 +1,223 @@
+//! [`Outbox`]: the way of a message from a user into the queue, whichever protocol brings it.
+//!
+//! A message streams through a [`Submission`]: line ends are made CRLF, the header is completed,
+//! the account must be allowed to send as everyone in From and Sender, and the body is hashed for
+//! the signature of the domain in From as it passes into the queue. When
+//! [`Submission::finish`] returns, the message is durable; before that nothing is queued.
+//!
+//! A [`Refusal`] says why a message is not taken; each protocol translates it.
+
+mod limits;
+mod refusal;
+mod submission;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use sealpost_base::metrics::Counter;
+use sealpost_base::{AccountId, Budget, Clock, Random, Timestamp};
+use sealpost_directory::{AccountRecord, Directory};
+use sealpost_queue::envelope::{Recipient, Ret, Source, TlsDemand};
+use sealpost_queue::{MailId, Queue};
+
+use crate::domain_keys::DomainKeys;
+use crate::sender;
+pub use limits::{LimitReached, SendingLimits, Window};
+pub use refusal::Refusal;
+pub use submission::Submission;
+
+/// Submissions that are not finished hold at most the common part of the budget divided by this.
+const MEMORY_SHARE: usize = 4;
+
+/// What an outbox is made of.
+pub struct OutboxParts {
+    /// Where accepted mail goes.
+    pub queue: Queue,
+    /// Who may send as whom.
+    pub directory: Directory,
+    /// What messages are signed with.
+    pub domain_keys: DomainKeys,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// For Message-IDs.
+    pub random: Arc<dyn Random>,
+    /// What messages under way are drawn from.
+    pub budget: Budget,
+    /// The name of this server.
+    pub hostname: String,
+    /// What accounts may send.
+    pub limits: SendingLimits,
+}
+
+/// Takes messages that users send. Cheap to clone.
+#[derive(Clone)]
+pub struct Outbox(Arc<Inner>);
+
+struct Inner {
+    parts: OutboxParts,
+    /// What all submissions that are not finished may draw.
+    memory: Budget,
+    /// Recipients of messages that are being queued, by account: they count before the queue knows them.
+    pending: Mutex<BTreeMap<AccountId, u32>>,
+    metrics: OutboxMetrics,
+}
+
+/// What is to be sent: everything but the message.
+#[derive(Clone)]
+pub struct Order {
+    /// The account that sends, as it is recorded now.
+    pub account: Arc<AccountRecord>,
+    /// The reverse-path; empty for the null sender.
+    pub from: String,
+    /// To whom, at least one.
+    pub recipients: Vec<Recipient>,
+    /// RET.
+    pub ret: Option<Ret>,
+    /// ENVID, decoded.
+    pub envid: Option<String>,
+    /// Not before this time.
+    pub release: Option<Timestamp>,
+    /// What is demanded of TLS; `Policy` lets the header field TLS-Required decide (RFC 8689 §3).
+    pub tls: TlsDemand,
+    /// The Received field, with its line end. It does not say where the client is.
+    pub trace: Vec<u8>,
+    /// Where the message comes from.
+    pub source: Source,
+}
+
+/// A message that the queue has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Accepted {
+    /// Its id in the queue.
+    pub id: MailId,
+    /// Its Message-ID.
+    pub message_id: String,
+    /// Its bytes.
+    pub size: u64,
+}
+
+/// What an outbox counts.
+#[derive(Debug, Default)]
+pub struct OutboxMetrics {
+    /// Messages accepted.
+    pub accepted: Counter,
+    /// Their recipients.
+    pub recipients: Counter,
+    /// Messages and recipients refused because the account had sent too much.
+    pub limited: Counter,
+    /// Messages and reverse-paths refused because the account may not send as that address.
+    pub wrong_senders: Counter,
+}
+
+impl Outbox {
+    /// One over these parts.
+    pub fn new(parts: OutboxParts) -> Self {
+        let memory = parts.budget.share(parts.budget.common() / MEMORY_SHARE);
+        let (pending, metrics) = (Mutex::default(), OutboxMetrics::default());
+        Outbox(Arc::new(Inner { parts, memory, pending, metrics }))
+    }
+
+    /// The queue that it fills.
+    pub fn queue(&self) -> &Queue {
+        &self.0.parts.queue
+    }
+
+    /// What it counts.
+    pub fn metrics(&self) -> &OutboxMetrics {
+        &self.0.metrics
+    }
+
+    /// Submissions that wait for memory.
+    pub fn waiting(&self) -> usize {
+        self.0.memory.waiting()
+    }
+
+    /// Begins a message.
+    pub fn begin(&self, order: Order) -> Submission {
+        Submission::new(self.clone(), order)
+    }
+
+    /// Refuses an address that the account may not send as.
+    ///
+    /// # Errors
+    /// `Sender`, or `Store`.
+    pub async fn check_sender(&self, account: &AccountRecord, address: &str) -> Result<(), Refusal> {
+        match sender::may_send_as(&self.0.parts.directory, account, address).await {
+            Ok(true) => Ok(()),
+            Ok(false) => {
+                self.0.metrics.wrong_senders.increment();
+                tracing::info!(account = %account.name, address, "not allowed to send as this address");
+                Err(Refusal::Sender(address.to_owned()))
+            }
+            Err(error) => Err(Refusal::Store(error)),
+        }
+    }
+
+    /// The same of several, each once.
+    async fn check_senders(&self, account: &AccountRecord, addresses: &[&str]) -> Result<(), Refusal> {
+        for address in addresses.iter().copied().collect::<BTreeSet<_>>() {
+            self.check_sender(account, address).await?;
+        }
+        Ok(())
+    }
+
+    /// Refuses a message to so many recipients that is more than the account may send now.
+    ///
+    /// # Errors
+    /// Which limit, and until when.
+    pub fn check_limits(&self, account: &AccountRecord, recipients: usize) -> Result<(), LimitReached> {
+        let pending = self.pending().get(&account.id).copied().unwrap_or(0);
+        self.check_limits_with(account, recipients, pending)
+    }
+
+    fn check_limits_with(
+        &self,
+        account: &AccountRecord,
+        recipients: usize,
+        pending: u32,
+    ) -> Result<(), LimitReached> {
+        let limits = self.0.parts.limits.of(account);
+        let now = self.0.parts.clock.now();
+        let sent = self.queue().state().sent(account.id, now);
+        let more = pending.saturating_add(u32::try_from(recipients).unwrap_or(u32::MAX));
+        limits::check(&sent, more, &limits, now).inspect_err(|reached| {
+            self.0.metrics.limited.increment();
+            tracing::warn!(account = %account.name, limit = %reached, "an account may send no more for now");
+        })
+    }
+
+    /// Counts recipients until the queue does, or the message fails.
+    fn reserve(&self, account: &AccountRecord, recipients: usize) -> Result<Reservation, LimitReached> {
+        let mut pending = self.pending();
+        let before = pending.get(&account.id).copied().unwrap_or(0);
+        self.check_limits_with(account, recipients, before)?;
+        let recipients = u32::try_from(recipients).unwrap_or(u32::MAX);
+        pending.insert(account.id, before.saturating_add(recipients));
+        Ok(Reservation { outbox: self.clone(), account: account.id, recipients })
+    }
+
+    fn pending(&self) -> MutexGuard<'_, BTreeMap<AccountId, u32>> {
+        self.0.pending.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Recipients of a message that is being queued.
+struct Reservation {
+    outbox: Outbox,
+    account: AccountId,
+    recipients: u32,
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        let mut pending = self.outbox.pending();
+        let left = pending.get(&self.account).copied().unwrap_or(0).saturating_sub(self.recipients);
+        match left {
+            0 => pending.remove(&self.account),
+            left => pending.insert(self.account, left),
+        };
+    }
+}

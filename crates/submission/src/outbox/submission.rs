@@ -1,0 +1,299 @@
+//! [`Submission`]: one message on its way into the queue.
+
+use sealpost_base::{Permit, limits};
+use sealpost_directory::Address;
+use sealpost_dns::DnsName;
+use sealpost_mailauth::dkim::{BodyHash, SigningOptions, sign};
+use sealpost_mime::header::{raw_fields, unfold};
+use sealpost_queue::BodyWriter;
+use sealpost_queue::envelope::{Facts, Mail, TlsDemand};
+
+use super::{Accepted, Order, Outbox, Refusal};
+use crate::domain_keys::DomainKey;
+use crate::header::{Collector, Completed, Stamp, complete};
+use crate::lines::LineEnds;
+
+/// Bytes whose line ends are made CRLF at once.
+const PIECE_BYTES: usize = 8 * 1024;
+/// Bytes of one signature field, at most: an RSA key of 4096 bits, and all names that are signed.
+const SIGNATURE_BYTES: usize = 4096;
+
+/// A message that streams into the queue. Dropped before [`Submission::finish`] returns, it leaves
+/// nothing; after a refusal it is of no more use.
+pub struct Submission {
+    outbox: Outbox,
+    order: Order,
+    lines: LineEnds,
+    /// The message until it is too large to be held without drawing memory. So a client that sends
+    /// little and then nothing keeps nobody waiting.
+    head: Vec<u8>,
+    memory: Memory,
+    stage: Stage,
+    /// Bytes as they came.
+    size: u64,
+}
+
+/// What is drawn for a message.
+#[derive(Default)]
+struct Memory {
+    message: Option<Permit>,
+    /// For a large header.
+    header: Option<Permit>,
+}
+
+enum Stage {
+    Header(Collector),
+    Body(Box<Begun>),
+}
+
+/// A message whose header is complete.
+struct Begun {
+    /// The completed header, with its empty line: the signature covers it.
+    header: Vec<u8>,
+    /// It is so large that it is in `writer`, too, and not before the body in the log.
+    is_written: bool,
+    message_id: String,
+    tls: TlsDemand,
+    received: u32,
+    /// What signs, and for which domain.
+    signing: Option<Signing>,
+    writer: BodyWriter,
+    eight_bit: bool,
+}
+
+struct Signing {
+    domain: String,
+    keys: Vec<DomainKey>,
+    hash: BodyHash,
+}
+
+impl Submission {
+    pub(super) fn new(outbox: Outbox, order: Order) -> Self {
+        Submission {
+            outbox,
+            order,
+            lines: LineEnds::default(),
+            head: Vec::new(),
+            memory: Memory::default(),
+            stage: Stage::Header(Collector::default()),
+            size: 0,
+        }
+    }
+
+    /// Bytes that came so far.
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Whether others may have to wait for memory that it holds.
+    pub fn holds_budget(&self) -> bool {
+        self.memory.message.is_some()
+    }
+
+    /// Takes the next bytes of the message, however it is cut.
+    ///
+    /// # Errors
+    /// Why it is refused, as soon as that is known.
+    pub async fn write(&mut self, bytes: &[u8]) -> Result<(), Refusal> {
+        self.size += bytes.len() as u64;
+        let limit = self.outbox.0.parts.limits.message_size;
+        if self.size > limit {
+            return Err(Refusal::TooLarge(limit));
+        }
+        if self.memory.message.is_none() {
+            if self.head.len() + bytes.len() <= limits::SMTP_HEAD_BYTES {
+                // No more than that: thousands may wait for their share with it.
+                self.head.reserve_exact(bytes.len());
+                self.head.extend_from_slice(bytes);
+                return Ok(());
+            }
+            self.memory.message = Some(self.outbox.0.memory.acquire(limits::SUBMISSION_MEMORY_BYTES).await);
+            let head = std::mem::take(&mut self.head);
+            self.pass(&head).await?;
+        }
+        self.pass(bytes).await
+    }
+
+    /// The message is complete. It is durable when this returns.
+    ///
+    /// # Errors
+    /// Why it is refused; `Store` also if it is not known whether it is durable.
+    pub async fn finish(mut self) -> Result<Accepted, Refusal> {
+        let head = std::mem::take(&mut self.head);
+        self.pass(&head).await?;
+        let mut last = Vec::new();
+        std::mem::take(&mut self.lines).finish(&mut last);
+        self.take(&last).await?;
+        let begun = match self.stage {
+            Stage::Body(begun) => begun,
+            Stage::Header(collector) => begin(&self.outbox, &self.order, collector).await?,
+        };
+        let parts = &self.outbox.0.parts;
+        let recipients = self.order.recipients.len();
+        let reserved = self.outbox.reserve(&self.order.account, recipients)?;
+        let mail = begun.into_mail(self.order, parts.clock.now()).await?;
+        let (message_id, size) = (mail.message_id.clone().unwrap_or_default(), mail.facts.size);
+        let id = parts.queue.accept(mail).await?;
+        drop(reserved);
+        let metrics = &self.outbox.0.metrics;
+        metrics.accepted.increment();
+        metrics.recipients.add(recipients as u64);
+        Ok(Accepted { id, message_id, size })
+    }
+
+    async fn pass(&mut self, bytes: &[u8]) -> Result<(), Refusal> {
+        let mut clean = Vec::new();
+        for piece in bytes.chunks(PIECE_BYTES) {
+            clean.clear();
+            self.lines.push(piece, &mut clean);
+            self.take(&clean).await?;
+        }
+        Ok(())
+    }
+
+    /// Takes bytes whose lines end with CRLF.
+    async fn take(&mut self, mut bytes: &[u8]) -> Result<(), Refusal> {
+        if let Stage::Header(collector) = &mut self.stage {
+            let taken = collector.push(bytes)?;
+            bytes = &bytes[taken..];
+            if collector.len() > limits::SUBMISSION_SMALL_HEADER_BYTES && self.memory.header.is_none() {
+                // Never waits: it holds memory already.
+                let permit = self.outbox.0.memory.try_acquire(2 * limits::SUBMISSION_HEADER_BYTES);
+                self.memory.header = Some(permit.ok_or(Refusal::NoMemory)?);
+            }
+            if !collector.is_done() {
+                return Ok(());
+            }
+            let collector = std::mem::take(collector);
+            self.stage = Stage::Body(begin(&self.outbox, &self.order, collector).await?);
+        }
+        match &mut self.stage {
+            Stage::Body(begun) => begun.write(bytes).await,
+            Stage::Header(_) => Ok(()),
+        }
+    }
+}
+
+/// The header is there: completes it, and refuses what may not be sent.
+async fn begin(outbox: &Outbox, order: &Order, collector: Collector) -> Result<Box<Begun>, Refusal> {
+    let parts = &outbox.0.parts;
+    let unique = format!("{:016x}{:016x}", parts.random.next_u64(), parts.random.next_u64());
+    let stamp = Stamp { now: parts.clock.now(), unique: &unique, domain: &parts.hostname };
+    let (header, body) = collector.finish();
+    let Completed { bytes: header, senders, message_id } = complete(&header, &stamp)?;
+    let mut addresses: Vec<&str> = senders.iter().map(String::as_str).collect();
+    // MAIL FROM:<> is for notifications (RFC 8098 §3), whose From is checked like any.
+    addresses.extend(Some(order.from.as_str()).filter(|from| !from.is_empty()));
+    outbox.check_senders(&order.account, &addresses).await?;
+    let fields = Fields::of(&header);
+    if fields.received >= limits::RECEIVED_FIELDS {
+        return Err(Refusal::Loop);
+    }
+    let signing = match senders.first() {
+        Some(from) => signing(outbox, from).await?,
+        None => None,
+    };
+    let signatures = signing.as_ref().map_or(0, |signing| signing.keys.len() * SIGNATURE_BYTES);
+    let before = order.trace.len() + signatures;
+    let is_written = before + header.len() > limits::QUEUE_INLINE_BYTES / 2;
+    let mut writer = parts.queue.begin_body(if is_written { before } else { before + header.len() });
+    if is_written {
+        writer.write(&header).await?;
+    }
+    let mut begun = Box::new(Begun {
+        header,
+        is_written,
+        message_id,
+        tls: match order.tls {
+            // RFC 8689 §4.1: REQUIRETLS goes before the header field.
+            TlsDemand::Policy if fields.waives_tls => TlsDemand::Waive,
+            tls => tls,
+        },
+        received: u32::try_from(fields.received + 1).unwrap_or(u32::MAX),
+        signing,
+        writer,
+        eight_bit: false,
+    });
+    begun.write(&body).await?;
+    Ok(begun)
+}
+
+/// What signs for the domain of an address, if it is served here and has keys.
+async fn signing(outbox: &Outbox, from: &str) -> Result<Option<Signing>, Refusal> {
+    let parts = &outbox.0.parts;
+    let Ok(address) = Address::parse(from) else { return Ok(None) };
+    if !parts.directory.serves(address.domain()).await? {
+        return Ok(None);
+    }
+    let keys = parts.domain_keys.signing(address.domain()).await?;
+    // RFC 6376 §3.5: the domain in its form of A-labels.
+    let domain = DnsName::new(address.domain()).filter(|_| !keys.is_empty());
+    Ok(domain.map(|domain| Signing { domain: domain.as_str().to_owned(), keys, hash: BodyHash::default() }))
+}
+
+impl Begun {
+    async fn write(&mut self, bytes: &[u8]) -> Result<(), Refusal> {
+        self.eight_bit |= !bytes.is_ascii();
+        if let Some(signing) = &mut self.signing {
+            signing.hash.push(bytes);
+        }
+        self.writer.write(bytes).await?;
+        Ok(())
+    }
+
+    /// Signs, and stores what is not in the log.
+    async fn into_mail(self, order: Order, now: sealpost_base::Timestamp) -> Result<Mail, Refusal> {
+        let utf8_header = !self.header.is_ascii();
+        let mut header = match self.signing {
+            None => Vec::new(),
+            Some(Signing { domain, keys, hash }) => {
+                let timestamp = u64::try_from(now.seconds()).unwrap_or(0);
+                let options = SigningOptions { domain: &domain, timestamp, expiry: None };
+                let keys: Vec<_> = keys.iter().map(|key| (key.selector.as_str(), key.signer())).collect();
+                sign(&self.header, hash, options, &keys)?
+            }
+        };
+        header.extend_from_slice(&order.trace);
+        if !self.is_written {
+            header.extend_from_slice(&self.header);
+        }
+        let size = header.len() as u64 + self.writer.size();
+        Ok(Mail {
+            accepted: now,
+            account: Some(order.account.id),
+            from: order.from,
+            recipients: order.recipients,
+            ret: order.ret,
+            envid: order.envid,
+            facts: Facts { size, eight_bit: self.eight_bit, utf8_header, received: self.received },
+            tls: self.tls,
+            release: order.release,
+            header,
+            body: self.writer.finish().await?,
+            message_id: Some(self.message_id),
+            source: order.source,
+        })
+    }
+}
+
+/// What a header says besides From and Sender.
+struct Fields {
+    received: usize,
+    waives_tls: bool,
+}
+
+impl Fields {
+    fn of(header: &[u8]) -> Self {
+        let mut found = Fields { received: 0, waives_tls: false };
+        for (name, field) in raw_fields(header) {
+            if name.eq_ignore_ascii_case(b"Received") {
+                found.received += 1;
+            } else if name.eq_ignore_ascii_case(b"TLS-Required") {
+                let value = &field[memchr::memchr(b':', field).map_or(0, |colon| colon + 1)..];
+                // RFC 8689 §3: the one value that there is.
+                found.waives_tls |= unfold(value).trim().eq_ignore_ascii_case("no");
+            }
+        }
+        found
+    }
+}
