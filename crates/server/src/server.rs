@@ -23,7 +23,7 @@ use sealpost_session::Shutdown;
 use sealpost_session::admission::Admission;
 use sealpost_session::net::Stream;
 use sealpost_session::settings::{Connections, Listen, Settings};
-use sealpost_smtp_session::{Protocol, SmtpShared};
+use sealpost_smtp_session::SmtpShared;
 
 #[cfg(test)]
 mod tests;
@@ -320,13 +320,17 @@ fn serve_admin(stream: Stream, ctx: Arc<Context>) -> BoxFuture<'static, ()> {
 /// What serves SMTP, LMTP and IMAP.
 fn session_services(ctx: &Arc<Context>, key: &ServerKeys) -> (Serve, Serve, Serve) {
     let imap = Arc::new(ImapShared::new(ctx.clone(), key));
-    let smtp = Arc::new(SmtpShared::new(ctx.clone()));
-    let serve_smtp = |protocol| -> Serve {
+    let smtp = Arc::new(SmtpShared::new(ctx.clone(), None));
+    let serve_smtp = |service| -> Serve {
         let smtp = smtp.clone();
-        Arc::new(move |stream, _| sealpost_smtp_session::serve(stream, smtp.clone(), protocol).boxed())
+        Arc::new(move |stream, _| sealpost_smtp_session::serve(stream, smtp.clone(), service).boxed())
     };
     let serve_imap = Arc::new(move |stream, _| sealpost_imap_session::serve(stream, imap.clone()).boxed());
-    (serve_smtp(Protocol::Smtp), serve_smtp(Protocol::Lmtp), serve_imap)
+    (
+        serve_smtp(sealpost_smtp_session::Service::Smtp),
+        serve_smtp(sealpost_smtp_session::Service::Lmtp),
+        serve_imap,
+    )
 }
 
 async fn sweep_spool(ctx: &Context) {

@@ -2,7 +2,10 @@
 //! JMAP's EmailSubmission.
 //!
 //! - [`outbox`]: where messages are submitted; it uses everything else.
+<<<<<<< HEAD
 //! - [`domain_keys`]: the keys of domains, which messages are signed with (DKIM).
+=======
+>>>>>>> accept
 //! - [`sender`]: which addresses an account may send as.
 //! - [`lines`]: line ends. No bare CR or LF leaves this server: what another server takes for the
 //!   end of a message must not be in one (RFC 5321 §2.3.8).
