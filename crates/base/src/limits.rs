@@ -521,6 +521,10 @@ pub const DKIM_SIGNATURES: usize = 8;
 pub const DKIM_SIGNED_FIELDS: usize = 256;
 /// TXT records under the name of a DKIM key that are tried.
 pub const DKIM_KEY_RECORDS: usize = 4;
+/// Objects of the DKIM keys of one domain: two for each key.
+pub const DKIM_DOMAIN_OBJECTS: usize = 128;
+/// Domains whose signing keys a process remembers; the one that was used longest ago is forgotten.
+pub const DKIM_DOMAINS_REMEMBERED: usize = 1024;
 /// Time for one DNS lookup, all its queries, retries and aliases together.
 pub const DNS_LOOKUP_TIME: Duration = Duration::from_secs(30);
 /// DNS lookups of a process that run at the same time; one more waits, and its wait counts as time

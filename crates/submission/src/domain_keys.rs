@@ -1,72 +1,280 @@
-//! DKIM keys of the domains that are served here: `domains/{domain}/dkim/{selector}`, each sealed
-//! under the mail key.
+//! The DKIM keys of the domains that send from here.
+//!
+//! A domain signs with two keys, RSA and Ed25519. A key is published in DNS before it signs and stays
+//! published after it has signed, because mail that is on its way is verified later. So each key
+//! goes through three stages, and each stage is an object of its own, written once and sealed under
+//! the mail key: a store or a backup of it says nothing of a key. Format: `docs/format/domain-keys.md`.
+//!
+//! What signs is read from the store at most once a minute for each domain. A key that cannot be
+//! opened is reported and signs nothing: its mail is sent with the signatures of the others.
 
-use sealpost_base::{Random, Result};
+mod change;
+mod note;
+#[cfg(test)]
+mod tests;
+
+use std::num::NonZeroUsize;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures::TryStreamExt;
+use lru::LruCache;
+use sealpost_base::{Error, Kind, Result, Timestamp, limits};
+use sealpost_dns::DnsName;
 use sealpost_mailauth::dkim::{Algorithm, SigningKey};
 use sealpost_vault::Store;
 use sealpost_vault::mail_key::MailKeys;
+use tokio::time::Instant;
 
-/// What a key is sealed for.
-const LABEL: &str = "DKIM key";
+/// How long what signs is remembered: so long may pass until a node uses a new key.
+pub const KEY_CACHE_TIME: Duration = Duration::from_secs(60);
+/// How long the record of a key stays in DNS after its last signature: mail may wait for five days
+/// on its way (RFC 5321 §4.5.4.1), and is verified when it arrives.
+pub const KEY_OVERLAP: Duration = Duration::from_secs(7 * 86_400);
+/// With what a domain signs.
+pub const ALGORITHMS: [Algorithm; 2] = [Algorithm::RsaSha256, Algorithm::Ed25519Sha256];
 
-/// The keys of all domains.
+/// The keys of all domains. Cheap to clone; clones share what they remember.
 #[derive(Clone)]
-pub struct DomainKeys {
+pub struct DomainKeys(Arc<Inner>);
+
+struct Inner {
     store: Store,
     mail_keys: MailKeys,
+    remembered: Mutex<LruCache<DnsName, Remembered>>,
 }
 
-/// One key of a domain.
+struct Remembered {
+    keys: Vec<DomainKey>,
+    read: Instant,
+}
+
+/// A key that signs. Cheap to clone.
+#[derive(Clone)]
 pub struct DomainKey {
-    /// Where DNS has its public half: `{selector}._domainkey.{domain}`.
+    /// Its domain, as A-labels: `d=`.
+    pub domain: DnsName,
+    /// `s=`: the record is at `{selector}._domainkey.{domain}`.
+    pub selector: Arc<str>,
+    /// How it signs.
+    pub algorithm: Algorithm,
+    key: Arc<SigningKey>,
+}
+
+/// A key as the operator sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyInfo {
+    /// Its name; the record is at `{selector}._domainkey.{domain}`.
     pub selector: String,
-    key: SigningKey,
+    /// How it signs.
+    pub algorithm: Algorithm,
+    /// The text of the TXT record that publishes it, in one piece.
+    pub record: String,
+    /// What it is for now.
+    pub stage: Stage,
+}
+
+/// What a key is for. A key goes through the stages in this order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stage {
+    /// Signs nothing yet: its record is to be published first. Since when.
+    Waiting(Timestamp),
+    /// Signs. Since when.
+    Signing(Timestamp),
+    /// Signs no more; its private half is gone. The record stays in DNS for [`KEY_OVERLAP`]. Since when.
+    Retired(Timestamp),
 }
 
 impl DomainKey {
-    /// What signs.
+    /// What makes the signature.
     pub fn signer(&self) -> &SigningKey {
         &self.key
     }
 }
 
+impl Stage {
+    /// Whether its record has to be in DNS.
+    pub fn is_published(self, now: Timestamp) -> bool {
+        match self {
+            Stage::Waiting(_) | Stage::Signing(_) => true,
+            Stage::Retired(since) => now.since(since) < KEY_OVERLAP,
+        }
+    }
+}
+
 impl DomainKeys {
-    /// Those in a store.
+    /// The keys in `store`, which `mail_keys` open.
     pub fn new(store: Store, mail_keys: MailKeys) -> Self {
-        DomainKeys { store, mail_keys }
+        let domains = NonZeroUsize::new(limits::DKIM_DOMAINS_REMEMBERED).unwrap_or(NonZeroUsize::MIN);
+        let remembered = Mutex::new(LruCache::new(domains));
+        DomainKeys(Arc::new(Inner { store, mail_keys, remembered }))
     }
 
-    /// The keys that sign for a domain now; empty if it has none.
+    /// The keys that sign mail of `domain` now, in any spelling; none if it has none, or is no domain.
+    ///
+    /// # Errors
+    /// `Retry` if the store does not answer, and what it said before is not remembered.
+    pub async fn signing(&self, domain: &str) -> Result<Vec<DomainKey>> {
+        let Some(domain) = DnsName::new(domain) else { return Ok(Vec::new()) };
+        let before = self.remembered(&domain);
+        if let Some((keys, age)) = &before
+            && *age < KEY_CACHE_TIME
+        {
+            return Ok(keys.clone());
+        }
+        match (self.read_signing(&domain).await, before) {
+            (Ok(keys), _) => {
+                let remembered = Remembered { keys: keys.clone(), read: Instant::now() };
+                self.lock().put(domain, remembered);
+                Ok(keys)
+            }
+            (Err(e), Some((keys, _))) if e.kind() == Kind::Retry => Ok(keys),
+            (Err(e), _) => Err(e),
+        }
+    }
+
+    /// All keys of `domain`, those that sign first.
+    ///
+    /// # Errors
+    /// `Invalid` if it is no domain, `Corrupt` if a key cannot be opened, and what the store says.
+    pub async fn list(&self, domain: &str) -> Result<Vec<KeyInfo>> {
+        let domain = name(domain)?;
+        let mut keys = Vec::new();
+        for Found { selector, stage } in self.find(&domain).await? {
+            let (algorithm, record, stage) = match stage {
+                FoundStage::Waiting => {
+                    let (key, created) = self.read_key(&domain, &selector).await?;
+                    (key.algorithm(), key.record(), Stage::Waiting(created))
+                }
+                FoundStage::Signing => {
+                    let (key, _) = self.read_key(&domain, &selector).await?;
+                    let since = self.read_activation(&domain, &selector).await?;
+                    (key.algorithm(), key.record(), Stage::Signing(since))
+                }
+                FoundStage::Retired => {
+                    let retired = self.read_retirement(&domain, &selector).await?;
+                    (note::algorithm(retired.algorithm)?, retired.record, Stage::Retired(retired.since))
+                }
+            };
+            keys.push(KeyInfo { selector, algorithm, record, stage });
+        }
+        let rank = |key: &KeyInfo| match key.stage {
+            Stage::Signing(_) => 0,
+            Stage::Waiting(_) => 1,
+            Stage::Retired(_) => 2,
+        };
+        keys.sort_by(|a, b| rank(a).cmp(&rank(b)).then_with(|| b.selector.cmp(&a.selector)));
+        Ok(keys)
+    }
+
+    /// The domains that have keys, in order.
     ///
     /// # Errors
     /// What the store says.
-    pub async fn signing(&self, domain: &str) -> Result<Vec<DomainKey>> {
+    pub async fn domains(&self) -> Result<Vec<DnsName>> {
+        let mut domains: Vec<DnsName> = Vec::new();
+        let mut listed = self.0.store.list(note::ROOT, None);
+        while let Some(object) = listed.try_next().await? {
+            let domain = object.path.split('/').nth(1).and_then(DnsName::new);
+            if let Some(domain) = domain.filter(|domain| domains.last() != Some(domain)) {
+                domains.push(domain);
+            }
+        }
+        domains.sort();
+        domains.dedup();
+        Ok(domains)
+    }
+
+    async fn read_signing(&self, domain: &DnsName) -> Result<Vec<DomainKey>> {
         let mut keys = Vec::new();
-        for selector in self.store.names_below(&format!("domains/{domain}/dkim")).await? {
-            let path = path(domain, &selector);
-            let der = self.mail_keys.open_note(LABEL, &path, &self.store.read(&path).await?)?;
-            keys.push(DomainKey { selector, key: SigningKey::from_pkcs8(&der)? });
+        for found in self.find(domain).await? {
+            if found.stage != FoundStage::Signing {
+                continue;
+            }
+            match self.read_key(domain, &found.selector).await {
+                Ok((key, _)) => keys.push(DomainKey {
+                    domain: domain.clone(),
+                    selector: found.selector.into(),
+                    algorithm: key.algorithm(),
+                    key: Arc::new(key),
+                }),
+                // Retired since it was listed.
+                Err(e) if e.kind() == Kind::NotFound => {}
+                Err(e) if matches!(e.kind(), Kind::Corrupt | Kind::Invalid) => {
+                    tracing::error!(%domain, selector = found.selector, error = %e, "a DKIM key cannot be used");
+                }
+                Err(e) => return Err(e),
+            }
         }
         Ok(keys)
     }
 
-    /// Makes a key.
-    ///
-    /// # Errors
-    /// What the store says.
-    pub async fn create(
-        &self,
-        domain: &str,
-        selector: &str,
-        algorithm: Algorithm,
-        random: &dyn Random,
-    ) -> Result<()> {
-        let (path, der) = (path(domain, selector), SigningKey::generate(algorithm, random)?);
-        self.store.put_new(&path, self.mail_keys.seal_note(LABEL, &path, &der, random)).await?;
-        Ok(())
+    /// What is remembered of a domain, and how old that is.
+    fn remembered(&self, domain: &DnsName) -> Option<(Vec<DomainKey>, Duration)> {
+        let mut remembered = self.lock();
+        let found = remembered.get(domain)?;
+        Some((found.keys.clone(), found.read.elapsed()))
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, LruCache<DnsName, Remembered>> {
+        self.0.remembered.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn path(domain: &str, selector: &str) -> String {
-    format!("domains/{domain}/dkim/{selector}")
+/// A key as the names of its objects tell.
+struct Found {
+    selector: String,
+    stage: FoundStage,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum FoundStage {
+    Waiting,
+    Signing,
+    Retired,
+}
+
+impl DomainKeys {
+    /// The keys of a domain, by selector.
+    async fn find(&self, domain: &DnsName) -> Result<Vec<Found>> {
+        let mut found: Vec<Found> = Vec::new();
+        let mut activated = Vec::new();
+        let mut listed = self.0.store.list(&note::folder(domain), None);
+        while let Some(object) = listed.try_next().await? {
+            let mut parts = object.path.split('/').skip(2);
+            let (Some(kind), Some(selector), None) = (parts.next(), parts.next(), parts.next()) else {
+                continue;
+            };
+            if found.len() + activated.len() > limits::DKIM_DOMAIN_OBJECTS {
+                return Err(Error::limit(format!("{domain} has too many keys; remove retired ones")));
+            }
+            let selector = selector.to_owned();
+            match kind {
+                note::KEY => found.push(Found { selector, stage: FoundStage::Waiting }),
+                note::ACTIVE => activated.push(selector),
+                note::RETIRED => match found.iter_mut().find(|key| key.selector == selector) {
+                    Some(key) => key.stage = FoundStage::Retired,
+                    None => found.push(Found { selector, stage: FoundStage::Retired }),
+                },
+                _ => {}
+            }
+        }
+        for key in &mut found {
+            if key.stage == FoundStage::Waiting && activated.contains(&key.selector) {
+                key.stage = FoundStage::Signing;
+            }
+        }
+        found.sort_by(|a, b| a.selector.cmp(&b.selector));
+        Ok(found)
+    }
+}
+
+/// A domain that a caller names.
+fn name(domain: &str) -> Result<DnsName> {
+    let is_host_name = |name: &DnsName| {
+        name.as_str().bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_'))
+    };
+    DnsName::new(domain)
+        .filter(is_host_name)
+        .ok_or_else(|| Error::invalid(format!("{domain:?} is not a domain name, as in example.org")))
 }

@@ -8,6 +8,7 @@
 //!   end of a message must not be in one (RFC 5321 §2.3.8).
 //! - [`header`]: the header of a message, collected while it streams, then completed: Date and
 //!   Message-ID added, Bcc removed.
+//! - [`domain_keys`]: the keys that sign it (DKIM), for each domain.
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 

@@ -249,7 +249,7 @@ impl Begun {
             Some(Signing { domain, keys, hash }) => {
                 let timestamp = u64::try_from(now.seconds()).unwrap_or(0);
                 let options = SigningOptions { domain: &domain, timestamp, expiry: None };
-                let keys: Vec<_> = keys.iter().map(|key| (key.selector.as_str(), key.signer())).collect();
+                let keys: Vec<_> = keys.iter().map(|key| (&*key.selector, key.signer())).collect();
                 sign(&self.header, hash, options, &keys)?
             }
         };

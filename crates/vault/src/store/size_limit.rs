@@ -12,7 +12,7 @@ use sealpost_base::{Error, limits};
 use super::ListedObject;
 
 /// Where records are.
-const RECORDS: [&str; 5] = ["server", "accounts", "aliases", "shares", "usage"];
+const RECORDS: [&str; 6] = ["server", "accounts", "aliases", "shares", "usage", "domains"];
 
 /// The most bytes of an object that is to be read; goes along with a request.
 #[derive(Debug, Clone, Copy)]
@@ -93,6 +93,7 @@ mod tests {
         for (path, most) in [
             ("server/key/0000000000000001", Some(limits::RECORD_BYTES)),
             ("accounts/me@x/ffffffffffffffff", Some(limits::RECORD_BYTES)),
+            ("domains/example.org/dkim/rsa-1", Some(limits::RECORD_BYTES)),
             ("acct/1/log/0000000000000001", Some(limits::ENTRY_BYTES + limits::SEALING_BYTES)),
             ("queue/1/log/0000000000000001", Some(limits::ENTRY_BYTES + limits::SEALING_BYTES)),
             ("acct/1/manifest/0000000000000001", Some(limits::MANIFEST_BYTES)),

@@ -14,6 +14,7 @@ pub fn is_known(path: &str) -> bool {
     match (top, rest.as_slice()) {
         ("acct", [id, kind, rest @ ..]) => id.parse::<AccountId>().is_ok() && is_of_kind(kind, rest),
         ("queue", [node, rest @ ..]) => node.parse::<AccountId>().is_ok() && is_of_queue(rest),
+        ("domains", [_, kind, _]) => matches!(*kind, "dkim" | "active" | "retired"),
         (top, [_, ..]) => FOLDERS.contains(&top),
         _ => false,
     }
@@ -60,6 +61,7 @@ mod tests {
             format!("queue/{id}/snap/0000000000000001/queue"),
             format!("queue/{id}/segment/{id}"),
             format!("queue/{id}/copy"),
+            "domains/example.org/dkim/rsa-20261126bcdf".to_owned(),
             "accounts/jane@example.org/0000000000000001".to_owned(),
             "store/appends/conditional".to_owned(),
         ] {
@@ -72,6 +74,7 @@ mod tests {
             format!("acct/{id}/log0000000000000001"),
             format!("acct/{id}/msg/{id}/x"),
             format!("queue/{id}/msg/{id}"),
+            "domains/example.org/dkin/rsa-20261126bcdf".to_owned(),
             format!("aCct/{id}/log/0000000000000001"),
             format!("salvaged/7/acct/{id}/log/0000000000000001"),
             "alone".to_owned(),
