@@ -21,13 +21,16 @@ mod watched;
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use sealpost_base::{AccountId, Error, Position, Result};
 use sealpost_delivery::deliverer::{Deliverer, Parts};
 use sealpost_queue::runner::{self, Forms};
-use sealpost_queue::{Opening, Queue, Stopped};
+use sealpost_queue::{MailId, Opening, Queue, Stopped, state};
 use sealpost_session::Context;
 use sealpost_session::settings::sending::QueuePlace;
+use sealpost_submission::domain_keys::DomainKeys;
+use sealpost_submission::outbox::{Outbox, OutboxParts, SendingLimits};
 use sealpost_vault::Store;
 use sealpost_vault::entry::LogKey;
 use sealpost_vault::mail_key::MailKeys;
@@ -36,6 +39,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::survive::survive;
+use forms::Downgraded;
 pub use keys::KEY_FILE;
 pub use network::Network;
 use node::QueueNode;
@@ -62,6 +66,7 @@ struct Inner {
     policies: Arc<PolicyFile>,
     transport: Arc<LocalTransport>,
     forms: Arc<dyn Forms>,
+    domain_keys: DomainKeys,
     own: RunningQueue,
     /// Queues of other nodes that this one has taken over.
     adopted: Mutex<HashMap<AccountId, Arc<RunningQueue>>>,
@@ -106,14 +111,26 @@ impl Sending {
             random: ctx.random.clone(),
         });
         let transport = Arc::new(LocalTransport::new(ctx.clone(), deliverer, metrics));
-        let forms: Arc<dyn Forms> = Arc::new(forms::Downgraded);
+        let domain_keys = DomainKeys::new(ctx.store.clone(), keys.clone());
+        let forms: Arc<dyn Forms> = Arc::new(Downgraded::new(domain_keys.clone(), ctx.clock.clone()));
         let opening = opening(&ctx, &store, &log_key, &keys, node.id(), &node.name, node.known());
         let queue = Queue::open(opening).await.map_err(|e| e.context("the queue"))?;
         let own = RunningQueue::begin(&ctx, queue, transport.clone(), forms.clone());
         let (adopted, tasks) = Default::default();
-        let inner =
-            Inner { ctx, store, log_key, keys, node, policies, transport, forms, own, adopted, tasks };
-        let sending = Sending(Arc::new(inner));
+        let sending = Sending(Arc::new(Inner {
+            ctx,
+            store,
+            log_key,
+            keys,
+            node,
+            policies,
+            transport,
+            forms,
+            domain_keys,
+            own,
+            adopted,
+            tasks,
+        }));
         sending.spawn("queue upkeep", upkeep::run);
         if sending.adopts() {
             sending.spawn("queue adoption", adoption::run);
@@ -131,6 +148,26 @@ impl Sending {
         &self.0.own.queue
     }
 
+    /// What users submit mail through.
+    pub fn outbox(&self) -> Outbox {
+        let (ctx, sending) = (&self.0.ctx, &self.0.ctx.settings.sending);
+        let limits = SendingLimits {
+            hour: sending.recipients_per_hour,
+            day: sending.recipients_per_day,
+            message_size: ctx.settings.message_size,
+        };
+        Outbox::new(OutboxParts {
+            queue: self.queue().clone(),
+            directory: ctx.directory.clone(),
+            domain_keys: self.0.domain_keys.clone(),
+            clock: ctx.clock.clone(),
+            random: ctx.random.clone(),
+            budget: ctx.budget.clone(),
+            hostname: ctx.hostname.clone(),
+            limits,
+        })
+    }
+
     /// What queued mail is sealed under.
     pub fn mail_keys(&self) -> &MailKeys {
         &self.0.keys
@@ -144,6 +181,13 @@ impl Sending {
     /// What is being sent.
     pub fn status(&self) -> runner::Status {
         self.0.own.runner.status()
+    }
+
+    /// The age of the oldest queued mail.
+    pub fn oldest(&self) -> Duration {
+        let state = self.queue().state();
+        let oldest = state.rows().from(MailId(0)).next().map(|(_, row)| state::seconds(row.accepted));
+        oldest.map_or(Duration::ZERO, |oldest| self.0.ctx.clock.now().since(oldest))
     }
 
     /// What deliveries count besides.

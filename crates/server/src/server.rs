@@ -15,6 +15,7 @@ use tokio::task::JoinSet;
 
 use crate::bus::Ears;
 use crate::listener::{self, Listener, Serve, Service};
+use crate::sending::Sending;
 use crate::survive::survive;
 use crate::tls::Tls;
 use sealpost_imap_session::ImapShared;
@@ -55,6 +56,7 @@ pub struct Server {
     /// The bus, which ends when no session has anything more to tell.
     bus: JoinSet<()>,
     bus_ends: Shutdown,
+    sending: Option<Sending>,
 }
 
 impl Server {
@@ -110,6 +112,10 @@ impl Server {
         let accounts = ctx.accounts.clone();
         let admission =
             Admission::with_loan(connections, memory.connections, accounts, memory.lent_to_connections());
+        let sending = match ctx.settings.sends() {
+            true => Some(Sending::start(ctx.clone(), &key).await?),
+            false => None,
+        };
         let (plaintext, tls_only) = (admission.places(), admission.places_with_tls());
         tracing::info!(plaintext, tls = tls_only, "room for connections");
         let mut addresses = Listen::default();
@@ -118,7 +124,7 @@ impl Server {
         for (socket, service) in bound {
             listeners.spawn(listener::run(socket, service, Arc::clone(&ctx), admission.clone()));
         }
-        for (socket, service) in bind_operators(&listen, &mut addresses)? {
+        for (socket, service) in bind_operators(&listen, &mut addresses, sending.as_ref())? {
             // Mail and those who watch do not take each other's places.
             let few = Connections { total: OPERATOR_CONNECTIONS, per_address: OPERATOR_CONNECTIONS };
             listeners.spawn(listener::run(
@@ -144,7 +150,7 @@ impl Server {
                 crate::bus::run(settings.clone(), ears, ctx.random.clone(), ends.clone())
             }));
         }
-        Ok(Server { addresses, ctx, tls, admission, listeners, housekeeping, bus, bus_ends })
+        Ok(Server { addresses, ctx, tls, admission, listeners, housekeeping, bus, bus_ends, sending })
     }
 
     /// Where it listens; port 0 in the settings has become the port that was free.
@@ -160,6 +166,11 @@ impl Server {
     /// Its certificate; `None` without TLS.
     pub fn tls(&self) -> Option<&Tls> {
         self.tls.as_deref()
+    }
+
+    /// What sends mail; `None` if the settings say that it does not.
+    pub fn sending(&self) -> Option<&Sending> {
+        self.sending.as_ref()
     }
 
     /// Connections served now.
@@ -185,16 +196,24 @@ impl Server {
         }
     }
 
-    /// Takes no more connections, has every session say goodbye (BYE, 421), and returns when all
-    /// have ended, or after `grace` with those that have not cut off. Says how many those were.
+    /// Takes no more connections, has every session say goodbye (BYE, 421), begins no other delivery,
+    /// and returns when all have ended, or after `grace` with those that have not cut off. Says how
+    /// many sessions those were.
     pub async fn stop(mut self, grace: Duration) -> usize {
+        let deadline = tokio::time::Instant::now() + grace;
         self.ctx.shutdown.begin();
+        if let Some(sending) = &self.sending {
+            sending.begin_stop();
+        }
         let all_ended = async { while self.listeners.join_next().await.is_some() {} };
         let left = match tokio::time::timeout(grace, all_ended).await {
             Ok(()) => 0,
             Err(_) => self.admission.total(),
         };
         self.listeners.shutdown().await;
+        if let Some(sending) = &self.sending {
+            sending.stop(deadline).await;
+        }
         // Sessions have left what they know, and nothing is delivered any more.
         if tokio::time::timeout(WRITE_DOWN, self.ctx.usage.write_down()).await.is_err() {
             tracing::warn!("cannot write all usage records before the exit");
@@ -289,8 +308,14 @@ fn bind_all(
 }
 
 /// The sockets of those who watch the server.
-fn bind_operators(listen: &Listen, addresses: &mut Listen) -> Result<Vec<(Listener, Service)>> {
+fn bind_operators(
+    listen: &Listen,
+    addresses: &mut Listen,
+    sending: Option<&Sending>,
+) -> Result<Vec<(Listener, Service)>> {
     let mut bound = Vec::new();
+    let sending = sending.cloned();
+    let serve_metrics = move |stream, ctx| crate::metrics::http::serve(stream, ctx, sending.clone()).boxed();
     let refusal = "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\n\r\n".into();
     let service = Service { protocol: "metrics", tls: false, refusal, serve: Arc::new(serve_metrics) };
     for &address in &listen.metrics {
@@ -307,10 +332,6 @@ fn bind_operators(listen: &Listen, addresses: &mut Listen) -> Result<Vec<(Listen
         ));
     }
     Ok(bound)
-}
-
-fn serve_metrics(stream: Stream, ctx: Arc<Context>) -> BoxFuture<'static, ()> {
-    crate::metrics::http::serve(stream, ctx).boxed()
 }
 
 fn serve_admin(stream: Stream, ctx: Arc<Context>) -> BoxFuture<'static, ()> {
