@@ -419,9 +419,9 @@ fn accounts(ctx: &Context, most: usize) -> AccountStats {
 
 fn session(seen: SessionInfo, now: Duration) -> SessionStats {
     let state = match (seen.protocol, seen.state) {
-        (Protocol::Imap, SessionState::Anonymous) => "anonymous",
-        (Protocol::Imap, SessionState::Authenticated) => "authenticated",
-        (Protocol::Imap, SessionState::Selected) => "selected",
+        (Protocol::Imap | Protocol::Submission, SessionState::Anonymous) => "anonymous",
+        (Protocol::Imap | Protocol::Submission, SessionState::Authenticated) => "authenticated",
+        (Protocol::Imap | Protocol::Submission, SessionState::Selected) => "selected",
         (Protocol::Smtp | Protocol::Lmtp, _) => "open",
     };
     SessionStats {

@@ -2,7 +2,6 @@
 //! JMAP's EmailSubmission.
 //!
 //! - [`outbox`]: where messages are submitted; it uses everything else.
-//! - [`domain_keys`]: what messages are signed with.
 //! - [`sender`]: which addresses an account may send as.
 //! - [`lines`]: line ends. No bare CR or LF leaves this server: what another server takes for the
 //!   end of a message must not be in one (RFC 5321 §2.3.8).

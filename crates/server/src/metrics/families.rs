@@ -36,7 +36,7 @@ pub(super) struct View<'a> {
     sending: Option<&'a Sending>,
     process: Process,
     store: StoreStats,
-    sessions: [sealpost_session::sessions::Count; 3],
+    sessions: [sealpost_session::sessions::Count; 4],
     loaded: (usize, usize),
 }
 
@@ -76,7 +76,7 @@ impl Series<'_> {
 
     /// As [`Series::each_protocol`], for those that take mail.
     fn each_receiving(&mut self, view: &View<'_>, counter: fn(&super::ProtocolMetrics) -> &Counter) {
-        for protocol in [Protocol::Smtp, Protocol::Lmtp] {
+        for protocol in [Protocol::Smtp, Protocol::Lmtp, Protocol::Submission] {
             self.number(&[("protocol", protocol.name())], counter(view.ctx.metrics.of(protocol)).read());
         }
     }
