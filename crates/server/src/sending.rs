@@ -66,7 +66,7 @@ struct Inner {
     policies: Arc<PolicyFile>,
     transport: Arc<LocalTransport>,
     forms: Arc<dyn Forms>,
-    domain_keys: DomainKeys,
+    outbox: Outbox,
     own: RunningQueue,
     /// Queues of other nodes that this one has taken over.
     adopted: Mutex<HashMap<AccountId, Arc<RunningQueue>>>,
@@ -115,6 +115,7 @@ impl Sending {
         let forms: Arc<dyn Forms> = Arc::new(Downgraded::new(domain_keys.clone(), ctx.clock.clone()));
         let opening = opening(&ctx, &store, &log_key, &keys, node.id(), &node.name, node.known());
         let queue = Queue::open(opening).await.map_err(|e| e.context("the queue"))?;
+        let outbox = outbox(&ctx, &queue, domain_keys);
         let own = RunningQueue::begin(&ctx, queue, transport.clone(), forms.clone());
         let (adopted, tasks) = Default::default();
         let sending = Sending(Arc::new(Inner {
@@ -126,7 +127,7 @@ impl Sending {
             policies,
             transport,
             forms,
-            domain_keys,
+            outbox,
             own,
             adopted,
             tasks,
@@ -149,23 +150,8 @@ impl Sending {
     }
 
     /// What users submit mail through.
-    pub fn outbox(&self) -> Outbox {
-        let (ctx, sending) = (&self.0.ctx, &self.0.ctx.settings.sending);
-        let limits = SendingLimits {
-            hour: sending.recipients_per_hour,
-            day: sending.recipients_per_day,
-            message_size: ctx.settings.message_size,
-        };
-        Outbox::new(OutboxParts {
-            queue: self.queue().clone(),
-            directory: ctx.directory.clone(),
-            domain_keys: self.0.domain_keys.clone(),
-            clock: ctx.clock.clone(),
-            random: ctx.random.clone(),
-            budget: ctx.budget.clone(),
-            hostname: ctx.hostname.clone(),
-            limits,
-        })
+    pub fn outbox(&self) -> &Outbox {
+        &self.0.outbox
     }
 
     /// What queued mail is sealed under.
@@ -249,6 +235,26 @@ impl Sending {
     fn adopted_queues(&self) -> MutexGuard<'_, HashMap<AccountId, Arc<RunningQueue>>> {
         self.0.adopted.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// What users submit mail to `queue` through.
+fn outbox(ctx: &Context, queue: &Queue, domain_keys: DomainKeys) -> Outbox {
+    let sending = &ctx.settings.sending;
+    let limits = SendingLimits {
+        hour: sending.recipients_per_hour,
+        day: sending.recipients_per_day,
+        message_size: ctx.settings.message_size,
+    };
+    Outbox::new(OutboxParts {
+        queue: queue.clone(),
+        directory: ctx.directory.clone(),
+        domain_keys,
+        clock: ctx.clock.clone(),
+        random: ctx.random.clone(),
+        budget: ctx.budget.clone(),
+        hostname: ctx.hostname.clone(),
+        limits,
+    })
 }
 
 /// Where the queue of a server with these settings is.
