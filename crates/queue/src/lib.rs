@@ -35,4 +35,4 @@ pub use body::BodyWriter;
 pub use ids::{MailId, node_id};
 pub use log::{Opening, Queue, Stopped, mark_copy};
 pub use state::State;
-pub use view::QueueView;
+pub use view::{HandledRequest, QueueView};

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use futures::TryStreamExt;
 use sealpost_base::{AccountId, Clock, Error, Position, Random, Result};
 use sealpost_journal::{Content, Journal};
 use sealpost_vault::entry::LogKey;
@@ -11,10 +12,15 @@ use sealpost_vault::{AccountKeys, Store};
 
 use crate::MailId;
 use crate::envelope::Mail;
-use crate::event::{Batch, Event};
+use crate::event::{Batch, Event, Outcome};
+use crate::history;
 use crate::log::read_state;
+use crate::request::BOUNCED;
 use crate::state::{Place, Row, State};
 use crate::trace::{self, Trace, Traced};
+
+/// Mails that are named of those that a request changed.
+const FIRST_MAILS: usize = 100;
 
 /// A queue as it was a moment ago.
 pub struct QueueView {
@@ -26,6 +32,45 @@ pub struct QueueView {
     state: State,
     /// The entry that was read last: mails are asked for in its order.
     last: Mutex<Option<(Position, Arc<Batch>)>>,
+}
+
+/// What was done about a request, as the log tells.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct HandledRequest {
+    /// Mails that were changed.
+    pub mails: u64,
+    /// The first of them.
+    pub first: Vec<MailId>,
+    /// Rules that were added or withdrawn.
+    pub rules: u64,
+}
+
+impl HandledRequest {
+    fn take(&mut self, event: &Event) {
+        let mail = match event {
+            Event::Held(held) if held.rule == 0 => held.mail,
+            Event::Released(mail) | Event::Retried(mail) | Event::Removed(mail) => *mail,
+            Event::Attempted(attempted) if attempted.outcomes.iter().any(is_bounce) => attempted.mail,
+            Event::RuleAdded(_) | Event::RuleRemoved(_) => {
+                self.rules += 1;
+                return;
+            }
+            _ => return,
+        };
+        // Recipients of one mail may be given up in several pieces.
+        if self.first.last() == Some(&mail) {
+            return;
+        }
+        self.mails += 1;
+        if self.first.len() < FIRST_MAILS {
+            self.first.push(mail);
+        }
+    }
+}
+
+/// Whether the operator gave the recipient up.
+fn is_bounce((_, outcome): &(u16, Outcome)) -> bool {
+    matches!(outcome, Outcome::Failed(failure) if failure.status == BOUNCED)
 }
 
 impl QueueView {
@@ -91,6 +136,28 @@ impl QueueView {
             Some(Event::Accepted(mail)) => Ok((**mail).clone()),
             _ => Err(Error::corrupt(format!("log entry {position} does not have the mail"))),
         }
+    }
+
+    /// What the writer did about the request of that name, behind the entry `since`; `None` if the log
+    /// does not say that it was handled.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub async fn handled(&self, request: &str, since: Position) -> Result<Option<HandledRequest>> {
+        let places = history::places(&self.journal, since, None).await?;
+        let mut batches = std::pin::pin!(history::batches(&self.journal, &self.keys, &places));
+        let mut done = HandledRequest::default();
+        while let Some((_, batch)) = batches.try_next().await? {
+            for event in &batch.events {
+                match event {
+                    Event::Handled(name) if name == request => return Ok(Some(done)),
+                    // What came before was done about another one.
+                    Event::Handled(_) => done = HandledRequest::default(),
+                    event => done.take(event),
+                }
+            }
+        }
+        Ok(None)
     }
 
     /// What became of the mails that `wanted` names, the last `limit` of them.
