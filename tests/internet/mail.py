@@ -52,6 +52,7 @@ key = "{key}"
 root_hints = "{top}/roots"
 trust_anchor = "{top}/anchor"
 ca = "{ca}"
+source_ipv4 = "{address}"
 recipients_per_hour = 100000
 recipients_per_day = 100000
 """
@@ -74,8 +75,9 @@ class Sealpost:
         self.config = self.top / "sealpost.toml"
         values = {"top": self.top, "address": self.address, "certificate": certificate, "key": key, "ca": authority.ca}
         self.config.write_text(CONFIG.format(**values))
+        (self.top / "password").write_text(f"{PASSWORD}\n")
         for name in ("jane", "joe"):
-            self.command("account", "add", f"{name}@home.box", input=f"{PASSWORD}\n".encode())
+            self.command("account", "add", f"{name}@home.box", "--password-file", self.top / "password")
         self.command("domain", "add", "home.box")
 
     def command(self, *arguments, **options):
@@ -115,9 +117,9 @@ class Sealpost:
         with imaplib.IMAP4(self.address, 143) as client:
             client.starttls(insecure_context())
             client.login(f"{user}@home.box", PASSWORD)
-            client.select("INBOX", readonly=True)
-            _, found = client.fetch("1:*", "(BODY.PEEK[])")
-            return [part[1] for part in found or [] if isinstance(part, tuple)]
+            _, count = client.select("INBOX", readonly=True)
+            found = client.fetch("1:*", "(BODY.PEEK[])")[1] if int(count[0]) else []
+            return [part[1] for part in found if isinstance(part, tuple)]
 
     def wait_for(self, *texts, user="jane", seconds=60):
         for _ in range(seconds * 2):
@@ -183,19 +185,16 @@ def is_signed(text):
 
 @scenario
 def tls_as_the_policies_say(box):
-    listed = {"postfix": "dane", "exim": "mta-sts", "opensmtpd": "opportunistic"}
-    log = (box.home.top / "log").read_text()
     for other in box.others:
         subject = f"policy-{other.name}"
         box.home.submit([f"bob@{other.domain}"], message("jane@home.box", f"bob@{other.domain}", subject))
         arrived = other.wait_for(subject.encode())
-        if b"TLS" not in arrived.partition(b"\nFrom:")[0]:
+        if not re.search(rb"TLS|with ESMTPS", arrived.partition(b"\nFrom:")[0]):
             raise AssertionError(f"{other.name} was not sent to over TLS: {arrived.decode()}")
     box.home.submit(["bob@wrongkey.box"], message("jane@home.box", "bob@wrongkey.box", "wrong key"))
     box.home.why("bob@wrongkey.box", "TLSA")
     box.home.submit(["bob@wrongpolicy.box"], message("jane@home.box", "bob@wrongpolicy.box", "wrong policy"))
     box.home.why("bob@wrongpolicy.box", "MTA-STS")
-    del listed, log
 
 
 @scenario
@@ -242,7 +241,6 @@ def strangers_relay_nothing(box):
 @scenario
 def kills_lose_nothing(box):
     postfix, count = box.others[0], 200
-    before = len(postfix.messages())
     for number in range(count):
         box.home.submit(["bob@postfix.box"], message("jane@home.box", "bob@postfix.box", f"kill-{number}-"))
         if number % 50 == 25:
@@ -250,7 +248,7 @@ def kills_lose_nothing(box):
             box.home.start()
     subjects = [f"Subject: kill-{number}-".encode() for number in range(count)]
     for _ in range(900):
-        arrived = postfix.messages()[before:] if False else postfix.messages()
+        arrived = postfix.messages()
         counts = [sum(subject in text for text in arrived) for subject in subjects]
         if all(counts):
             break
