@@ -43,7 +43,7 @@ MAY_USE = {
     "server": "base files mime smtp mailauth dns delivery vault queue submission directory account auth session imap-session smtp-session",
     "bench": "base mailformat",
     "rig": "base bench",
-    "cli": "base files mime imap mailformat vault journal queue directory account index archive bench server",
+    "cli": "base dns files mime imap mailformat vault journal queue directory submission account index archive bench server",
     "sim": "base vault journal directory account index",
     "testkit": "base",
 }

@@ -136,6 +136,10 @@ pub const QUEUE_WINDOW_RESERVE: usize = 5_000;
 pub const QUEUE_SENDERS: usize = 16_384;
 /// Handled requests that a queue remembers, so that none is handled twice.
 pub const QUEUE_REQUESTS: usize = 1024;
+/// How long it is known what became of a queued mail.
+pub const QUEUE_HISTORY_AGE: Duration = Duration::from_secs(30 * 86_400);
+/// Bytes of what is known of it in one queue; the oldest goes first. A mail takes some 400.
+pub const QUEUE_HISTORY_BYTES: u64 = 64 * 1024 * 1024;
 /// Bytes of one request to a queue.
 pub const QUEUE_REQUEST_BYTES: usize = 64 * 1024;
 

@@ -40,7 +40,7 @@ use tokio::time::Instant;
 
 use crate::survive::survive;
 use forms::Downgraded;
-pub use keys::KEY_FILE;
+pub use keys::{KEY_FILE, load as load_mail_keys};
 pub use network::Network;
 use node::QueueNode;
 pub use node::node_name;
@@ -94,7 +94,8 @@ impl Sending {
         }
         let needs_data = || Error::invalid("sending needs a data directory, for the mail key");
         let data = ctx.settings.data.clone().ok_or_else(needs_data)?;
-        let (store, log_key) = (queue_store(&ctx, &data).await?, LogKey::of(key));
+        let place = ctx.settings.sending.queue;
+        let (store, log_key) = (queue_store(place, &ctx.store, &data).await?, LogKey::of(key));
         let keys = keys::load(&data, &[&ctx.store, &store], &log_key, &*ctx.random).await?;
         let node = QueueNode::load_or_create(&data, &ctx.hostname, &*ctx.random).await?;
         let policies = Arc::new(PolicyFile::load(&data).await);
@@ -257,12 +258,15 @@ fn outbox(ctx: &Context, queue: &Queue, domain_keys: DomainKeys) -> Outbox {
     })
 }
 
-/// Where the queue of a server with these settings is.
-async fn queue_store(ctx: &Context, data: &Path) -> Result<Store> {
-    match ctx.settings.sending.queue {
+/// Where the queue of a server is whose data directory is `data` and whose mail is in `store`.
+///
+/// # Errors
+/// What the store says.
+pub async fn queue_store(place: QueuePlace, store: &Store, data: &Path) -> Result<Store> {
+    match place {
         // A local store is in one place with all mail: one wait for the disk for both.
-        QueuePlace::Local if ctx.store.directory().is_none() => Store::local(&data.join(LOCAL_QUEUE)).await,
-        QueuePlace::Local | QueuePlace::Store => Ok(ctx.store.clone()),
+        QueuePlace::Local if store.directory().is_none() => Store::local(&data.join(LOCAL_QUEUE)).await,
+        QueuePlace::Local | QueuePlace::Store => Ok(store.clone()),
     }
 }
 

@@ -19,12 +19,7 @@ const SEALED: [&str; 2] = ["queue", "domains"];
 ///
 /// # Errors
 /// `Corrupt` if the key is missing or another one than what is queued was sealed under.
-pub(super) async fn load(
-    data: &Path,
-    stores: &[&Store],
-    log_key: &LogKey,
-    random: &dyn Random,
-) -> Result<MailKeys> {
+pub async fn load(data: &Path, stores: &[&Store], log_key: &LogKey, random: &dyn Random) -> Result<MailKeys> {
     let path = data.join(KEY_FILE);
     let keys = match MailKeys::load(&path) {
         Err(e) if e.kind() == Kind::NotFound => {
