@@ -36,7 +36,7 @@ pub(super) struct View<'a> {
     sending: Option<&'a Sending>,
     process: Process,
     store: StoreStats,
-    sessions: [sealpost_session::sessions::Count; 4],
+    sessions: [sealpost_session::sessions::Count; Protocol::ALL.len()],
     loaded: (usize, usize),
 }
 
