@@ -45,7 +45,11 @@ impl Network {
     }
 }
 
-fn resolver(sending: &Sending, clock: &Arc<dyn Clock>) -> Result<Arc<dyn Resolver>> {
+/// DNS, as the settings say.
+///
+/// # Errors
+/// `Invalid` if a file that they name cannot be used.
+pub fn resolver(sending: &Sending, clock: &Arc<dyn Clock>) -> Result<Arc<dyn Resolver>> {
     let trust_anchor = match sending.trust_anchor.as_os_str().is_empty() {
         true => None,
         false => Some(read("sending.trust_anchor", &sending.trust_anchor)?),
