@@ -88,7 +88,9 @@ impl Deliverer {
                 let hosts = mail_hosts(inner.resolver.as_ref(), inner.random.as_ref(), &domain, |host| {
                     settings.is_own(host)
                 });
-                Ok(Box::new(Domain { deliverer: self.clone(), hosts: hosts.await?, domain }))
+                let mut found = Domain { deliverer: self.clone(), hosts: hosts.await?, domain };
+                found.separate_by_policy().await;
+                Ok(Box::new(found))
             }
         }
     }

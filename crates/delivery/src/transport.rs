@@ -21,7 +21,8 @@ impl SiteKey {
         SiteKey(text.into())
     }
 
-    /// The text: host names with commas between them, or `smarthost:NAME:PORT`. At most
+    /// The text: host names with commas between them and what is demanded of connections to them
+    /// (`dnssec`, `mta-sts`), or `smarthost:NAME:PORT`. At most
     /// [`sealpost_base::limits::SITE_KEY_BYTES`] bytes.
     pub fn as_str(&self) -> &str {
         &self.0

@@ -22,6 +22,7 @@ use sealpost_base::{Random, Timestamp};
 use crate::MailId;
 use fair::RoundRobin;
 use site::Site;
+pub(crate) use site::is_meant;
 
 /// Mails that one connection takes.
 pub const MAILS_PER_CONNECTION: u32 = 100;
@@ -299,7 +300,7 @@ impl Scheduler {
     pub fn is_at(&self, domain: &str, from: &str, site: &str) -> bool {
         let route = crate::runner::first_route(domain, from);
         match self.routes.get(&route) {
-            Some(Route::At(id, _)) => **id == *site || id.split(',').any(|host| host == site),
+            Some(Route::At(id, _)) => is_meant(id, site),
             _ => false,
         }
     }

@@ -8,13 +8,14 @@ use sealpost_dns::DnsName;
 
 use super::{Deliverer, Failures};
 use crate::envelope::TlsDemand;
-use crate::mail_hosts::MailHosts;
+use crate::mail_hosts::{MailHosts, bounded_key};
 use crate::open::OpenConnection;
 use crate::opening::Target;
 use crate::outcome::{Failure, Reason, Scope};
 use crate::reports::{PolicyUsed, TlsProblem, TlsSession};
 use crate::security::{DaneState, HostFacts, dane_state, decide};
 use crate::sts::StsState;
+use crate::sts::policy::Mode;
 use crate::transport::{Connection, Destination, SiteKey};
 
 /// A domain with mail servers.
@@ -25,6 +26,26 @@ pub(super) struct Domain {
 }
 
 impl Domain {
+    /// Makes the key of the site say what is demanded of connections to it. Domains of one site share
+    /// connections and what is known of failures: mail for one that enforces a policy must not leave
+    /// over a connection that was opened for one without, and a domain whose policy excludes its own
+    /// servers must not hold up the mail of others.
+    pub(super) async fn separate_by_policy(&mut self) {
+        let mut key = self.hosts.site.as_str().to_owned();
+        if self.hosts.secure && self.deliverer.0.opener.settings.dane {
+            key += " dnssec";
+        }
+        let policy = self.sts_state().await.policy;
+        if let Some(policy) = policy.filter(|policy| policy.mode == Mode::Enforce) {
+            key += " mta-sts";
+            for excluded in self.hosts.hosts.iter().filter(|host| !policy.allows(host)) {
+                key += " -";
+                key += excluded.as_str();
+            }
+        }
+        self.hosts.site = bounded_key(&key);
+    }
+
     async fn sts_state(&self) -> StsState {
         let inner = &self.deliverer.0;
         let opener = &inner.opener;

@@ -167,6 +167,22 @@ async fn a_policy_is_kept_and_outlives_its_record_and_site() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn domains_of_one_server_share_connections_if_their_policies_agree() {
+    let (mut world, _) = with_policy(&Server::modern(), ENFORCE);
+    world.zone.add("plain.example", mx(10, "mx.d.example"));
+    world.zone.add_secure("signed.example", mx(10, "mx.d.example"));
+    let site =
+        async |world: &World, domain: &str| world.destination(domain).await.unwrap().site().to_string();
+    assert_eq!(site(&world, "plain.example").await, "mx.d.example");
+    assert_eq!(site(&world, "d.example").await, "mx.d.example mta-sts");
+    assert_eq!(site(&world, "signed.example").await, "mx.d.example dnssec");
+    let (excluding, _) = with_policy(&Server::modern(), ELSEWHERE);
+    assert_eq!(site(&excluding, "d.example").await, "mx.d.example mta-sts -mx.d.example");
+    world.settings.mta_sts = false;
+    assert_eq!(site(&world, "d.example").await, "mx.d.example");
+}
+
+#[tokio::test(start_paused = true)]
 async fn policies_that_cannot_be_had_do_not_delay_mail_for_long() {
     let endless = Box::leak(format!("HTTP/1.1 200 OK\r\n{}", "x: y\r\n".repeat(100_000)).into_boxed_str());
     let large: &'static str = Box::leak(

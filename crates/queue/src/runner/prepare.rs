@@ -11,7 +11,7 @@ use crate::MailId;
 use crate::dsn::{Action, EXPIRED};
 use crate::envelope::{Body, Mail};
 use crate::event::{Event, Failure, Held, Outcome, Rule, Status};
-use crate::schedule::{Job, RouteKey};
+use crate::schedule::{Job, RouteKey, is_meant};
 use crate::state::{Flags, Row, State, delayed, expires, seconds};
 
 /// What the state says of a mail.
@@ -128,7 +128,7 @@ impl Shared {
     pub(super) fn rule_of_site(&self, mail: &Mail, domain: &str, site: &str) -> Option<Rule> {
         let (state, now) = (self.queue.state(), self.now());
         let matches = |rule: &&Rule| {
-            let of_site = |wanted: &str| site.split(',').any(|host| host == wanted) || site == wanted;
+            let of_site = |wanted: &str| is_meant(site, wanted);
             rule.until > now
                 && rule.selector.site.as_deref().is_some_and(of_site)
                 && rule.selector.matches(&mail.from, domain)

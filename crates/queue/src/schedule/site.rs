@@ -195,3 +195,9 @@ impl Site {
         self.jobs == 0 && self.connections == 0 && self.suspended(now).is_none()
     }
 }
+
+/// Whether an operator who writes `wanted` means the site with this key: the whole key, or the name
+/// of one of its servers.
+pub(crate) fn is_meant(key: &str, wanted: &str) -> bool {
+    key == wanted || key.split([',', ' ']).any(|host| host == wanted)
+}
