@@ -40,10 +40,10 @@ MAY_USE = {
     "imap-session": "base mime imap vault directory account index mailbox search auth session",
     "submission": "base mime mailauth dns vault directory queue",
     "smtp-session": "base smtp vault directory account auth session queue submission",
-    "server": "base files mime vault directory account auth session imap-session smtp-session",
+    "server": "base files mime smtp mailauth dns delivery vault queue submission directory account auth session imap-session smtp-session",
     "bench": "base mailformat",
     "rig": "base bench",
-    "cli": "base files mime imap mailformat vault journal queue directory account index archive bench server",
+    "cli": "base dns files mime imap mailformat vault journal queue directory submission account index archive bench server",
     "sim": "base vault journal directory account index",
     "testkit": "base",
 }
@@ -73,7 +73,7 @@ WIRE = {
         "imap-session/",
         "server/tests/",
     ),
-    "sealpost_smtp": ("smtp/", "queue/src/runner/", "bench/", "delivery/", "smtp-session/", "server/tests/"),
+    "sealpost_smtp": ("smtp/", "queue/src/runner/", "bench/", "delivery/", "smtp-session/", "server/src/sending/", "server/tests/"),
 }
 
 

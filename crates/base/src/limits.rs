@@ -136,6 +136,10 @@ pub const QUEUE_WINDOW_RESERVE: usize = 5_000;
 pub const QUEUE_SENDERS: usize = 16_384;
 /// Handled requests that a queue remembers, so that none is handled twice.
 pub const QUEUE_REQUESTS: usize = 1024;
+/// How long it is known what became of a queued mail.
+pub const QUEUE_HISTORY_AGE: Duration = Duration::from_secs(30 * 86_400);
+/// Bytes of what is known of it in one queue; the oldest goes first. A mail takes some 400.
+pub const QUEUE_HISTORY_BYTES: u64 = 64 * 1024 * 1024;
 /// Bytes of one request to a queue.
 pub const QUEUE_REQUEST_BYTES: usize = 64 * 1024;
 
@@ -550,8 +554,10 @@ pub const STS_MX_PATTERNS: usize = 256;
 pub const STS_HEAD_BYTES: usize = 16 * 1024;
 /// Time to fetch an MTA-STS policy (RFC 8461 §3.3 suggests a minute).
 pub const STS_FETCH_TIME: Duration = Duration::from_secs(60);
-/// MTA-STS policies that are kept in memory where nothing keeps them on disk.
+/// MTA-STS policies that a node keeps, the most recently used ones.
 pub const STS_POLICIES: std::num::NonZeroUsize = std::num::NonZeroUsize::new(1000).unwrap();
+/// Bytes of all of them.
+pub const STS_POLICIES_BYTES: usize = 1024 * 1024;
 /// Bytes of an answer of a name server over TCP.
 pub const DNS_MESSAGE_BYTES: usize = 16 * 1024;
 /// Records of one such answer.

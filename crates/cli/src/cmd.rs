@@ -9,11 +9,13 @@ mod check;
 mod config;
 mod export;
 mod import;
+mod queue;
 mod serve;
 mod server;
 mod stats;
 mod store;
 mod top;
+mod trace;
 mod r#try;
 
 use std::process::ExitCode;
@@ -36,6 +38,10 @@ pub enum Command {
     Account(account::Args),
     /// Manage aliases and catch-alls
     Alias(alias::Args),
+    /// Show and change the queue of mail that is to be sent
+    Queue(queue::Args),
+    /// Follow a mail from its acceptance to what became of it
+    Trace(trace::Args),
     /// Import mbox files, Maildirs and .eml files into an account
     Import(import::Args),
     /// Export an account's mail to mbox files or a Maildir
@@ -78,6 +84,8 @@ pub async fn run(command: Command, global: &Global) -> Result<ExitCode> {
         Command::Serve(args) => serve::run(args, global).await,
         Command::Account(args) => account::run(args, global).await,
         Command::Alias(args) => alias::run(args, global).await,
+        Command::Queue(args) => queue::run(args, global).await,
+        Command::Trace(args) => trace::run(args, global).await,
         Command::Import(args) => import::run(args, global).await,
         Command::Export(args) => export::run(args, global).await,
         Command::Archive(args) => archive::run(args, global).await,

@@ -19,6 +19,7 @@ use anyhow::{Context, Result};
 use sealpost_directory::Address;
 use sealpost_files::owner;
 use sealpost_server::Settings;
+use sealpost_server::settings::sending::Via;
 use sealpost_server::settings::{Listen, TlsSource};
 
 use crate::exit::{Usage, named};
@@ -213,6 +214,15 @@ impl Config {
         join(&mut self.settings.bus.secret_file);
         join(&mut self.settings.bus.ca);
         self.settings.listen.lmtp_unix.iter_mut().for_each(join);
+        let sending = &mut self.settings.sending;
+        join(&mut sending.trust_anchor);
+        join(&mut sending.root_hints);
+        join(&mut sending.ca);
+        for route in &mut sending.routes {
+            if let Via::Smarthost(smarthost) | Via::DirectThen(smarthost) = &mut route.via {
+                join(&mut smarthost.credentials);
+            }
+        }
     }
 
     /// What no single key shows.
@@ -241,6 +251,18 @@ impl Config {
             certificate.as_os_str().is_empty() != key.as_os_str().is_empty(),
             if certificate.as_os_str().is_empty() { "tls.key" } else { "tls.certificate" },
             "tls.certificate and tls.key belong together; without both, a self-signed certificate is made",
+        );
+        let submits = !(settings.listen.submission.is_empty() && settings.listen.submissions.is_empty());
+        when(
+            submits && !settings.sends(),
+            "sending.enabled",
+            "users submit mail at listen.submission, and it would not be sent; empty that list too",
+        );
+        let wrong_sending = settings.sending.check();
+        when(
+            wrong_sending.is_some(),
+            wrong_sending.as_ref().map_or("sending.enabled", |(key, _)| key),
+            wrong_sending.as_ref().map_or("", |(_, why)| why),
         );
         when(wrong_memory.is_some(), "memory", &wrong_memory.unwrap_or_default());
         when(wrong_url.is_some(), "store.url", &wrong_url.unwrap_or_default());

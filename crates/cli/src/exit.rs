@@ -5,7 +5,7 @@
 //! | 0 | done |
 //! | 1 | failed, or `check` found damage |
 //! | 2 | the command line or the configuration is wrong, or names what is not there or cannot be used; nothing was done |
-//! | 3 | there is no such account, alias, app password, mailbox or store |
+//! | 3 | there is no such account, alias, app password, domain, mail, mailbox or store |
 //! | 4 | wrong password |
 //! | 75 | a temporary failure, such as a full disk or a taken port: the same command may work later |
 
@@ -31,7 +31,8 @@ Exit status: 0 done; 1 failed, or damage found; 2 wrong command line or configur
 /// Failed, or damage found.
 pub const FAILED: u8 = 1;
 const USAGE: u8 = 2;
-const NOT_FOUND: u8 = 3;
+/// There is no such thing.
+pub const NOT_FOUND: u8 = 3;
 const DENIED: u8 = 4;
 /// `EX_TEMPFAIL` of sysexits.h.
 pub const TEMPORARY: u8 = 75;

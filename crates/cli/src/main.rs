@@ -18,6 +18,7 @@ mod help;
 mod inspection;
 mod log;
 mod output;
+mod queues;
 mod running;
 mod samples;
 mod secret;

@@ -8,6 +8,7 @@
 
 use std::fmt::{self, Display};
 use std::io::{self, ErrorKind, IsTerminal, Write};
+use std::time::Duration;
 
 use indicatif::HumanCount;
 use serde::Serialize;
@@ -16,6 +17,16 @@ use serde::Serialize;
 pub fn counted(n: impl TryInto<u64>, one: &str, many: &str) -> String {
     let n = n.try_into().unwrap_or(u64::MAX);
     format!("{} {}", HumanCount(n), if n == 1 { one } else { many })
+}
+
+/// How long something takes or took, in its largest unit: `45s`, `12m`, `3h`, `2d`.
+pub fn age(span: Duration) -> String {
+    match span.as_secs() {
+        seconds @ 0..60 => format!("{seconds}s"),
+        seconds @ 60..3600 => format!("{}m", seconds / 60),
+        seconds @ 3600..172_800 => format!("{}h", seconds / 3600),
+        seconds => format!("{}d", seconds / 86_400),
+    }
 }
 
 /// Where results go.

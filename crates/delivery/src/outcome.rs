@@ -98,6 +98,10 @@ pub enum SuccessReports {
     /// 3461 §5.2.2).
     #[n(1)]
     Relayed,
+    /// This one, with the action `delivered`, if NOTIFY has SUCCESS: the mail is where it was to go
+    /// (RFC 3461 §5.2.3).
+    #[n(2)]
+    DeliveredHere,
 }
 
 /// Extensions that a mail could have used and the server does not offer.

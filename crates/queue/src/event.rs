@@ -146,6 +146,9 @@ pub enum Outcome {
     /// Given up.
     #[n(3)]
     Failed(#[n(0)] Failure),
+    /// It is in a mailbox of this server.
+    #[n(4)]
+    DeliveredHere,
 }
 
 impl Outcome {

@@ -17,6 +17,7 @@ pub mod envelope;
 pub mod event;
 #[doc(hidden)]
 pub mod fuzz;
+mod history;
 mod ids;
 pub mod log;
 mod recent;
@@ -26,9 +27,12 @@ pub mod runner;
 pub mod schedule;
 pub mod state;
 pub mod status;
+pub mod trace;
 mod upkeep;
+mod view;
 
 pub use body::BodyWriter;
 pub use ids::{MailId, node_id};
 pub use log::{Opening, Queue, Stopped, mark_copy};
 pub use state::State;
+pub use view::{HandledRequest, QueueView};

@@ -16,7 +16,7 @@ mod touched;
 mod write;
 
 use std::collections::VecDeque;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 
@@ -95,6 +95,8 @@ pub(crate) struct Inner {
     pub(crate) upkeep: AtomicBool,
     /// Bodies that a crash left were looked for.
     pub(crate) swept: AtomicBool,
+    /// Mail is refused: there is no memory for more.
+    full: AtomicBool,
 }
 
 /// Where the writer is in the log.
@@ -144,17 +146,26 @@ impl Queue {
     /// Takes responsibility for a mail; durable when it returns.
     ///
     /// # Errors
-    /// `Limit` if it is beyond the limits of a mail; `Retry` if it is not durable, or not known to
+    /// `Limit` if it is beyond the limits of a mail, or the queue is [full](Queue::set_full); `Retry` if it is not durable, or not known to
     /// be: then it may be sent all the same.
     pub async fn accept(&self, mail: Mail) -> Result<MailId> {
         if !mail.is_within_limits() {
             return Err(Error::limit("the mail has too many recipients, or its body has to be an object"));
+        }
+        if self.0.full.load(Ordering::Relaxed) {
+            return Err(Error::limit("the queue holds as much mail as its memory allows; try again later"));
         }
         let accepted = self.commit(vec![Event::Accepted(Box::new(mail))]);
         match tokio::time::timeout(ACCEPT_TIMEOUT, accepted).await {
             Ok(ids) => ids?.first().copied().ok_or_else(|| Error::internal("an accepted mail has no id")),
             Err(_) => Err(Error::retry("the queue did not store the mail in time")),
         }
+    }
+
+    /// Whether mail is refused from now on because what is queued takes all the memory that it may.
+    /// Reports are taken all the same: each comes in place of a recipient.
+    pub fn set_full(&self, full: bool) {
+        self.0.full.store(full, Ordering::Relaxed);
     }
 
     /// Appends events, with others that wait; durable when it returns. The ids of the mails among them.

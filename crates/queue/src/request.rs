@@ -13,13 +13,15 @@ use sealpost_base::{AccountId, Error, Kind, Random, Result, Timestamp, limits};
 use sealpost_vault::mail_key::MailKeys;
 use sealpost_vault::{Put, Store};
 
-use crate::event::Selector;
+use crate::event::{Selector, Status};
 
 /// What requests are sealed for.
 const LABEL: &str = "queue request";
 /// A request that is older is not carried out: its name may be forgotten, and a copy of it must not
 /// count again.
 pub const REQUEST_AGE: Duration = Duration::from_secs(86_400);
+/// The status of recipients that the operator gave up.
+pub const BOUNCED: Status = Status::new(5, 7, 0);
 /// Requests that are read at once.
 pub const REQUESTS_AT_ONCE: usize = 100;
 

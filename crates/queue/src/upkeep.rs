@@ -1,5 +1,5 @@
-//! What keeps a log short: mail that stays is carried into segments, checkpoints are written, and
-//! what they make superfluous goes.
+//! What keeps a log short: mail that stays is carried into segments, checkpoints are written, what
+//! they make superfluous is noted for history and goes.
 //!
 //! Most mail is gone before the entry that accepted it is trimmed, and is never written again. What
 //! is still there then is written once more, together with others, into a segment, and again only
@@ -18,6 +18,7 @@ use sealpost_vault::queue::QueueObject;
 use crate::MailId;
 use crate::envelope::{Body, Mail};
 use crate::event::{Carried, Event};
+use crate::history;
 use crate::log::{Inner, Queue};
 use crate::state::{Place, State};
 
@@ -72,6 +73,13 @@ impl Queue {
             inner.work.lock().await.checkpoint = tail.position;
         }
         drop(snapshot);
+        match history::keep(inner, older).await {
+            // What is to be removed frees room; history may not.
+            Err(e) if inner.store.is_disk_full() => {
+                tracing::error!(error = %e, "the history of the queue has a gap: the disk is full");
+            }
+            kept => kept?,
+        }
         inner.journal.trim().await?;
         self.remove_segments().await?;
         if !inner.swept.swap(true, Ordering::AcqRel) {

@@ -11,6 +11,7 @@ pub mod files;
 pub mod fuzz;
 mod listener;
 pub mod metrics;
+pub mod sending;
 mod server;
 mod survive;
 pub mod tls;

@@ -159,8 +159,8 @@ const IMAP: &[&str] = &[
 
 /// The same of SMTP, LMTP and submission.
 const SMTP: &[&str] = &[
-    "AUTH", "BDAT", "BURL", "DATA", "EHLO", "EXPN", "HELO", "HELP", "LHLO", "MAIL", "NOOP", "OTHER", "QUIT", "RCPT",
-    "RSET", "STARTTLS", "VRFY",
+    "AUTH", "BDAT", "BURL", "DATA", "EHLO", "EXPN", "HELO", "HELP", "LHLO", "MAIL", "NOOP", "OTHER", "QUIT",
+    "RCPT", "RSET", "STARTTLS", "VRFY",
 ];
 
 impl Protocol {

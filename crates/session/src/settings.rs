@@ -11,9 +11,14 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use sealpost_base::{MemoryDivision, limits};
+use sending::Switch;
 
 pub use crate::ip_range::IpRange;
 pub use sealpost_auth::Login;
+pub use sending::Sending;
+
+mod route;
+pub mod sending;
 
 /// Everything the server can be told. `Settings::default()` listens nowhere and has no TLS.
 #[derive(Debug, Clone, PartialEq)]
@@ -57,6 +62,8 @@ pub struct Settings {
     pub login: Login,
     /// The bus between nodes.
     pub bus: Bus,
+    /// How mail is sent.
+    pub sending: Sending,
     /// The data directory, for what a server notes there of itself; none: nothing is noted.
     pub data: Option<PathBuf>,
 }
@@ -84,6 +91,10 @@ pub struct Listen {
     pub smtp: Vec<SocketAddr>,
     /// SMTP with TLS from the first byte (RFC 8314 §3.3).
     pub smtps: Vec<SocketAddr>,
+    /// Submission by users, with STARTTLS (RFC 6409).
+    pub submission: Vec<SocketAddr>,
+    /// Submission with TLS from the first byte (RFC 8314 §3.3).
+    pub submissions: Vec<SocketAddr>,
     /// LMTP over TCP (RFC 2033): for a mail server in front of this one; never open to the world.
     pub lmtp: Vec<SocketAddr>,
     /// LMTP over Unix sockets at these paths, mode 0660; a socket left by a dead server is replaced.
@@ -198,6 +209,16 @@ impl Settings {
         self.trusted_proxies.iter().any(|range| range.contains(peer))
     }
 
+    /// Whether this server sends. Unless something is said it does if users can submit mail to it: one
+    /// that only receives needs no queue, no mail key and no connections to others.
+    pub fn sends(&self) -> bool {
+        match self.sending.enabled {
+            Switch::On => true,
+            Switch::Off => false,
+            Switch::Auto => !(self.listen.submission.is_empty() && self.listen.submissions.is_empty()),
+        }
+    }
+
     /// How the administrator is reached, as a URI.
     pub fn admin_uri(&self) -> Option<String> {
         let mail = |postmaster: &String| match postmaster.contains('@') {
@@ -228,6 +249,7 @@ impl Default for Settings {
             timeouts: Timeouts::default(),
             login: Login::default(),
             bus: Bus::default(),
+            sending: Sending::default(),
             data: None,
         }
     }

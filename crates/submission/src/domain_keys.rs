@@ -55,7 +55,7 @@ pub struct DomainKey {
     /// Its domain, as A-labels: `d=`.
     pub domain: DnsName,
     /// `s=`: the record is at `{selector}._domainkey.{domain}`.
-    pub selector: Arc<str>,
+    pub selector: String,
     /// How it signs.
     pub algorithm: Algorithm,
     key: Arc<SigningKey>,
@@ -194,7 +194,7 @@ impl DomainKeys {
             match self.read_key(domain, &found.selector).await {
                 Ok((key, _)) => keys.push(DomainKey {
                     domain: domain.clone(),
-                    selector: found.selector.into(),
+                    selector: found.selector,
                     algorithm: key.algorithm(),
                     key: Arc::new(key),
                 }),

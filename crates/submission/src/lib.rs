@@ -2,12 +2,12 @@
 //! JMAP's EmailSubmission.
 //!
 //! - [`outbox`]: where messages are submitted; it uses everything else.
+//! - [`domain_keys`]: the keys of domains, which messages are signed with (DKIM).
 //! - [`sender`]: which addresses an account may send as.
 //! - [`lines`]: line ends. No bare CR or LF leaves this server: what another server takes for the
 //!   end of a message must not be in one (RFC 5321 §2.3.8).
 //! - [`header`]: the header of a message, collected while it streams, then completed: Date and
 //!   Message-ID added, Bcc removed.
-//! - [`domain_keys`]: the keys that sign it (DKIM), for each domain.
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 

@@ -218,7 +218,7 @@ impl Reservation {
 
     /// What it takes by now. More than there is memory for is taken all the same: it is there
     /// already, and the next to load something waits for it.
-    pub(crate) fn set(&self, bytes: usize) {
+    pub fn set(&self, bytes: usize) {
         let mut used = self.memory.lock();
         let before = self.bytes.swap(bytes, Ordering::Relaxed);
         *used = used.saturating_sub(before).saturating_add(bytes);

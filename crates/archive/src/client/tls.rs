@@ -10,18 +10,9 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};
 use sealpost_base::{Error, Result};
-use sealpost_files::io_error;
+use sealpost_files::{SYSTEM_CERTIFICATES, io_error};
 
 use super::pinned::Pinned;
-
-/// Where systems keep the certificates that they trust.
-const SYSTEM_BUNDLES: [&str; 5] = [
-    "/etc/ssl/certs/ca-certificates.crt",
-    "/etc/pki/tls/certs/ca-bundle.crt",
-    "/etc/ssl/ca-bundle.pem",
-    "/etc/ssl/cert.pem",
-    "/usr/local/share/certs/ca-root-nss.crt",
-];
 
 /// Issuers of certificates that are believed, and certificates of servers themselves.
 #[derive(Clone)]
@@ -42,7 +33,7 @@ impl Trust {
     /// # Errors
     /// `NotFound` if the system has no such list in a usual place.
     pub fn system() -> Result<Self> {
-        let bundle = SYSTEM_BUNDLES.iter().find(|path| Path::new(path).is_file());
+        let bundle = SYSTEM_CERTIFICATES.iter().find(|path| Path::new(path).is_file());
         let why = "the system's list of trusted certificates was not found; name one with --ca";
         let bundle = Path::new(bundle.ok_or_else(|| Error::not_found(why))?);
         Self::pem(&read(bundle)?).map_err(|e| e.context(bundle.display()))

@@ -40,6 +40,8 @@ struct Ready {
     pid: u32,
     smtp: Vec<Endpoint>,
     smtps: Vec<Endpoint>,
+    submission: Vec<Endpoint>,
+    submissions: Vec<Endpoint>,
     lmtp: Vec<Endpoint>,
     lmtp_unix: Vec<PathBuf>,
     imap: Vec<Endpoint>,
@@ -133,6 +135,8 @@ impl Ready {
             pid: std::process::id(),
             smtp: all(&listen.smtp),
             smtps: all(&listen.smtps),
+            submission: all(&listen.submission),
+            submissions: all(&listen.submissions),
             lmtp: all(&listen.lmtp),
             lmtp_unix: listen.lmtp_unix.clone(),
             imap: all(&listen.imap),
@@ -149,6 +153,8 @@ impl Ready {
         let lists = [
             ("smtp", &self.smtp),
             ("smtps", &self.smtps),
+            ("submission", &self.submission),
+            ("submissions", &self.submissions),
             ("lmtp", &self.lmtp),
             ("imap", &self.imap),
             ("imaps", &self.imaps),
@@ -156,11 +162,11 @@ impl Ready {
         ];
         for (name, endpoints) in lists {
             for Endpoint { host, port } in endpoints {
-                text.push_str(&format!("\n  {name:<8}{host} port {port}"));
+                text.push_str(&format!("\n  {name:<12}{host} port {port}"));
             }
         }
         for path in &self.lmtp_unix {
-            text.push_str(&format!("\n  lmtp    {}", path.display()));
+            text.push_str(&format!("\n  lmtp        {}", path.display()));
         }
         text.push_str(&format!("\nMemory {}", self.division));
         text

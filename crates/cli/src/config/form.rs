@@ -3,6 +3,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -11,6 +12,7 @@ use toml::de::DeValue;
 use crate::global::Level;
 use crate::inspection::Inspection;
 use crate::log::Format;
+use sealpost_server::settings::sending::{Family, FamilyOf, QueuePlace, Resolver, Route, Switch};
 use sealpost_server::settings::{IpRange, PlaintextLogin, StoredSearch};
 use sealpost_vault::Addressing;
 
@@ -181,6 +183,69 @@ impl Form<Vec<IpRange>> for Ranges {
     }
 }
 
+/// An address, or none.
+pub struct Source;
+
+impl<T: FromStr + ToString> Form<Option<T>> for Source {
+    const NAME: &'static str = "an address; empty: the system chooses";
+
+    fn read(value: &DeValue<'_>) -> Result<Option<T>, String> {
+        match text(value)? {
+            "" => Ok(None),
+            text => text.parse().map(Some).map_err(|_| format!("{text:?} is no address of that kind")),
+        }
+    }
+
+    fn write(value: &Option<T>) -> WrittenValue {
+        WrittenValue::Text(value.as_ref().map(ToString::to_string).unwrap_or_default())
+    }
+}
+
+/// Ways for some mail.
+pub struct Routes;
+
+impl Form<Vec<Route>> for Routes {
+    const NAME: &'static str = "a list of strings such as \"* via smtp.relay.example:587 credentials relay.secret\" or \"example.org direct\"";
+
+    fn read(value: &DeValue<'_>) -> Result<Vec<Route>, String> {
+        list(value)?.into_iter().map(|item| item.parse()).collect()
+    }
+
+    fn write(value: &Vec<Route>) -> WrittenValue {
+        WrittenValue::List(value.iter().map(ToString::to_string).collect())
+    }
+}
+
+/// Kinds of addresses for single domains.
+pub struct Families;
+
+impl Form<Vec<FamilyOf>> for Families {
+    const NAME: &'static str = "a list of strings such as \"example.org ipv4\"";
+
+    fn read(value: &DeValue<'_>) -> Result<Vec<FamilyOf>, String> {
+        list(value)?.into_iter().map(|item| item.parse()).collect()
+    }
+
+    fn write(value: &Vec<FamilyOf>) -> WrittenValue {
+        WrittenValue::List(value.iter().map(ToString::to_string).collect())
+    }
+}
+
+/// Name servers.
+pub struct NameServers;
+
+impl Form<Resolver> for NameServers {
+    const NAME: &'static str = "\"recursive\", \"system\" or addresses such as \"192.0.2.1, 192.0.2.2\"";
+
+    fn read(value: &DeValue<'_>) -> Result<Resolver, String> {
+        text(value)?.parse()
+    }
+
+    fn write(value: &Resolver) -> WrittenValue {
+        WrittenValue::Text(value.to_string())
+    }
+}
+
 /// A number of bytes.
 pub struct Size;
 
@@ -308,6 +373,58 @@ impl Form<Inspection> for Choice {
     }
 }
 
+impl Form<bool> for Choice {
+    const NAME: &'static str = "\"on\" or \"off\"";
+
+    fn read(value: &DeValue<'_>) -> Result<bool, String> {
+        choose(value, &[("on", true), ("off", false)])
+    }
+
+    fn write(value: &bool) -> WrittenValue {
+        WrittenValue::Text(if *value { "on" } else { "off" }.to_owned())
+    }
+}
+
+impl Form<Switch> for Choice {
+    const NAME: &'static str = "\"auto\", \"on\" or \"off\"";
+
+    fn read(value: &DeValue<'_>) -> Result<Switch, String> {
+        choose(value, &SWITCHES)
+    }
+
+    fn write(value: &Switch) -> WrittenValue {
+        written_choice(*value, &SWITCHES)
+    }
+}
+
+const SWITCHES: [(&str, Switch); 3] = [("auto", Switch::Auto), ("on", Switch::On), ("off", Switch::Off)];
+
+impl Form<QueuePlace> for Choice {
+    const NAME: &'static str = "\"store\" or \"local\"";
+
+    fn read(value: &DeValue<'_>) -> Result<QueuePlace, String> {
+        choose(value, &PLACES)
+    }
+
+    fn write(value: &QueuePlace) -> WrittenValue {
+        written_choice(*value, &PLACES)
+    }
+}
+
+const PLACES: [(&str, QueuePlace); 2] = [("store", QueuePlace::Store), ("local", QueuePlace::Local)];
+
+impl Form<Family> for Choice {
+    const NAME: &'static str = "\"prefer-ipv6\", \"prefer-ipv4\", \"ipv4\" or \"ipv6\"";
+
+    fn read(value: &DeValue<'_>) -> Result<Family, String> {
+        choose(value, &Family::ALL)
+    }
+
+    fn write(value: &Family) -> WrittenValue {
+        written_choice(*value, &Family::ALL)
+    }
+}
+
 impl Form<Level> for Choice {
     const NAME: &'static str = "\"off\", \"error\", \"warn\", \"info\", \"debug\" or \"trace\"";
 
@@ -371,6 +488,12 @@ fn choose<T: Copy>(value: &DeValue<'_>, choices: &[(&str, T)]) -> Result<T, Stri
     let word = text(value)?;
     let found = choices.iter().find(|(name, _)| *name == word);
     found.map(|(_, choice)| *choice).ok_or_else(|| format!("{word:?} is none of them"))
+}
+
+/// The word of a value.
+fn written_choice<T: Copy + PartialEq>(value: T, choices: &[(&str, T)]) -> WrittenValue {
+    let found = choices.iter().find(|(_, choice)| *choice == value);
+    WrittenValue::Text(found.map_or("", |(word, _)| *word).to_owned())
 }
 
 /// A number with a unit; zero needs none.

@@ -4,7 +4,8 @@ use toml::de::DeValue;
 
 use super::Config;
 use super::form::{
-    Addresses, Choice, Count, File, Form, Ranges, Searches, Several, Size, Span, Text, Wait, WrittenValue,
+    Addresses, Choice, Count, Families, File, Form, NameServers, Ranges, Routes, Searches, Several, Size,
+    Source, Span, Text, Wait, WrittenValue,
 };
 
 /// One key of the configuration.
@@ -39,7 +40,7 @@ pub fn position(name: &str) -> Option<usize> {
 }
 
 /// What a section is about.
-pub const SECTIONS: [(&str, &str); 10] = [
+pub const SECTIONS: [(&str, &str); 11] = [
     ("", ""),
     (
         "store",
@@ -59,6 +60,10 @@ pub const SECTIONS: [(&str, &str); 10] = [
     ),
     ("timeouts", "Timeouts of sessions."),
     ("login", "Password checks, the login cache, and the throttling of failed logins."),
+    (
+        "sending",
+        "Sending mail to other servers and between accounts: the queue, addresses, routes, policies. What the queue holds is sealed under `mail.key` in the data directory.",
+    ),
     ("metrics", "Endpoints for monitoring: Prometheus at /metrics, load balancers at /healthz."),
     (
         "bus",
@@ -201,6 +206,18 @@ pub const KEYS: &[Key] = &[
     ),
     key!("listen.smtp", Addresses, settings.listen.smtp, "SMTP with STARTTLS, for incoming mail."),
     key!("listen.smtps", Addresses, settings.listen.smtps, "SMTP with implicit TLS."),
+    key!(
+        "listen.submission",
+        Addresses,
+        settings.listen.submission,
+        "Submission by users, usually port 587, with STARTTLS and a login. With it the server sends mail: see [sending]."
+    ),
+    key!(
+        "listen.submissions",
+        Addresses,
+        settings.listen.submissions,
+        "Submission with implicit TLS, usually port 465."
+    ),
     key!(
         "listen.lmtp",
         Addresses,
@@ -350,6 +367,110 @@ pub const KEYS: &[Key] = &[
         settings.login.delayed_per_address,
         "Maximum number of delayed logins from one address with failures."
     ),
+    key!(
+        "sending.enabled",
+        Choice,
+        settings.sending.enabled,
+        "Whether the server sends mail. \"auto\": if users can submit mail, so listen.submission or listen.submissions has an address; a server that only receives needs no queue and no mail key."
+    ),
+    key!(
+        "sending.queue",
+        Choice,
+        settings.sending.queue,
+        "Where queued mail is. \"store\": with all mail; if the store is a bucket, another node sends what a lost one has queued. \"local\": in the data directory, also if the store is a bucket: a submission waits for the local disk alone, and queued mail is lost with the node."
+    ),
+    key!(
+        "sending.ehlo_name",
+        Text,
+        settings.sending.ehlo_name,
+        "The name in EHLO, to which the addresses of this server should resolve and back. Empty: hostname."
+    ),
+    key!(
+        "sending.source_ipv4",
+        Source,
+        settings.sending.source_ipv4,
+        "The address that connections over IPv4 come from."
+    ),
+    key!(
+        "sending.source_ipv6",
+        Source,
+        settings.sending.source_ipv6,
+        "The address that connections over IPv6 come from."
+    ),
+    key!(
+        "sending.family",
+        Choice,
+        settings.sending.family,
+        "Which addresses of other servers are used. Large receivers refuse IPv6 without a PTR record; \"ipv4\" helps then."
+    ),
+    key!(
+        "sending.family_of",
+        Families,
+        settings.sending.family_of,
+        "The same for single destination domains."
+    ),
+    key!(
+        "sending.routes",
+        Routes,
+        settings.sending.routes,
+        "Routes, of which the first that matches counts; other mail goes direct. A route is a destination (`example.org`, `.example.org` with all below it, `*`), perhaps `from` a sender domain, and `direct`, `via` a smarthost, or `direct then` a smarthost: for recipients whose servers refuse this one. After the smarthost and its port come `none`, `opportunistic`, `starttls` or `tls` (the default is tls at 465, else starttls) and `credentials` with a file: user and password, a line each."
+    ),
+    key!(
+        "sending.resolver",
+        NameServers,
+        settings.sending.resolver,
+        "Who resolves names. \"recursive\": this server, from the root downwards. \"system\": the name servers of /etc/resolv.conf. Answers are validated here in any case; name servers must pass DNSSEC records on, which public and most local resolvers do."
+    ),
+    key!(
+        "sending.trust_anchor",
+        File,
+        settings.sending.trust_anchor,
+        "The file with the DNSKEY records of the root that DNSSEC trusts, as in a zone file. Empty: those of the internet."
+    ),
+    key!(
+        "sending.root_hints",
+        File,
+        settings.sending.root_hints,
+        "The file with the addresses of root servers, one in each line. Empty: those of the internet."
+    ),
+    key!(
+        "sending.ca",
+        File,
+        settings.sending.ca,
+        "The file with the certificate authorities that smarthosts and MTA-STS are verified by, in PEM. Empty: the system's."
+    ),
+    key!(
+        "sending.dane",
+        Choice,
+        settings.sending.dane,
+        "Whether TLSA records of mail servers are obeyed (DANE, RFC 7672)."
+    ),
+    key!(
+        "sending.mta_sts",
+        Choice,
+        settings.sending.mta_sts,
+        "Whether policies of domains are fetched and obeyed (MTA-STS, RFC 8461)."
+    ),
+    key!(
+        "sending.connections",
+        Several,
+        settings.sending.connections,
+        "Maximum number of connections to other servers."
+    ),
+    key!(
+        "sending.recipients_per_hour",
+        Several,
+        settings.sending.recipients_per_hour,
+        "Maximum number of recipients that an account may send to in an hour; `sealpost account limit` sets it for one account. It bounds what a stolen password can do."
+    ),
+    key!("sending.recipients_per_day", Several, settings.sending.recipients_per_day, "The same for a day."),
+    key!(
+        "sending.allow_private",
+        Choice,
+        settings.sending.allow_private,
+        "Whether DNS may lead mail to loopback and private addresses. Only for tests and closed networks: a sender could reach what is behind this server."
+    ),
+    key!("sending.port", Several, settings.sending.port, "The port of other mail servers; 25 but in tests."),
     key!(
         "metrics.listen",
         Addresses,

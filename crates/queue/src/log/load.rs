@@ -87,6 +87,7 @@ pub(super) async fn open(opening: Opening) -> Result<Queue> {
             touched: TouchedSet::default(),
             upkeep: AtomicBool::new(false),
             swept: AtomicBool::new(false),
+            full: AtomicBool::new(false),
         })));
     }
     Err(Error::conflict("another process appends to the queue's log all the time; stop it first"))

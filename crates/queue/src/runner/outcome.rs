@@ -28,6 +28,7 @@ pub(super) fn outcome(of: &sent::Outcome) -> Outcome {
         sent::Outcome::Delivered(delivered) => match delivered.reports {
             SuccessReports::NextServer => Outcome::Delivered,
             SuccessReports::Relayed => Outcome::Relayed,
+            SuccessReports::DeliveredHere => Outcome::DeliveredHere,
         },
         sent::Outcome::Deferred(why) => Outcome::Deferred(failure(why)),
         sent::Outcome::Failed(why) => Outcome::Failed(failure(why)),

@@ -9,8 +9,8 @@ use super::Shared;
 use super::prepare::View;
 use crate::MailId;
 use crate::envelope::Mail;
-use crate::event::{Event, Failure, Held, Outcome, Rule, Selector, Status, printable};
-use crate::request::{self, Action, Request};
+use crate::event::{Event, Failure, Held, Outcome, Rule, Selector, printable};
+use crate::request::{self, Action, BOUNCED, Request};
 use crate::state::SEVERAL;
 
 /// How often requests are looked for in a store that does not say when it changes.
@@ -147,8 +147,8 @@ impl Shared {
         let view = View::of(&self.queue.state(), id, mail);
         let Some(view) = view else { return Vec::new() };
         let why = |last: &Option<Failure>| match last {
-            Some(last) => Failure { status: Status::new(5, 7, 0), ..last.clone() },
-            None => Failure::local(Status::new(5, 7, 0), "returned by the operator of the mail server"),
+            Some(last) => Failure { status: BOUNCED, ..last.clone() },
+            None => Failure::local(BOUNCED, "returned by the operator of the mail server"),
         };
         let outcomes = view.left.iter().map(|(place, last)| (*place, Outcome::Failed(why(last))));
         let outcomes = outcomes.collect();

@@ -25,7 +25,7 @@ impl Fixture {
 
     async fn selectors(&self) -> Vec<String> {
         let keys = self.keys.signing(DOMAIN).await.unwrap();
-        keys.iter().map(|key| key.selector.to_string()).collect()
+        keys.iter().map(|key| key.selector.clone()).collect()
     }
 
     async fn paths(&self) -> Vec<String> {
@@ -39,7 +39,7 @@ fn verdicts(keys: &[DomainKey], published: &[KeyInfo]) -> Vec<Verdict> {
     let options = SigningOptions { domain: keys[0].domain.as_str(), timestamp: 1_800_000_000, expiry: None };
     let mut signer = Signer::new(header, options).unwrap();
     signer.push(body);
-    let signers: Vec<_> = keys.iter().map(|key| (&*key.selector, key.signer())).collect();
+    let signers: Vec<_> = keys.iter().map(|key| (key.selector.as_str(), key.signer())).collect();
     let signed = [signer.finish(&signers).unwrap(), header.to_vec()].concat();
     let mut verifier = Verifier::new(&signed);
     verifier.push(body);
@@ -154,7 +154,7 @@ async fn what_cannot_be_opened_signs_nothing() {
     fixture.store.put_again(&note::path(&domain, note::KEY, other), &planted).await.unwrap();
     let server = DomainKeys::new(fixture.store.clone(), fixture.keys.0.mail_keys.clone());
     let signing = server.signing(DOMAIN).await.unwrap();
-    assert_eq!(signing.iter().map(|key| &*key.selector).collect::<Vec<_>>(), [other.as_str()]);
+    assert_eq!(signing.iter().map(|key| key.selector.as_str()).collect::<Vec<_>>(), [other.as_str()]);
     let listed = server.list(DOMAIN).await;
     assert!(listed.is_err_and(|e| e.kind() == Kind::Corrupt && e.to_string().contains(one)));
     let others = DomainKeys::new(fixture.store.clone(), MailKeys::generate(&SeededRandom::new(9)));

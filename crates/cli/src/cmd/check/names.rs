@@ -37,7 +37,7 @@ fn is_of_queue(rest: &[&str]) -> bool {
     match rest {
         [kind @ ("log" | "manifest" | "snap"), rest @ ..] => is_of_kind(kind, rest),
         ["body" | "segment", name] => name.parse::<ObjectId>().is_ok(),
-        ["requests", name] => name.len() == 33,
+        ["requests" | "history", name] => name.len() == 33,
         ["copy"] => true,
         _ => false,
     }
@@ -60,6 +60,7 @@ mod tests {
             format!("queue/{id}/log/0000000000000001"),
             format!("queue/{id}/snap/0000000000000001/queue"),
             format!("queue/{id}/segment/{id}"),
+            format!("queue/{id}/history/0000000000000001-0000000000000009"),
             format!("queue/{id}/copy"),
             "domains/example.org/dkim/rsa-20261126bcdf".to_owned(),
             "accounts/jane@example.org/0000000000000001".to_owned(),

@@ -11,7 +11,8 @@ use sealpost_server::settings::Listen;
 /// Which ports to listen on.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub enum Ports {
-    /// IMAP 1143, IMAP with TLS 1993, SMTP 1025, SMTP with TLS 1465, LMTP 2424
+    /// IMAP 1143, IMAP with TLS 1993, SMTP 1025, SMTP with TLS 1465, submission 1587, submission with
+    /// TLS 1466, LMTP 2424
     #[default]
     Default,
     /// Any free ports
@@ -22,6 +23,8 @@ const IMAP: u16 = 1143;
 const IMAPS: u16 = 1993;
 const SMTP: u16 = 1025;
 const SMTPS: u16 = 1465;
+const SUBMISSION: u16 = 1587;
+const SUBMISSIONS: u16 = 1466;
 const LMTP: u16 = 2424;
 
 impl Ports {
@@ -34,6 +37,8 @@ impl Ports {
         Listen {
             smtp: at(SMTP),
             smtps: at(SMTPS),
+            submission: at(SUBMISSION),
+            submissions: at(SUBMISSIONS),
             lmtp: at(LMTP),
             imap: at(IMAP),
             imaps: at(IMAPS),
@@ -47,7 +52,8 @@ impl Ports {
     /// `Retry`, naming every port that is taken, and what can be done.
     pub fn check_free(self) -> Result<()> {
         let listen = self.listen();
-        let all = [listen.imap, listen.imaps, listen.smtp, listen.smtps, listen.lmtp].concat();
+        let submission = [listen.submission, listen.submissions].concat();
+        let all = [listen.imap, listen.imaps, listen.smtp, listen.smtps, submission, listen.lmtp].concat();
         let taken: Vec<_> = all
             .iter()
             .filter(|address| is_taken(address))

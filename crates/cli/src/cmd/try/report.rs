@@ -21,6 +21,8 @@ pub struct Ready<'a> {
     imaps: Option<Endpoint>,
     smtp: Option<Endpoint>,
     smtps: Option<Endpoint>,
+    submission: Option<Endpoint>,
+    submissions: Option<Endpoint>,
     lmtp: Option<Endpoint>,
 }
 
@@ -37,6 +39,8 @@ impl<'a> Ready<'a> {
             imaps: first(&listen.imaps),
             smtp: first(&listen.smtp),
             smtps: first(&listen.smtps),
+            submission: first(&listen.submission),
+            submissions: first(&listen.submissions),
             lmtp: first(&listen.lmtp),
         }
     }
@@ -47,7 +51,9 @@ impl<'a> Ready<'a> {
         let servers = [
             ("IMAP", &self.imap, "STARTTLS"),
             ("", &self.imaps, "TLS"),
-            ("SMTP", &self.smtp, "STARTTLS"),
+            ("SMTP", &self.submission, "STARTTLS"),
+            ("", &self.submissions, "TLS"),
+            ("Incoming", &self.smtp, "STARTTLS"),
             ("", &self.smtps, "TLS"),
             ("LMTP", &self.lmtp, ""),
         ];

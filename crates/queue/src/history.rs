@@ -1,0 +1,263 @@
+//! What the log said before it was trimmed, without header fields and bodies, so that a mail can be
+//! followed after it has left the queue.
+//!
+//! Before entries are removed, what they say of mails is written into objects under
+//! `queue/{node}/history/`, sealed under the mail key. Each has whole entries, in order, and its
+//! name says which. So a mail's history is in these objects and in the log behind them, and no crash
+//! loses or doubles a part of it. It is kept for [`limits::QUEUE_HISTORY_AGE`] and within
+//! [`limits::QUEUE_HISTORY_BYTES`]; the oldest goes first. Format: `docs/format/queue.md`.
+
+use futures::{Stream, TryStreamExt};
+use sealpost_base::{AccountId, Kind, Position, Result, Timestamp, limits};
+use sealpost_journal::{Content, EntryName, Journal, Read, Tail};
+use sealpost_vault::mail_key::MailKeys;
+use sealpost_vault::{AccountKeys, Store};
+
+use crate::envelope::{Body, Mail, Recipient};
+use crate::event::{Attempted, Batch, Event, Failure, Outcome, printable};
+use crate::log::Inner;
+
+/// What such objects are sealed for.
+const LABEL: &str = "queue history";
+/// Bytes of one object, about.
+const OBJECT_BYTES: usize = 512 * 1024;
+/// Bytes of what one entry says; an object has one entry at least.
+const ENTRY_BYTES: usize = limits::MAIL_NOTE_BYTES - 256 * 1024;
+
+/// The name of an object: of the entries `first` to `last`.
+struct Span {
+    first: Position,
+    last: Position,
+}
+
+impl Span {
+    fn name(&self) -> String {
+        format!("{:016x}-{:016x}", self.first.0, self.last.0)
+    }
+
+    fn parse(path: &str) -> Option<Self> {
+        let (first, last) = path.rsplit('/').next()?.split_once('-')?;
+        let number = |text: &str| u64::from_str_radix(text, 16).ok().map(Position);
+        Some(Span { first: number(first)?, last: number(last)? })
+    }
+}
+
+fn folder(node: AccountId) -> String {
+    format!("queue/{node}/history")
+}
+
+/// Writes down what the entries up to `end` say, as far as that was not done, and removes what is
+/// too old or too much.
+///
+/// # Errors
+/// What the store says; it is done the next time, as long as the entries are there.
+pub(crate) async fn keep(inner: &Inner, end: Position) -> Result<()> {
+    let known = last_position(&inner.store, inner.node).await?;
+    if known < end {
+        let mut object = Object { first: known.next(), last: known, plain: Vec::new() };
+        let places = places(&inner.journal, known, Some(end)).await?;
+        let mut batches = std::pin::pin!(batches(&inner.journal, &inner.keys, &places));
+        while let Some((position, batch)) = batches.try_next().await? {
+            let plain = encode(&batch);
+            if !object.plain.is_empty() && object.plain.len() + plain.len() > OBJECT_BYTES {
+                object.write(inner).await?;
+            }
+            object.plain.extend_from_slice(&plain);
+            object.last = position;
+        }
+        // Also if no entry says anything: they are not looked at again.
+        object.last = end;
+        object.write(inner).await?;
+    }
+    remove_old(&inner.store, inner.node, inner.clock.now(), limits::QUEUE_HISTORY_BYTES).await
+}
+
+/// An object that is being filled.
+struct Object {
+    first: Position,
+    last: Position,
+    plain: Vec<u8>,
+}
+
+impl Object {
+    async fn write(&mut self, inner: &Inner) -> Result<()> {
+        let span = Span { first: self.first, last: self.last };
+        let path = format!("{}/{}", folder(inner.node), span.name());
+        let sealed = inner.mail_keys.seal_note(LABEL, &path, &self.plain, &*inner.random);
+        // One of that name says the same.
+        inner.store.put_new(&path, sealed).await?;
+        (self.first, self.plain) = (self.last.next(), Vec::new());
+        Ok(())
+    }
+}
+
+/// Up to where there is history.
+async fn last_position(store: &Store, node: AccountId) -> Result<Position> {
+    let mut last = Position::ZERO;
+    let mut listed = store.list(&folder(node), None);
+    while let Some(object) = listed.try_next().await? {
+        last = Span::parse(&object.path).map_or(last, |span| span.last.max(last));
+    }
+    Ok(last)
+}
+
+/// Removes history that is too old, and the oldest if there is too much.
+async fn remove_old(store: &Store, node: AccountId, now: Timestamp, most: u64) -> Result<()> {
+    let mut objects: Vec<_> = store.list(&folder(node), None).try_collect().await?;
+    objects.sort_by(|a, b| b.path.cmp(&a.path));
+    let mut bytes = 0;
+    let mut superfluous = Vec::new();
+    for object in objects {
+        bytes += object.size;
+        // The newest one stays: it says up to where there is history.
+        let is_newest = bytes == object.size;
+        let is_old = now.since(object.modified) > limits::QUEUE_HISTORY_AGE;
+        if !is_newest && (is_old || bytes > most) {
+            superfluous.push(object.path);
+        }
+    }
+    superfluous.reverse();
+    store.delete_in_order(superfluous).await
+}
+
+/// Gives `take` what each object of the history says, the oldest first. The position behind which
+/// the log goes on, and how many objects could not be read.
+///
+/// # Errors
+/// What the store or `take` says.
+pub(crate) async fn read(
+    store: &Store,
+    node: AccountId,
+    mail_keys: &MailKeys,
+    mut take: impl FnMut(Batch),
+) -> Result<(Position, usize)> {
+    let (mut end, mut unreadable) = (Position::ZERO, 0);
+    let objects: Vec<_> = store.list(&folder(node), None).try_collect().await?;
+    for object in objects {
+        let Some(span) = Span::parse(&object.path) else { continue };
+        end = end.max(span.last);
+        let opened = store.read_opened(&object.path, |bytes| mail_keys.open_note(LABEL, &object.path, bytes));
+        match opened.await {
+            Ok(plain) => decode(&plain).into_iter().for_each(&mut take),
+            Err(e) if e.kind() == Kind::Corrupt => unreadable += 1,
+            // Removed since it was listed.
+            Err(e) if e.kind() == Kind::NotFound => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok((end, unreadable))
+}
+
+/// Where the entries behind `known`, up to `end`, are.
+pub(crate) async fn places(
+    journal: &Journal,
+    known: Position,
+    end: Option<Position>,
+) -> Result<Vec<EntryName>> {
+    let mut places = journal.listed_after(&Tail { position: known, ..Tail::EMPTY }).await?;
+    places.retain(|place| end.is_none_or(|end| place.position <= end));
+    Ok(places)
+}
+
+/// The entries there that can be read.
+pub(crate) fn batches<'a>(
+    journal: &'a Journal,
+    keys: &'a AccountKeys,
+    places: &'a [EntryName],
+) -> impl Stream<Item = Result<(Position, Batch)>> + 'a {
+    // What was trimmed is not looked for.
+    let first = places.first().map_or(Position::ZERO, |place| place.position);
+    let known = Tail { position: Position(first.0.saturating_sub(1)), ..Tail::EMPTY };
+    journal.entries(keys, known, places).try_filter_map(|read| async move {
+        let Read::Entry(entry) = read else { return Ok(None) };
+        let Content::Plain(_, plain) = entry.content else { return Ok(None) };
+        Ok(Batch::decode(&plain).ok().map(|batch| (entry.position, batch)))
+    })
+}
+
+/// The bytes of what an entry says of mails; none if it says nothing.
+fn encode(batch: &Batch) -> Vec<u8> {
+    let (mut bytes, mut omitted) = (0, 0);
+    let mut events = Vec::new();
+    for event in batch.events.iter().filter_map(told) {
+        bytes += minicbor::to_vec(&event).map_or(0, |encoded| encoded.len());
+        if bytes <= ENTRY_BYTES {
+            events.push(event);
+            continue;
+        }
+        omitted += 1;
+        // The ids of the mails behind it follow from it.
+        if let Event::Accepted(mail) = event {
+            events.push(Event::Accepted(Box::new(Mail { recipients: Vec::new(), ..*mail })));
+        }
+    }
+    if omitted > 0 {
+        tracing::warn!(events = omitted, "the history of the queue lacks events: an entry says too much");
+    }
+    if events.is_empty() {
+        return Vec::new();
+    }
+    let Batch { at, writer, nonce, first, .. } = *batch;
+    Batch { at, writer, nonce, events, first }.encode()
+}
+
+/// An event as history has it; `None` if it says nothing of what becomes of a mail.
+fn told(event: &Event) -> Option<Event> {
+    match event {
+        Event::Accepted(mail) => Some(Event::Accepted(Box::new(without_content(mail)))),
+        Event::Attempted(attempted) if attempted.outcomes.is_empty() => None,
+        Event::Attempted(attempted) => Some(Event::Attempted(shortened(attempted))),
+        Event::DelayReported(_)
+        | Event::Held(_)
+        | Event::Released(_)
+        | Event::Retried(_)
+        | Event::Removed(_) => Some(event.clone()),
+        _ => None,
+    }
+}
+
+/// Who sent it, to whom, when: the recipients that there is room for.
+fn without_content(mail: &Mail) -> Mail {
+    let mut room = ENTRY_BYTES / 2;
+    let recipients = mail.recipients.iter().map_while(|recipient| {
+        room = room.checked_sub(recipient.address.len() + 16)?;
+        Some(Recipient::new(recipient.address.clone()))
+    });
+    Mail {
+        recipients: recipients.collect(),
+        header: Vec::new(),
+        body: Body::Inline(Vec::new()),
+        envid: None,
+        ..mail.clone()
+    }
+}
+
+fn shortened(attempted: &Attempted) -> Attempted {
+    let short = |failure: &Failure| Failure {
+        text: printable(&failure.text, limits::QUEUE_REASON_BYTES),
+        ..failure.clone()
+    };
+    let outcome = |outcome: &Outcome| match outcome {
+        Outcome::Deferred(failure) => Outcome::Deferred(short(failure)),
+        Outcome::Failed(failure) => Outcome::Failed(short(failure)),
+        done => done.clone(),
+    };
+    let outcomes = attempted.outcomes.iter().map(|(place, of)| (*place, outcome(of))).collect();
+    Attempted { outcomes, ..attempted.clone() }
+}
+
+/// The batches of an object, as far as they can be read.
+fn decode(plain: &[u8]) -> Vec<Batch> {
+    let mut decoder = minicbor::Decoder::new(plain);
+    let mut batches = Vec::new();
+    while decoder.position() < plain.len() {
+        match decoder.decode() {
+            Ok(batch) => batches.push(batch),
+            Err(_) => break,
+        }
+    }
+    batches
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,171 @@
+//! [`QueueView`]: a queue as a process sees it that does not run it. It appends nothing.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use futures::TryStreamExt;
+use sealpost_base::{AccountId, Clock, Error, Position, Random, Result};
+use sealpost_journal::{Content, Journal};
+use sealpost_vault::entry::LogKey;
+use sealpost_vault::mail_key::MailKeys;
+use sealpost_vault::queue::QueueObject;
+use sealpost_vault::{AccountKeys, Store};
+
+use crate::MailId;
+use crate::envelope::Mail;
+use crate::event::{Batch, Event, Outcome};
+use crate::history;
+use crate::log::read_state;
+use crate::request::BOUNCED;
+use crate::state::{Place, Row, State};
+use crate::trace::{self, Trace, Traced};
+
+/// Mails that are named of those that a request changed.
+const FIRST_MAILS: usize = 100;
+
+/// A queue as it was a moment ago.
+pub struct QueueView {
+    store: Store,
+    node: AccountId,
+    mail_keys: MailKeys,
+    keys: AccountKeys,
+    journal: Journal,
+    state: State,
+    /// The entry that was read last: mails are asked for in its order.
+    last: Mutex<Option<(Position, Arc<Batch>)>>,
+}
+
+/// What was done about a request, as the log tells.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct HandledRequest {
+    /// Mails that were changed.
+    pub mails: u64,
+    /// The first of them.
+    pub first: Vec<MailId>,
+    /// Rules that were added or withdrawn.
+    pub rules: u64,
+}
+
+impl HandledRequest {
+    fn take(&mut self, event: &Event) {
+        let mail = match event {
+            Event::Held(held) if held.rule == 0 => held.mail,
+            Event::Released(mail) | Event::Retried(mail) | Event::Removed(mail) => *mail,
+            Event::Attempted(attempted) if attempted.outcomes.iter().any(is_bounce) => attempted.mail,
+            Event::RuleAdded(_) | Event::RuleRemoved(_) => {
+                self.rules += 1;
+                return;
+            }
+            _ => return,
+        };
+        // Recipients of one mail may be given up in several pieces.
+        if self.first.last() == Some(&mail) {
+            return;
+        }
+        self.mails += 1;
+        if self.first.len() < FIRST_MAILS {
+            self.first.push(mail);
+        }
+    }
+}
+
+/// Whether the operator gave the recipient up.
+fn is_bounce((_, outcome): &(u16, Outcome)) -> bool {
+    matches!(outcome, Outcome::Failed(failure) if failure.status == BOUNCED)
+}
+
+impl QueueView {
+    /// Reads the log of the queue of `node`.
+    ///
+    /// # Errors
+    /// `Corrupt` if the log cannot be read; what the store says.
+    pub async fn open(
+        store: Store,
+        node: AccountId,
+        log_key: &LogKey,
+        mail_keys: MailKeys,
+        clock: Arc<dyn Clock>,
+        random: Arc<dyn Random>,
+    ) -> Result<Self> {
+        let journal = Journal::of_queue(store.clone(), node, log_key, random).timed(clock);
+        let keys = mail_keys.queue(node);
+        let state = read_state(&journal, &keys).await?;
+        Ok(QueueView { store, node, mail_keys, keys, journal, state, last: Mutex::default() })
+    }
+
+    /// What was queued.
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// A queued mail.
+    ///
+    /// # Errors
+    /// `NotFound` if it is not queued, or no more; `Corrupt` if it is damaged; what the store says.
+    pub async fn read(&self, id: MailId) -> Result<Mail> {
+        let gone = || Error::not_found(format!("{id} is not in the queue"));
+        let row: &Row = self.state.rows().get(id).ok_or_else(gone)?;
+        let read = match row.place {
+            Place::Entry(position, number) => self.read_entry(position, usize::from(number)).await,
+            Place::Segment(number, start, length) => {
+                let segment = self.state.segment(number).ok_or_else(gone)?;
+                let range = u64::from(start)..u64::from(start) + u64::from(length);
+                let known = (segment.object, &segment.key, segment.layout);
+                let bytes = QueueObject::Segment.read_whole(&self.store, self.node, known, range).await?;
+                minicbor::decode(&bytes)
+                    .map_err(|e| Error::corrupt("a mail in a segment cannot be read").with_source(e))
+            }
+        };
+        read.map_err(|e| e.context(format!("mail {id}")))
+    }
+
+    async fn read_entry(&self, position: Position, number: usize) -> Result<Mail> {
+        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let batch = match last {
+            Some((at, batch)) if at == position => batch,
+            _ => {
+                let entry = self.journal.entry(&self.keys, position).await?;
+                let Content::Plain(_, plain) = entry.content else {
+                    return Err(Error::corrupt(format!("log entry {position} cannot be opened")));
+                };
+                let batch = Arc::new(Batch::decode(&plain)?);
+                *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some((position, batch.clone()));
+                batch
+            }
+        };
+        match batch.events.get(number) {
+            Some(Event::Accepted(mail)) => Ok((**mail).clone()),
+            _ => Err(Error::corrupt(format!("log entry {position} does not have the mail"))),
+        }
+    }
+
+    /// What the writer did about the request of that name, behind the entry `since`; `None` if the log
+    /// does not say that it was handled.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub async fn handled(&self, request: &str, since: Position) -> Result<Option<HandledRequest>> {
+        let places = history::places(&self.journal, since, None).await?;
+        let mut batches = std::pin::pin!(history::batches(&self.journal, &self.keys, &places));
+        let mut done = HandledRequest::default();
+        while let Some((_, batch)) = batches.try_next().await? {
+            for event in &batch.events {
+                match event {
+                    Event::Handled(name) if name == request => return Ok(Some(done)),
+                    // What came before was done about another one.
+                    Event::Handled(_) => done = HandledRequest::default(),
+                    event => done.take(event),
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// What became of the mails that `wanted` names, the last `limit` of them.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub async fn trace(&self, wanted: &Traced, limit: usize) -> Result<Trace> {
+        trace::trace(&self.store, self.node, &self.mail_keys, (&self.journal, &self.keys), wanted, limit)
+            .await
+    }
+}

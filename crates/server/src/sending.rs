@@ -1,0 +1,300 @@
+//! Sending: the queue of this node, what sends it, and where its mail goes.
+//!
+//! [`Sending::start`] loads the mail key, opens the queue in the store, and runs it: mail to domains
+//! that are served here is delivered into accounts ([`local`]), all other mail to the servers of
+//! its destination. Queues of nodes that are lost are adopted ([`adoption`]). A queue that has
+//! stopped takes no mail, and `/healthz` says why.
+
+mod adoption;
+mod convert;
+mod forms;
+mod keys;
+mod local;
+mod network;
+mod node;
+mod policies;
+mod running;
+mod transport;
+mod upkeep;
+mod watched;
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use sealpost_base::{AccountId, Error, Position, Result};
+use sealpost_delivery::deliverer::{Deliverer, Parts};
+use sealpost_queue::runner::{self, Forms};
+use sealpost_queue::{MailId, Opening, Queue, Stopped, state};
+use sealpost_session::Context;
+use sealpost_session::settings::sending::QueuePlace;
+use sealpost_submission::domain_keys::DomainKeys;
+use sealpost_submission::outbox::{Outbox, OutboxParts, SendingLimits};
+use sealpost_vault::Store;
+use sealpost_vault::entry::LogKey;
+use sealpost_vault::mail_key::MailKeys;
+use sealpost_vault::server_key::ServerKeys;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use crate::survive::survive;
+use forms::Downgraded;
+pub use keys::{KEY_FILE, load as load_mail_keys};
+pub use network::Network;
+use node::QueueNode;
+pub use node::node_name;
+use policies::PolicyFile;
+use running::RunningQueue;
+use transport::LocalTransport;
+pub use watched::SendingMetrics;
+
+/// The directory of a queue that is not in the store, in the data directory.
+const LOCAL_QUEUE: &str = "queue";
+
+/// What sends mail. Cheap to clone.
+#[derive(Clone)]
+pub struct Sending(Arc<Inner>);
+
+struct Inner {
+    ctx: Arc<Context>,
+    /// Where queues are.
+    store: Store,
+    log_key: LogKey,
+    keys: MailKeys,
+    node: QueueNode,
+    policies: Arc<PolicyFile>,
+    transport: Arc<LocalTransport>,
+    forms: Arc<dyn Forms>,
+    outbox: Outbox,
+    own: RunningQueue,
+    /// Queues of other nodes that this one has taken over.
+    adopted: Mutex<HashMap<AccountId, Arc<RunningQueue>>>,
+    tasks: Mutex<JoinSet<()>>,
+}
+
+impl Sending {
+    /// Opens the queue and sends what is in it. Must be called inside a tokio runtime.
+    ///
+    /// # Errors
+    /// `Invalid` for settings that cannot be; `Corrupt` if the mail key does not open what is queued, or
+    /// the queue cannot be read; what the store says.
+    pub async fn start(ctx: Arc<Context>, key: &ServerKeys) -> Result<Self> {
+        let network = Network::of(&ctx.settings.sending, &ctx.clock)?;
+        Self::start_on(ctx, key, network).await
+    }
+
+    /// The same over another network.
+    ///
+    /// # Errors
+    /// As [`Sending::start`].
+    pub async fn start_on(ctx: Arc<Context>, key: &ServerKeys, network: Network) -> Result<Self> {
+        if let Some((key, why)) = ctx.settings.sending.check() {
+            return Err(Error::invalid(format!("{key}: {why}")));
+        }
+        let needs_data = || Error::invalid("sending needs a data directory, for the mail key");
+        let data = ctx.settings.data.clone().ok_or_else(needs_data)?;
+        let place = ctx.settings.sending.queue;
+        let (store, log_key) = (queue_store(place, &ctx.store, &data).await?, LogKey::of(key));
+        let keys = keys::load(&data, &[&ctx.store, &store], &log_key, &*ctx.random).await?;
+        let node = QueueNode::load_or_create(&data, &ctx.hostname, &*ctx.random).await?;
+        let policies = Arc::new(PolicyFile::load(&data).await);
+        let metrics = Arc::new(SendingMetrics::default());
+        let deliverer = Deliverer::new(Parts {
+            settings: convert::settings(&ctx)?,
+            routes: convert::routes(&ctx.settings.sending.routes)?,
+            resolver: network.resolver,
+            dialer: network.dialer,
+            tls: network.tls,
+            policies: policies.clone(),
+            reports: metrics.clone(),
+            clock: ctx.clock.clone(),
+            random: ctx.random.clone(),
+        });
+        let transport = Arc::new(LocalTransport::new(ctx.clone(), deliverer, metrics));
+        let domain_keys = DomainKeys::new(ctx.store.clone(), keys.clone());
+        let forms: Arc<dyn Forms> = Arc::new(Downgraded::new(domain_keys.clone(), ctx.clock.clone()));
+        let opening = opening(&ctx, &store, &log_key, &keys, node.id(), &node.name, node.known());
+        let queue = Queue::open(opening).await.map_err(|e| e.context("the queue"))?;
+        let outbox = outbox(&ctx, &queue, domain_keys);
+        let own = RunningQueue::begin(&ctx, queue, transport.clone(), forms.clone());
+        let (adopted, tasks) = Default::default();
+        let sending = Sending(Arc::new(Inner {
+            ctx,
+            store,
+            log_key,
+            keys,
+            node,
+            policies,
+            transport,
+            forms,
+            outbox,
+            own,
+            adopted,
+            tasks,
+        }));
+        sending.spawn("queue upkeep", upkeep::run);
+        if sending.adopts() {
+            sending.spawn("queue adoption", adoption::run);
+        }
+        tracing::info!(
+            node = sending.0.node.name,
+            mails = sending.queue().state().len(),
+            "the queue is open"
+        );
+        Ok(sending)
+    }
+
+    /// The queue of this node.
+    pub fn queue(&self) -> &Queue {
+        &self.0.own.queue
+    }
+
+    /// What users submit mail through.
+    pub fn outbox(&self) -> &Outbox {
+        &self.0.outbox
+    }
+
+    /// What queued mail is sealed under.
+    pub fn mail_keys(&self) -> &MailKeys {
+        &self.0.keys
+    }
+
+    /// What the runner of this node's queue counts.
+    pub fn runner_metrics(&self) -> &runner::RunnerMetrics {
+        self.0.own.runner.metrics()
+    }
+
+    /// What is being sent.
+    pub fn status(&self) -> runner::Status {
+        self.0.own.runner.status()
+    }
+
+    /// The age of the oldest queued mail.
+    pub fn oldest(&self) -> Duration {
+        let state = self.queue().state();
+        let oldest = state.rows().from(MailId(0)).next().map(|(_, row)| state::seconds(row.accepted));
+        oldest.map_or(Duration::ZERO, |oldest| self.0.ctx.clock.now().since(oldest))
+    }
+
+    /// What deliveries count besides.
+    pub fn metrics(&self) -> &SendingMetrics {
+        self.0.transport.metrics()
+    }
+
+    /// Queues of other nodes that this one sends now.
+    pub fn adopted(&self) -> usize {
+        self.adopted_queues().len()
+    }
+
+    /// Why nothing is sent any more, if so.
+    pub fn problem(&self) -> Option<String> {
+        match self.queue().stopped()? {
+            Stopped::Closed => None,
+            Stopped::Adopted(node) => {
+                Some(format!("node {node} has taken the queue over; restart this server to take it back"))
+            }
+            Stopped::Broken(why) => Some(format!("the queue has stopped: {why}")),
+        }
+    }
+
+    /// No other mail is begun from now on.
+    pub fn begin_stop(&self) {
+        self.0.own.runner.stop();
+        self.adopted_queues().values().for_each(|queue| queue.runner.stop());
+    }
+
+    /// Sends mail that is on its way to its end, until `deadline` at most, and closes the queue. Nobody
+    /// submits mail any more.
+    pub async fn stop(&self, deadline: Instant) {
+        self.begin_stop();
+        let mut tasks = std::mem::take(&mut *self.tasks());
+        tasks.shutdown().await;
+        let adopted = std::mem::take(&mut *self.adopted_queues());
+        let others = adopted.values().map(|queue| queue.end(deadline));
+        tokio::join!(self.0.own.end(deadline), futures::future::join_all(others));
+        upkeep::save(&self.0).await;
+    }
+
+    /// Whether queues of other nodes can be in the store.
+    fn adopts(&self) -> bool {
+        self.0.store.directory().is_none() && self.0.ctx.settings.sending.queue == QueuePlace::Store
+    }
+
+    fn spawn<F: Future<Output = ()> + Send>(&self, name: &'static str, task: fn(Arc<Inner>) -> F)
+    where
+        F: 'static,
+    {
+        let inner = self.0.clone();
+        self.tasks().spawn(survive(name, self.0.ctx.clone(), move |_| task(inner.clone())));
+    }
+
+    fn tasks(&self) -> MutexGuard<'_, JoinSet<()>> {
+        self.0.tasks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn adopted_queues(&self) -> MutexGuard<'_, HashMap<AccountId, Arc<RunningQueue>>> {
+        self.0.adopted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What users submit mail to `queue` through.
+fn outbox(ctx: &Context, queue: &Queue, domain_keys: DomainKeys) -> Outbox {
+    let sending = &ctx.settings.sending;
+    let limits = SendingLimits {
+        hour: sending.recipients_per_hour,
+        day: sending.recipients_per_day,
+        message_size: ctx.settings.message_size,
+    };
+    Outbox::new(OutboxParts {
+        queue: queue.clone(),
+        directory: ctx.directory.clone(),
+        domain_keys,
+        clock: ctx.clock.clone(),
+        random: ctx.random.clone(),
+        budget: ctx.budget.clone(),
+        hostname: ctx.hostname.clone(),
+        limits,
+    })
+}
+
+/// Where the queue of a server is whose data directory is `data` and whose mail is in `store`.
+///
+/// # Errors
+/// What the store says.
+pub async fn queue_store(place: QueuePlace, store: &Store, data: &Path) -> Result<Store> {
+    match place {
+        // A local store is in one place with all mail: one wait for the disk for both.
+        QueuePlace::Local if store.directory().is_none() => Store::local(&data.join(LOCAL_QUEUE)).await,
+        QueuePlace::Local | QueuePlace::Store => Ok(store.clone()),
+    }
+}
+
+/// What opening the queue of `node` needs.
+fn opening(
+    ctx: &Context,
+    store: &Store,
+    log_key: &LogKey,
+    keys: &MailKeys,
+    node: AccountId,
+    name: &str,
+    known: Position,
+) -> Opening {
+    Opening {
+        store: store.clone(),
+        node,
+        name: name.to_owned(),
+        log_key: log_key.clone(),
+        mail_keys: keys.clone(),
+        clock: ctx.clock.clone(),
+        random: ctx.random.clone(),
+        budget: ctx.budget.clone(),
+        known,
+    }
+}
+
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+    tokio::task::spawn_blocking(work)
+        .await
+        .unwrap_or_else(|e| Err(Error::internal("a file was not written or read to its end").with_source(e)))
+}

@@ -1,0 +1,238 @@
+//! Delivery of queued mail into accounts of this server.
+//!
+//! Recipients are resolved when the mail is delivered, not when it was submitted: what an alias leads
+//! to may have changed. Each account gets one copy, whatever leads to it. All copies are stored
+//! before any is delivered, and a recipient that leads to several accounts is delivered to none of
+//! them while one has no room, so that trying again makes as few duplicates as can be.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use futures::future::join_all;
+use sealpost_account::{Delivery, Stored};
+use sealpost_base::{AccountId, Error, Kind, Result};
+use sealpost_delivery::envelope::{BodyForm, Envelope, MessageSource, TlsDemand};
+use sealpost_delivery::outcome::{
+    Attempt, Delivered, Failure, Outcome, PeerReply, Reason, Scope, SuccessReports,
+};
+use sealpost_delivery::transport::{Connection, Destination, SiteKey};
+use sealpost_directory::{Recipient, Usage};
+use sealpost_session::Context;
+use sealpost_smtp::types::{Mailbox, Reply, ReversePath};
+
+/// The site of all domains that are served here.
+const SITE: &str = "local";
+/// Copies of one message that are stored, or delivered, at once.
+const AT_ONCE: usize = 8;
+
+/// The accounts of this server.
+pub(super) struct Local {
+    ctx: Arc<Context>,
+    site: SiteKey,
+}
+
+/// Delivers one mail after the other.
+struct LocalConnection(Arc<Context>);
+
+/// The recipients of one mail, and what became of them.
+struct Recipients {
+    /// For each recipient the accounts that it leads to, or why it has failed.
+    outcomes: Vec<Result<Vec<AccountId>, Failure>>,
+    accounts: HashMap<AccountId, Recipient>,
+}
+
+impl Local {
+    pub(super) fn new(ctx: Arc<Context>) -> Self {
+        Local { ctx, site: SiteKey::new(SITE) }
+    }
+}
+
+#[async_trait]
+impl Destination for Local {
+    fn site(&self) -> &SiteKey {
+        &self.site
+    }
+
+    async fn connect(&self, _demand: TlsDemand) -> Result<Box<dyn Connection>, Failure> {
+        Ok(Box::new(LocalConnection(self.ctx.clone())))
+    }
+}
+
+#[async_trait]
+impl Connection for LocalConnection {
+    async fn send(&mut self, envelope: &Envelope, message: &dyn MessageSource) -> Attempt {
+        let ctx = &*self.0;
+        let mut recipients = Recipients::resolve(ctx, envelope).await;
+        recipients.check_room(ctx, message.size(BodyForm::AsIs)).await;
+        let stored = recipients.store(ctx, &envelope.sender, message).await;
+        recipients.deliver(ctx, stored).await;
+        let failure = Failure::new(Reason::LocalFailure, "");
+        let outcomes = recipients.outcomes.into_iter().map(|outcome| match outcome {
+            Ok(_) => {
+                let reply = PeerReply::new(&Reply::status(250, (2, 1, 5), "Delivered"));
+                Outcome::Delivered(Delivered { reply, reports: SuccessReports::DeliveredHere })
+            }
+            Err(failure) => failure.outcome(),
+        });
+        Attempt { recipients: outcomes.collect(), ..Attempt::failed(0, &failure) }
+    }
+
+    fn is_reusable(&self) -> bool {
+        true
+    }
+
+    async fn quit(self: Box<Self>) {}
+}
+
+impl Recipients {
+    async fn resolve(ctx: &Context, envelope: &Envelope) -> Self {
+        let mut recipients = Recipients { outcomes: Vec::new(), accounts: HashMap::new() };
+        for recipient in &envelope.recipients {
+            let outcome = match ctx.directory.resolve(&recipient.to.to_string()).await {
+                Ok(resolved) => {
+                    let ids = resolved.recipients.iter().map(|account| account.id).collect();
+                    let named = resolved.recipients.into_iter().map(|account| (account.id, account));
+                    recipients.accounts.extend(named);
+                    Ok(ids)
+                }
+                Err(error) => Err(unresolved(ctx, &recipient.to, &error)),
+            };
+            recipients.outcomes.push(outcome);
+        }
+        recipients
+    }
+
+    /// Recipients fail of which an account has no room for a message of that size.
+    async fn check_room(&mut self, ctx: &Context, bytes: u64) {
+        for id in self.wanted() {
+            let Some(account) = self.accounts.get(&id) else { continue };
+            let (quotas, message) = (account.quotas, Usage::of_messages(1, bytes));
+            let lacks = ctx.usage.lacks(id, quotas, message).await.unwrap_or_else(|error| {
+                // What cannot be found out keeps no mail out.
+                tracing::warn!(account = %id, %error, "cannot read the usage of an account");
+                None
+            });
+            if lacks.is_none() {
+                continue;
+            }
+            let reply = match quotas.exceeded(Usage::default(), message) {
+                Some(_) => {
+                    Reply::status(552, (5, 2, 2), "The message is larger than the whole mailbox may be")
+                }
+                None => Reply::status(452, (4, 2, 2), "The mailbox is full"),
+            };
+            self.fail(id, &failure(ctx, Reason::RecipientRefused, &reply));
+        }
+    }
+
+    /// Stores a copy for each account that is to get one.
+    async fn store(
+        &mut self,
+        ctx: &Context,
+        sender: &ReversePath,
+        message: &dyn MessageSource,
+    ) -> Vec<(AccountId, Stored)> {
+        let mut copies = Vec::new();
+        for some in self.wanted().chunks(AT_ONCE) {
+            let storing = some.iter().map(|id| store(ctx, *id, sender, message));
+            for (id, stored) in some.iter().zip(join_all(storing).await) {
+                match stored {
+                    Ok(stored) => copies.push((*id, stored)),
+                    Err(error) => self.fail(*id, &unstored(ctx, &error)),
+                }
+            }
+        }
+        let wanted = self.wanted();
+        copies.retain(|(id, _)| wanted.contains(id));
+        copies
+    }
+
+    async fn deliver(&mut self, ctx: &Context, mut copies: Vec<(AccountId, Stored)>) {
+        while !copies.is_empty() {
+            let some = copies.split_off(copies.len().saturating_sub(AT_ONCE));
+            let delivering = some.into_iter().filter_map(|(id, stored)| {
+                let account = self.accounts.get(&id)?;
+                Some(async move { (id, deliver(ctx, account, stored).await) })
+            });
+            for (id, delivered) in join_all(delivering).await {
+                if let Err(error) = delivered {
+                    self.fail(id, &unstored(ctx, &error));
+                }
+            }
+        }
+    }
+
+    /// The accounts of recipients that have not failed, each once.
+    fn wanted(&self) -> Vec<AccountId> {
+        let mut wanted: Vec<AccountId> = self.outcomes.iter().flatten().flatten().copied().collect();
+        wanted.sort_unstable();
+        wanted.dedup();
+        wanted
+    }
+
+    /// The recipients that lead to an account have failed.
+    fn fail(&mut self, id: AccountId, failure: &Failure) {
+        for outcome in &mut self.outcomes {
+            if outcome.as_ref().is_ok_and(|accounts| accounts.contains(&id)) {
+                *outcome = Err(failure.clone());
+            }
+        }
+    }
+}
+
+async fn store(
+    ctx: &Context,
+    account: AccountId,
+    sender: &ReversePath,
+    message: &dyn MessageSource,
+) -> Result<Stored> {
+    let mut ingest = ctx.accounts.ingest(account).await?;
+    // RFC 5321 §4.4: final delivery adds the return path. The trace is in the message already.
+    ingest.write(format!("Return-Path: <{sender}>\r\n").as_bytes()).await?;
+    let mut pieces = message.open(BodyForm::AsIs).await?;
+    while let Some(piece) = pieces.next().await? {
+        ingest.write(&piece).await?;
+    }
+    ingest.finish_to_deliver().await
+}
+
+async fn deliver(ctx: &Context, to: &Recipient, stored: Stored) -> Result<()> {
+    let (bytes, delivery) = (stored.size(), Delivery::to_inbox(ctx.clock.now()));
+    ctx.accounts.deliver(to.id, &to.public, stored, delivery).await?;
+    ctx.usage.delivered(to.id, to.quotas, Usage::of_messages(1, bytes)).await;
+    Ok(())
+}
+
+/// Why an address leads to no account.
+fn unresolved(ctx: &Context, to: &Mailbox, error: &Error) -> Failure {
+    let reply = match error.kind() {
+        Kind::NotFound => Reply::status(550, (5, 1, 1), "No such user here"),
+        Kind::Invalid => Reply::status(550, (5, 1, 3), "The address is not valid"),
+        Kind::Limit => Reply::status(451, (4, 2, 4), "The alias expands too far"),
+        _ => {
+            tracing::warn!(%error, recipient = %to, "a recipient could not be looked up; the mail waits");
+            return failure(ctx, Reason::LocalFailure, &later());
+        }
+    };
+    failure(ctx, Reason::RecipientRefused, &reply)
+}
+
+/// Why an account did not get it: always for now, because no mistake here may cost a message.
+fn unstored(ctx: &Context, error: &Error) -> Failure {
+    tracing::warn!(%error, "queued mail could not be delivered into an account; it waits");
+    let reply = match error.kind() {
+        Kind::Limit => Reply::status(452, (4, 3, 1), "Insufficient system resources"),
+        _ => later(),
+    };
+    failure(ctx, Reason::LocalFailure, &reply)
+}
+
+fn later() -> Reply {
+    Reply::status(451, (4, 3, 0), "Storage is not available")
+}
+
+fn failure(ctx: &Context, reason: Reason, reply: &Reply) -> Failure {
+    let scope = if reason == Reason::LocalFailure { Scope::Local } else { Scope::Recipient };
+    Failure::new(reason, &*ctx.hostname).with_reply(PeerReply::new(reply)).with_scope(scope)
+}

@@ -1,0 +1,118 @@
+//! Destinations and connections of which attempts are counted, and in which a panic costs one attempt.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use futures::FutureExt;
+use sealpost_base::metrics::Counter;
+use sealpost_delivery::envelope::{Envelope, MessageSource, TlsDemand};
+use sealpost_delivery::outcome::{Attempt, Failure, Outcome, Reason, TlsMode};
+use sealpost_delivery::reports::{TlsReports, TlsSession};
+use sealpost_delivery::transport::{Connection, Destination, SiteKey};
+use sealpost_session::Context;
+
+/// What deliveries count, besides what the queue does.
+#[derive(Default)]
+pub struct SendingMetrics {
+    /// Mails that other servers took, in the order of [`SendingMetrics::MODES`].
+    tls: [Counter; Self::MODES.len()],
+    /// TLS sessions that policy or the server wanted and that failed.
+    pub tls_failures: Counter,
+    /// Mails that were delivered into accounts.
+    pub local: Counter,
+}
+
+impl SendingMetrics {
+    /// How a connection is secured.
+    const MODES: [TlsMode; 5] =
+        [TlsMode::None, TlsMode::Opportunistic, TlsMode::MtaSts, TlsMode::Dane, TlsMode::Required];
+
+    /// Mails that other servers took, by how the connection was secured.
+    pub fn tls(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        Self::MODES.iter().zip(&self.tls).map(|(mode, counter)| (mode.name(), counter.read()))
+    }
+
+    fn count(&self, attempt: &Attempt) {
+        if !attempt.recipients.iter().any(|outcome| matches!(outcome, Outcome::Delivered(_))) {
+            return;
+        }
+        if attempt.server.is_none() {
+            return self.local.increment();
+        }
+        if let Some(at) = Self::MODES.iter().position(|mode| *mode == attempt.tls.mode) {
+            self.tls[at].increment();
+        }
+    }
+}
+
+impl TlsReports for SendingMetrics {
+    fn record(&self, session: TlsSession) {
+        if let Err(problem) = session.result {
+            self.tls_failures.increment();
+            let host = session.host.as_ref().map(ToString::to_string).unwrap_or_default();
+            tracing::info!(domain = %session.domain, host, problem = problem.name(), "a TLS session failed");
+        }
+    }
+}
+
+/// A destination, or perhaps a connection, that is watched.
+pub(super) struct Watched<T> {
+    inner: T,
+    ctx: Arc<Context>,
+    metrics: Arc<SendingMetrics>,
+}
+
+impl<T> Watched<T> {
+    pub(super) fn new(inner: T, ctx: Arc<Context>, metrics: Arc<SendingMetrics>) -> Self {
+        Watched { inner, ctx, metrics }
+    }
+
+    fn panicked(&self) -> Failure {
+        self.ctx.metrics.panics.increment();
+        tracing::error!("a delivery ended because of a bug in Sealpost; the mail is tried again");
+        Failure::new(Reason::LocalFailure, "")
+    }
+}
+
+#[async_trait]
+impl Destination for Watched<Box<dyn Destination>> {
+    fn site(&self) -> &SiteKey {
+        self.inner.site()
+    }
+
+    async fn connect(&self, demand: TlsDemand) -> Result<Box<dyn Connection>, Failure> {
+        let connected = AssertUnwindSafe(self.inner.connect(demand)).catch_unwind().await;
+        let connection = connected.unwrap_or_else(|_| Err(self.panicked()))?;
+        Ok(Box::new(Watched::new(Some(connection), self.ctx.clone(), self.metrics.clone())))
+    }
+}
+
+#[async_trait]
+impl Connection for Watched<Option<Box<dyn Connection>>> {
+    async fn send(&mut self, envelope: &Envelope, message: &dyn MessageSource) -> Attempt {
+        // After a panic the connection is gone, whatever state it is in.
+        let recipients = envelope.recipients.len();
+        let Some(mut inner) = self.inner.take() else {
+            return Attempt::failed(recipients, &Failure::new(Reason::LocalFailure, ""));
+        };
+        match AssertUnwindSafe(inner.send(envelope, message)).catch_unwind().await {
+            Ok(attempt) => {
+                self.metrics.count(&attempt);
+                self.inner = Some(inner);
+                attempt
+            }
+            Err(_) => Attempt::failed(recipients, &self.panicked()),
+        }
+    }
+
+    fn is_reusable(&self) -> bool {
+        self.inner.as_ref().is_some_and(|inner| inner.is_reusable())
+    }
+
+    async fn quit(self: Box<Self>) {
+        if let Some(inner) = self.inner {
+            inner.quit().await;
+        }
+    }
+}
