@@ -24,10 +24,13 @@ struct Fixture {
 impl Fixture {
     /// With the account `me@bücher.example`.
     async fn new() -> Self {
+        Self::with_budget(Budget::new(64 << 20)).await
+    }
+
+    async fn with_budget(budget: Budget) -> Self {
         let (store, random) = (Store::memory(), Arc::new(SeededRandom::new(1)));
         let clock = Arc::new(FakeClock::new(Timestamp::from_seconds(1_800_000_000)));
         let (key, mail_keys) = (ServerKeys::generate(&*random), MailKeys::generate(&*random));
-        let budget = Budget::new(64 << 20);
         let opening = Opening {
             store: store.clone(),
             node: sealpost_queue::node_id("a"),
@@ -165,4 +168,50 @@ async fn refusals_come_as_soon_as_they_are_known() {
     assert_eq!(fixture.outbox.metrics().wrong_senders.read(), 1);
     drop(submission);
     assert_eq!((fixture.outbox.0.memory.in_use(), fixture.outbox.queue().state().len()), (0, 0));
+}
+
+#[tokio::test]
+async fn a_large_header_gets_memory_at_once_or_later() {
+    let budget = Budget::new(64 << 20);
+    let fixture = Fixture::with_budget(budget.clone()).await;
+    let message = format!("From: me@bücher.example\n{}\n", "X: 0123456789abcdef\n".repeat(3000));
+    let share = &fixture.outbox.0.memory;
+    // Others hold all but what a message draws.
+    let mut others = Vec::new();
+    while share.total() - share.in_use() > 2 * limits::SUBMISSION_MEMORY_BYTES {
+        let held = (share.total() - share.in_use() - limits::SUBMISSION_MEMORY_BYTES).min(share.fair_part());
+        others.push(share.acquire(held).await);
+    }
+    assert!(matches!(fixture.submit(&message, 4000).await, Err(Refusal::NoMemory)));
+    fixture.submit("From: me@bücher.example\n\nsmall", 4000).await.unwrap();
+    drop(others);
+    fixture.submit(&message, 4000).await.unwrap();
+    assert_eq!((share.in_use(), budget.in_use()), (0, 0));
+}
+
+#[tokio::test]
+async fn messages_draw_nothing_before_they_are_large_and_then_wait() {
+    let budget = Budget::new(64 << 20);
+    let fixture = Fixture::with_budget(budget.clone()).await;
+    let mut submissions = Vec::new();
+    // Many clients that send little and then nothing.
+    for _ in 0..1000 {
+        let mut submission = fixture.outbox.begin(fixture.order());
+        submission.write(&b"From: me@x\n".repeat(limits::SMTP_HEAD_BYTES / 11)).await.unwrap();
+        assert!(!submission.holds_budget());
+        submissions.push(submission);
+    }
+    assert_eq!(budget.in_use(), 0);
+    let share = fixture.outbox.0.memory.clone();
+    let mut others = Vec::new();
+    while share.in_use() < share.total() {
+        others.push(share.acquire(share.total() - share.in_use()).await);
+    }
+    let message = format!("From: me@bücher.example\n\n{}", "x".repeat(20_000));
+    let large = fixture.submit(&message, 4000);
+    tokio::pin!(large);
+    assert!(futures::poll!(&mut large).is_pending());
+    assert_eq!(fixture.outbox.waiting(), 1);
+    drop(others);
+    large.await.unwrap();
 }
