@@ -40,7 +40,7 @@ MAY_USE = {
     "imap-session": "base mime imap vault directory account index mailbox search auth session",
     "submission": "base mime mailauth dns vault directory queue",
     "smtp-session": "base smtp vault directory account auth session queue submission",
-    "server": "base files mime smtp dns delivery vault queue submission directory account auth session imap-session smtp-session",
+    "server": "base files mime smtp mailauth dns delivery vault queue submission directory account auth session imap-session smtp-session",
     "bench": "base mailformat",
     "rig": "base bench",
     "cli": "base dns files mime imap mailformat vault journal queue directory submission account index archive bench server",

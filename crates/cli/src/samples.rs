@@ -23,6 +23,8 @@ use letter::Letter;
 const MARK: &str = "samples/delivered";
 /// Which samples those were.
 const EDITION: u8 = 1;
+/// Domains of their senders that exist; the others do not, so no mail can be sent to them.
+pub const DOMAINS: [&str; 3] = ["example.com", "example.net", "example.org"];
 /// Everything random in the samples comes from it.
 const SEED: u64 = 0x5ea1_9057;
 

@@ -21,13 +21,16 @@ mod watched;
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use sealpost_base::{AccountId, Error, Position, Result};
 use sealpost_delivery::deliverer::{Deliverer, Parts};
 use sealpost_queue::runner::{self, Forms};
-use sealpost_queue::{Opening, Queue, Stopped};
+use sealpost_queue::{MailId, Opening, Queue, Stopped, state};
 use sealpost_session::Context;
 use sealpost_session::settings::sending::QueuePlace;
+use sealpost_submission::domain_keys::DomainKeys;
+use sealpost_submission::outbox::{Outbox, OutboxParts, SendingLimits};
 use sealpost_vault::Store;
 use sealpost_vault::entry::LogKey;
 use sealpost_vault::mail_key::MailKeys;
@@ -36,6 +39,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::survive::survive;
+use forms::Downgraded;
 pub use keys::{KEY_FILE, load as load_mail_keys};
 pub use network::{Network, resolver};
 use node::QueueNode;
@@ -62,6 +66,7 @@ struct Inner {
     policies: Arc<PolicyFile>,
     transport: Arc<LocalTransport>,
     forms: Arc<dyn Forms>,
+    outbox: Outbox,
     own: RunningQueue,
     /// Queues of other nodes that this one has taken over.
     adopted: Mutex<HashMap<AccountId, Arc<RunningQueue>>>,
@@ -107,14 +112,27 @@ impl Sending {
             random: ctx.random.clone(),
         });
         let transport = Arc::new(LocalTransport::new(ctx.clone(), deliverer, metrics));
-        let forms: Arc<dyn Forms> = Arc::new(forms::Downgraded);
+        let domain_keys = DomainKeys::new(ctx.store.clone(), keys.clone());
+        let forms: Arc<dyn Forms> = Arc::new(Downgraded::new(domain_keys.clone(), ctx.clock.clone()));
         let opening = opening(&ctx, &store, &log_key, &keys, node.id(), &node.name, node.known());
         let queue = Queue::open(opening).await.map_err(|e| e.context("the queue"))?;
+        let outbox = outbox(&ctx, &queue, domain_keys);
         let own = RunningQueue::begin(&ctx, queue, transport.clone(), forms.clone());
         let (adopted, tasks) = Default::default();
-        let inner =
-            Inner { ctx, store, log_key, keys, node, policies, transport, forms, own, adopted, tasks };
-        let sending = Sending(Arc::new(inner));
+        let sending = Sending(Arc::new(Inner {
+            ctx,
+            store,
+            log_key,
+            keys,
+            node,
+            policies,
+            transport,
+            forms,
+            outbox,
+            own,
+            adopted,
+            tasks,
+        }));
         sending.spawn("queue upkeep", upkeep::run);
         if sending.adopts() {
             sending.spawn("queue adoption", adoption::run);
@@ -132,6 +150,11 @@ impl Sending {
         &self.0.own.queue
     }
 
+    /// What users submit mail through.
+    pub fn outbox(&self) -> &Outbox {
+        &self.0.outbox
+    }
+
     /// What queued mail is sealed under.
     pub fn mail_keys(&self) -> &MailKeys {
         &self.0.keys
@@ -145,6 +168,13 @@ impl Sending {
     /// What is being sent.
     pub fn status(&self) -> runner::Status {
         self.0.own.runner.status()
+    }
+
+    /// The age of the oldest queued mail.
+    pub fn oldest(&self) -> Duration {
+        let state = self.queue().state();
+        let oldest = state.rows().from(MailId(0)).next().map(|(_, row)| state::seconds(row.accepted));
+        oldest.map_or(Duration::ZERO, |oldest| self.0.ctx.clock.now().since(oldest))
     }
 
     /// What deliveries count besides.
@@ -206,6 +236,26 @@ impl Sending {
     fn adopted_queues(&self) -> MutexGuard<'_, HashMap<AccountId, Arc<RunningQueue>>> {
         self.0.adopted.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// What users submit mail to `queue` through.
+fn outbox(ctx: &Context, queue: &Queue, domain_keys: DomainKeys) -> Outbox {
+    let sending = &ctx.settings.sending;
+    let limits = SendingLimits {
+        hour: sending.recipients_per_hour,
+        day: sending.recipients_per_day,
+        message_size: ctx.settings.message_size,
+    };
+    Outbox::new(OutboxParts {
+        queue: queue.clone(),
+        directory: ctx.directory.clone(),
+        domain_keys,
+        clock: ctx.clock.clone(),
+        random: ctx.random.clone(),
+        budget: ctx.budget.clone(),
+        hostname: ctx.hostname.clone(),
+        limits,
+    })
 }
 
 /// Where the queue of a server is whose data directory is `data` and whose mail is in `store`.

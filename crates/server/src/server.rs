@@ -12,9 +12,11 @@ use sealpost_vault::Store;
 use sealpost_vault::server_key::ServerKeys;
 use sealpost_vault::store::Extent;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 use crate::bus::Ears;
 use crate::listener::{self, Listener, Serve, Service};
+use crate::sending::Sending;
 use crate::survive::survive;
 use crate::tls::Tls;
 use sealpost_imap_session::ImapShared;
@@ -23,7 +25,7 @@ use sealpost_session::Shutdown;
 use sealpost_session::admission::Admission;
 use sealpost_session::net::Stream;
 use sealpost_session::settings::{Connections, Listen, Settings};
-use sealpost_smtp_session::{Protocol, SmtpShared};
+use sealpost_smtp_session::{Service as SmtpService, SmtpShared};
 
 #[cfg(test)]
 mod tests;
@@ -55,6 +57,7 @@ pub struct Server {
     /// The bus, which ends when no session has anything more to tell.
     bus: JoinSet<()>,
     bus_ends: Shutdown,
+    sending: Option<Sending>,
 }
 
 impl Server {
@@ -81,8 +84,14 @@ impl Server {
             tracing::warn!("{wrong}");
         }
         let listen = settings.listen.clone();
-        if tls.is_none() && !(listen.smtps.is_empty() && listen.imaps.is_empty()) {
+        let needs_tls = [&listen.smtps, &listen.submissions, &listen.imaps].iter().any(|all| !all.is_empty());
+        if tls.is_none() && needs_tls {
             return Err(Error::invalid("listening with TLS needs a certificate"));
+        }
+        if !settings.sends() && !(listen.submission.is_empty() && listen.submissions.is_empty()) {
+            return Err(Error::invalid(
+                "listen.submission takes mail to send: set sending.enabled to \"auto\" or \"on\"",
+            ));
         }
         look_at_database(&store).await;
         let ctx = Arc::new(Context::new(
@@ -110,15 +119,30 @@ impl Server {
         let accounts = ctx.accounts.clone();
         let admission =
             Admission::with_loan(connections, memory.connections, accounts, memory.lent_to_connections());
+        let sending = match ctx.settings.sends() {
+            true => Some(Sending::start(ctx.clone(), &key).await?),
+            false => None,
+        };
         let (plaintext, tls_only) = (admission.places(), admission.places_with_tls());
         tracing::info!(plaintext, tls = tls_only, "room for connections");
         let mut addresses = Listen::default();
-        let bound = bind_all(&listen, &mut addresses, &ctx, &key)?;
+        let serve = session_services(&ctx, &key, sending.as_ref());
+        let bound = bind_all(&listen, &mut addresses, serve, &ctx.hostname);
+        let bound =
+            bound.and_then(|mail| Ok((mail, bind_operators(&listen, &mut addresses, sending.as_ref())?)));
+        let (mail, operators) = match (bound, &sending) {
+            (Ok(bound), _) => bound,
+            (Err(error), Some(sending)) => {
+                sending.stop(Instant::now()).await;
+                return Err(error);
+            }
+            (Err(error), None) => return Err(error),
+        };
         let mut listeners = JoinSet::new();
-        for (socket, service) in bound {
+        for (socket, service) in mail {
             listeners.spawn(listener::run(socket, service, Arc::clone(&ctx), admission.clone()));
         }
-        for (socket, service) in bind_operators(&listen, &mut addresses)? {
+        for (socket, service) in operators {
             // Mail and those who watch do not take each other's places.
             let few = Connections { total: OPERATOR_CONNECTIONS, per_address: OPERATOR_CONNECTIONS };
             listeners.spawn(listener::run(
@@ -144,7 +168,7 @@ impl Server {
                 crate::bus::run(settings.clone(), ears, ctx.random.clone(), ends.clone())
             }));
         }
-        Ok(Server { addresses, ctx, tls, admission, listeners, housekeeping, bus, bus_ends })
+        Ok(Server { addresses, ctx, tls, admission, listeners, housekeeping, bus, bus_ends, sending })
     }
 
     /// Where it listens; port 0 in the settings has become the port that was free.
@@ -160,6 +184,11 @@ impl Server {
     /// Its certificate; `None` without TLS.
     pub fn tls(&self) -> Option<&Tls> {
         self.tls.as_deref()
+    }
+
+    /// What sends mail; `None` if the settings say that it does not.
+    pub fn sending(&self) -> Option<&Sending> {
+        self.sending.as_ref()
     }
 
     /// Connections served now.
@@ -185,16 +214,24 @@ impl Server {
         }
     }
 
-    /// Takes no more connections, has every session say goodbye (BYE, 421), and returns when all
-    /// have ended, or after `grace` with those that have not cut off. Says how many those were.
+    /// Takes no more connections, has every session say goodbye (BYE, 421), begins no other delivery,
+    /// and returns when all have ended, or after `grace` with those that have not cut off. Says how
+    /// many sessions those were.
     pub async fn stop(mut self, grace: Duration) -> usize {
+        let deadline = Instant::now() + grace;
         self.ctx.shutdown.begin();
+        if let Some(sending) = &self.sending {
+            sending.begin_stop();
+        }
         let all_ended = async { while self.listeners.join_next().await.is_some() {} };
         let left = match tokio::time::timeout(grace, all_ended).await {
             Ok(()) => 0,
             Err(_) => self.admission.total(),
         };
         self.listeners.shutdown().await;
+        if let Some(sending) = &self.sending {
+            sending.stop(deadline).await;
+        }
         // Sessions have left what they know, and nothing is delivered any more.
         if tokio::time::timeout(WRITE_DOWN, self.ctx.usage.write_down()).await.is_err() {
             tracing::warn!("cannot write all usage records before the exit");
@@ -255,11 +292,10 @@ fn log_memory(memory: &MemoryDivision) {
 fn bind_all(
     listen: &Listen,
     addresses: &mut Listen,
-    ctx: &Arc<Context>,
-    key: &ServerKeys,
+    serve: SessionServices,
+    hostname: &str,
 ) -> Result<Vec<(Listener, Service)>> {
-    let (mut bound, hostname) = (Vec::new(), &ctx.hostname);
-    let (serve_smtp, serve_lmtp, serve_imap) = session_services(ctx, key);
+    let mut bound = Vec::new();
     // RFC 3463 §3.4: 4.3.2, the system does not accept messages now.
     let smtp_refusal: Arc<str> =
         format!("421 4.3.2 {hostname} Too many connections, try again later\r\n").into();
@@ -269,11 +305,13 @@ fn bind_all(
         Service { protocol, tls, refusal, serve: serve.clone() }
     };
     for (wanted, got, service) in [
-        (&listen.smtp, &mut addresses.smtp, service("smtp", false, &serve_smtp)),
-        (&listen.smtps, &mut addresses.smtps, service("smtp", true, &serve_smtp)),
-        (&listen.lmtp, &mut addresses.lmtp, service("lmtp", false, &serve_lmtp)),
-        (&listen.imap, &mut addresses.imap, service("imap", false, &serve_imap)),
-        (&listen.imaps, &mut addresses.imaps, service("imap", true, &serve_imap)),
+        (&listen.smtp, &mut addresses.smtp, service("smtp", false, &serve.smtp)),
+        (&listen.smtps, &mut addresses.smtps, service("smtp", true, &serve.smtp)),
+        (&listen.submission, &mut addresses.submission, service("submission", false, &serve.submission)),
+        (&listen.submissions, &mut addresses.submissions, service("submission", true, &serve.submission)),
+        (&listen.lmtp, &mut addresses.lmtp, service("lmtp", false, &serve.lmtp)),
+        (&listen.imap, &mut addresses.imap, service("imap", false, &serve.imap)),
+        (&listen.imaps, &mut addresses.imaps, service("imap", true, &serve.imap)),
     ] {
         for &address in wanted {
             let listener = Listener::tcp(address)?;
@@ -282,15 +320,21 @@ fn bind_all(
         }
     }
     for path in &listen.lmtp_unix {
-        bound.push((Listener::unix(path, 0o660)?, service("lmtp", false, &serve_lmtp)));
+        bound.push((Listener::unix(path, 0o660)?, service("lmtp", false, &serve.lmtp)));
         addresses.lmtp_unix.push(path.clone());
     }
     Ok(bound)
 }
 
 /// The sockets of those who watch the server.
-fn bind_operators(listen: &Listen, addresses: &mut Listen) -> Result<Vec<(Listener, Service)>> {
+fn bind_operators(
+    listen: &Listen,
+    addresses: &mut Listen,
+    sending: Option<&Sending>,
+) -> Result<Vec<(Listener, Service)>> {
     let mut bound = Vec::new();
+    let sending = sending.cloned();
+    let serve_metrics = move |stream, ctx| crate::metrics::http::serve(stream, ctx, sending.clone()).boxed();
     let refusal = "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\n\r\n".into();
     let service = Service { protocol: "metrics", tls: false, refusal, serve: Arc::new(serve_metrics) };
     for &address in &listen.metrics {
@@ -309,24 +353,31 @@ fn bind_operators(listen: &Listen, addresses: &mut Listen) -> Result<Vec<(Listen
     Ok(bound)
 }
 
-fn serve_metrics(stream: Stream, ctx: Arc<Context>) -> BoxFuture<'static, ()> {
-    crate::metrics::http::serve(stream, ctx).boxed()
-}
-
 fn serve_admin(stream: Stream, ctx: Arc<Context>) -> BoxFuture<'static, ()> {
     crate::admin::serve(stream, ctx).boxed()
 }
 
-/// What serves SMTP, LMTP and IMAP.
-fn session_services(ctx: &Arc<Context>, key: &ServerKeys) -> (Serve, Serve, Serve) {
+/// What serves each protocol.
+struct SessionServices {
+    smtp: Serve,
+    lmtp: Serve,
+    submission: Serve,
+    imap: Serve,
+}
+
+fn session_services(ctx: &Arc<Context>, key: &ServerKeys, sending: Option<&Sending>) -> SessionServices {
     let imap = Arc::new(ImapShared::new(ctx.clone(), key));
-    let smtp = Arc::new(SmtpShared::new(ctx.clone()));
-    let serve_smtp = |protocol| -> Serve {
+    let smtp = Arc::new(SmtpShared::new(ctx.clone(), sending.map(Sending::outbox).cloned()));
+    let serve_smtp = |service| -> Serve {
         let smtp = smtp.clone();
-        Arc::new(move |stream, _| sealpost_smtp_session::serve(stream, smtp.clone(), protocol).boxed())
+        Arc::new(move |stream, _| sealpost_smtp_session::serve(stream, smtp.clone(), service).boxed())
     };
-    let serve_imap = Arc::new(move |stream, _| sealpost_imap_session::serve(stream, imap.clone()).boxed());
-    (serve_smtp(Protocol::Smtp), serve_smtp(Protocol::Lmtp), serve_imap)
+    SessionServices {
+        smtp: serve_smtp(SmtpService::Smtp),
+        lmtp: serve_smtp(SmtpService::Lmtp),
+        submission: serve_smtp(SmtpService::Submission),
+        imap: Arc::new(move |stream, _| sealpost_imap_session::serve(stream, imap.clone()).boxed()),
+    }
 }
 
 async fn sweep_spool(ctx: &Context) {

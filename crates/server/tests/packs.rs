@@ -27,7 +27,7 @@ use sealpost_imap_session::ImapShared;
 use sealpost_index::{Index, PackReads, Packed};
 use sealpost_session::net::Stream;
 use sealpost_session::{Context, Settings};
-use sealpost_smtp_session::Protocol;
+use sealpost_smtp::client::Protocol;
 use sealpost_testkit::faulty::{Faulty, Plan};
 use sealpost_vault::server_key::ServerKeys;
 use sealpost_vault::{AppendMode, Backend, Store};

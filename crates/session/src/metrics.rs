@@ -20,6 +20,8 @@ pub enum Protocol {
     Smtp,
     /// LMTP.
     Lmtp,
+    /// Submission: mail from users.
+    Submission,
 }
 
 /// How a command ended.
@@ -40,7 +42,7 @@ pub struct Command(u8);
 /// Everything that sessions count.
 #[derive(Debug)]
 pub struct Metrics {
-    protocols: [ProtocolMetrics; 3],
+    protocols: [ProtocolMetrics; 4],
     /// Sessions and background tasks that ended by a panic.
     pub panics: Counter,
     log: OnceLock<Arc<LogMetrics>>,
@@ -155,22 +157,23 @@ const IMAP: &[&str] = &[
     "URLFETCH",
 ];
 
-/// The same of SMTP and LMTP.
+/// The same of SMTP, LMTP and submission.
 const SMTP: &[&str] = &[
-    "AUTH", "BDAT", "DATA", "EHLO", "EXPN", "HELO", "HELP", "LHLO", "MAIL", "NOOP", "OTHER", "QUIT", "RCPT",
-    "RSET", "STARTTLS", "VRFY",
+    "AUTH", "BDAT", "BURL", "DATA", "EHLO", "EXPN", "HELO", "HELP", "LHLO", "MAIL", "NOOP", "OTHER", "QUIT",
+    "RCPT", "RSET", "STARTTLS", "VRFY",
 ];
 
 impl Protocol {
     /// All of them.
-    pub const ALL: [Protocol; 3] = [Protocol::Imap, Protocol::Smtp, Protocol::Lmtp];
+    pub const ALL: [Protocol; 4] = [Protocol::Imap, Protocol::Smtp, Protocol::Lmtp, Protocol::Submission];
 
-    /// `imap`, `smtp`, `lmtp`.
+    /// `imap`, `smtp`, `lmtp`, `submission`.
     pub fn name(self) -> &'static str {
         match self {
             Protocol::Imap => "imap",
             Protocol::Smtp => "smtp",
             Protocol::Lmtp => "lmtp",
+            Protocol::Submission => "submission",
         }
     }
 
@@ -183,7 +186,7 @@ impl Protocol {
     pub fn commands(self) -> &'static [&'static str] {
         match self {
             Protocol::Imap => IMAP,
-            Protocol::Smtp | Protocol::Lmtp => SMTP,
+            Protocol::Smtp | Protocol::Lmtp | Protocol::Submission => SMTP,
         }
     }
 

@@ -1,6 +1,6 @@
 //! Bytes to and from the client, each with its timeout.
 
-use std::future::poll_fn;
+use std::future::{pending, poll_fn};
 use std::io;
 use std::mem::MaybeUninit;
 use std::pin::Pin;
@@ -17,6 +17,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, ReadBuf};
 use tokio::time::timeout;
 
 use super::{SmtpShared, replies};
+use sealpost_auth::standing::Standing;
 use sealpost_session::Context;
 use sealpost_session::net::Stream;
 use sealpost_session::session_log::SessionLog;
@@ -52,6 +53,8 @@ pub(super) enum End {
     Errors,
     /// Nothing sensible can be read any more.
     Unintelligible,
+    /// The login is no longer valid.
+    Revoked,
     /// The client speaks HTTP.
     Http,
     /// The TLS handshake failed.
@@ -70,6 +73,7 @@ impl End {
             End::Stopping => "shutdown",
             End::Errors => "too many errors",
             End::Unintelligible => "unintelligible",
+            End::Revoked => "login revoked",
             End::Http => "HTTP",
             End::Handshake => "TLS handshake failed",
         }
@@ -84,6 +88,7 @@ impl End {
             End::Stopping => Some(replies::stopping(hostname)),
             End::Errors => Some(replies::too_many_errors()),
             End::Unintelligible => Some(replies::unintelligible()),
+            End::Revoked => Some(replies::revoked()),
             End::Http => Some(replies::http()),
             End::Closed | End::Broken | End::Handshake => None,
         }
@@ -116,6 +121,14 @@ async fn read(stream: &mut Stream, decoder: &mut Decoder, within: Within) -> io:
     .await
 }
 
+/// Waits until the login of a session is no longer valid.
+async fn lost(standing: Option<&Standing>) {
+    match standing {
+        Some(standing) => standing.lost().await,
+        None => pending().await,
+    }
+}
+
 /// The client's connection and what is not yet read from it or sent to it.
 pub(super) struct Connection {
     /// `None` after a failed handshake.
@@ -143,6 +156,11 @@ impl Connection {
     /// The next event in what was read already.
     pub(super) fn next_event(&mut self) -> Option<Event> {
         self.decoder.next_event()
+    }
+
+    /// The next line answers a challenge of AUTH.
+    pub(super) fn expect_auth_line(&mut self) {
+        self.decoder.expect_auth_line();
     }
 
     /// What follows is mail data.
@@ -185,8 +203,13 @@ impl Connection {
         }
     }
 
-    /// Sends what is queued and reads more: at least one byte.
-    pub(super) async fn fill(&mut self, shared: &SmtpShared, within: Within) -> Result<(), End> {
+    /// Sends what is queued and reads more: at least one byte. Ends a session that loses its standing meanwhile.
+    pub(super) async fn fill(
+        &mut self,
+        shared: &SmtpShared,
+        within: Within,
+        standing: Option<&Standing>,
+    ) -> Result<(), End> {
         let ctx = &*shared.ctx;
         self.flush(ctx).await?;
         self.out = BytesMut::new();
@@ -199,6 +222,7 @@ impl Connection {
             let read = tokio::select! {
                 biased;
                 () = ctx.shutdown.wait() => return Err(End::Stopping),
+                () = lost(standing) => return Err(End::Revoked),
                 read = timeout(limit, read(stream, &mut self.decoder, within)) => read,
             };
             self.window.0 += ctx.clock.monotonic().saturating_sub(before);
@@ -225,7 +249,8 @@ impl Connection {
             return Ok(());
         }
         let (_, octets) = std::mem::take(&mut self.window);
-        let others_wait = shared.ctx.budget.waiting() > 0 || shared.fanout.0.waiting() > 0;
+        let submissions = shared.outbox.as_ref().map_or(0, |outbox| outbox.waiting());
+        let others_wait = shared.ctx.budget.waiting() > 0 || shared.fanout.0.waiting() > 0 || submissions > 0;
         let slow = within == Within::LargeMessage && others_wait && octets < PRESSURE_BYTES;
         if slow { Err(End::Slow) } else { Ok(()) }
     }

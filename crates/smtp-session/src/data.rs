@@ -3,6 +3,7 @@
 use futures::StreamExt;
 use sealpost_smtp::data::End as DataEnd;
 use sealpost_smtp::types::{Body, Chunk, Reply};
+use sealpost_submission::outbox::Accepted;
 
 use super::connection::End;
 use super::deliver;
@@ -11,15 +12,16 @@ use super::quota_check;
 use super::replies;
 use super::session::{CurrentChunk, Session};
 use super::sink::Source;
-use super::trace::Trace;
-use super::transaction::{Envelope, Transaction};
+use super::submitting::{self, Submitting};
+use super::trace::{self, Trace};
+use super::transaction::{Envelope, Message, Transaction};
 
 impl Session {
     /// DATA. A refusal leaves the transaction as it was (RFC 5321 §4.1.4).
     pub(super) fn data(&mut self) {
         let Some(transaction) = &self.transaction else { return self.out_of_order("Say MAIL first") };
         // RFC 3030 §2: "DATA and BDAT commands cannot be used in the same transaction".
-        if transaction.incoming.is_some() {
+        if transaction.message.is_some() {
             return self.out_of_order("The message has begun with BDAT");
         }
         // RFC 3030 §3: "BINARYMIME cannot be used with the DATA command".
@@ -51,29 +53,38 @@ impl Session {
     /// The message begins, unless it has.
     fn begin_message(&mut self) {
         let (Some(transaction), Some(hello)) = (&mut self.transaction, &self.hello) else { return };
-        if transaction.incoming.is_some() {
+        if transaction.message.is_some() {
             return;
         }
         let id = format!("{:016x}", self.shared.ctx.random.next_u64());
         let stream = self.connection.stream();
         let tls = stream.and_then(|stream| stream.tls_info());
+        let (hostname, at) = (&self.shared.ctx.hostname, self.shared.ctx.clock.now());
+        if let (Some(sender), Some(outbox)) = (&transaction.sender, &self.shared.outbox) {
+            let utf8 = transaction.envelope.mail.utf8;
+            let trace = trace::submission_field(hostname, tls.is_some(), utf8, &id, at);
+            let order = submitting::order(&transaction.envelope, sender, trace, hostname);
+            let submitting = Submitting::new(id, sender.account.clone(), outbox.begin(order));
+            transaction.message = Some(Message::Submission(Box::new(submitting)));
+            return;
+        }
         let trace = Trace {
             from: &transaction.envelope.mail.from,
             verb: hello.verb,
             name: &hello.name,
             peer: stream.and_then(|stream| stream.peer()),
             tls: tls.as_ref(),
-            hostname: &self.shared.ctx.hostname,
+            hostname,
             utf8: transaction.envelope.mail.utf8,
             id: &id,
             recipient: match transaction.envelope.recipients.as_slice() {
                 [only] => Some(&only.path),
                 _ => None,
             },
-            at: self.shared.ctx.clock.now(),
+            at,
         };
         let trace = trace.fields();
-        transaction.incoming = Some(Incoming::new(id, trace));
+        transaction.message = Some(Message::Delivery(Incoming::new(id, trace)));
     }
 
     /// Bytes of the message.
@@ -81,20 +92,25 @@ impl Session {
         if self.chunk.as_ref().is_some_and(|current| current.refused.is_some()) {
             return;
         }
-        let Some(Transaction { incoming: Some(incoming), envelope }) = &mut self.transaction else { return };
-        let held = incoming.holds_budget();
-        incoming.push(&self.shared, &envelope.accounts, octets).await;
-        if !held && incoming.holds_budget() {
+        let Some(Transaction { message: Some(message), envelope, .. }) = &mut self.transaction else {
+            return;
+        };
+        let held = message.holds_budget();
+        match message {
+            Message::Delivery(incoming) => incoming.push(&self.shared, &envelope.accounts, octets).await,
+            Message::Submission(submitting) => submitting.push(octets).await,
+        }
+        if !held && message.holds_budget() {
             self.connection.begin_window();
         }
     }
 
     /// `<CRLF>.<CRLF>`
     pub(super) async fn end_data(&mut self, end: DataEnd) -> Result<(), End> {
-        if let Some(Transaction { incoming: Some(incoming), .. }) = &mut self.transaction
+        if let Some(Transaction { message: Some(message), .. }) = &mut self.transaction
             && end.lookalike
         {
-            incoming.refuse(replies::lookalike());
+            message.refuse(replies::lookalike());
         }
         self.end_message().await
     }
@@ -116,18 +132,42 @@ impl Session {
         if chunk.last {
             return self.end_message().await;
         }
-        let incoming = self.transaction.as_ref().and_then(|transaction| transaction.incoming.as_ref());
+        let message = self.transaction.as_ref().and_then(|transaction| transaction.message.as_ref());
         // RFC 3030 §2: a failure is said now, and again for each chunk that is in the pipeline already.
-        let failure = incoming.and_then(|incoming| incoming.failure()).cloned();
+        let failure = message.and_then(|message| message.failure()).cloned();
         self.reply(failure.unwrap_or_else(|| replies::chunk_ok(chunk.size)));
         Ok(())
     }
 
     /// The message is complete; whatever happens, the transaction is over (RFC 5321 §4.1.1.4).
     async fn end_message(&mut self) -> Result<(), End> {
-        let Some(Transaction { envelope, incoming: Some(incoming) }) = self.transaction.take() else {
+        let Some(Transaction { envelope, message: Some(message), .. }) = self.transaction.take() else {
             return Ok(());
         };
+        match message {
+            Message::Delivery(incoming) => self.deliver(envelope, incoming).await,
+            Message::Submission(submitting) => self.submit(envelope, *submitting).await,
+        }
+    }
+
+    /// Into the queue, with one reply for all recipients.
+    async fn submit(&mut self, envelope: Envelope, submitting: Submitting) -> Result<(), End> {
+        let (id, octets, sender) = (submitting.id.clone(), submitting.octets(), submitting.sender.clone());
+        match submitting.finish().await {
+            Ok(Accepted { id: mail, message_id, size }) => {
+                let recipients = envelope.recipients.len() as u64;
+                tracing::info!(%mail, id, message_id, account = %sender.name, recipients, size, "queued a message");
+                self.reply(replies::queued(mail));
+                self.forgive();
+                self.log.delivered(recipients, octets);
+            }
+            Err(reply) => drop(self.refuse_message(&envelope, &reply).await?),
+        }
+        self.flush().await
+    }
+
+    /// Into the accounts of the recipients.
+    async fn deliver(&mut self, envelope: Envelope, incoming: Incoming) -> Result<(), End> {
         let (id, octets) = (incoming.id.clone(), incoming.octets());
         let over_quota = quota_check::over_quota_each(&self.shared.ctx, &envelope.accounts, octets).await;
         // SMTP has one reply for all. What only some have no room for, and nobody could know at
@@ -227,7 +267,7 @@ mod tests {
 
     use super::super::connection::REPLY_BYTES;
     use super::super::transaction::Recipient;
-    use super::super::{Protocol, SmtpShared};
+    use super::super::{Service, SmtpShared};
     use super::*;
     use sealpost_session::Context;
     use sealpost_session::Settings;
@@ -239,10 +279,11 @@ mod tests {
         let (key, clock) = (ServerKeys::generate(&*random), Arc::new(SystemClock::new()));
         let ctx = Context::new(Settings::default(), Store::memory(), key, None, clock, random).unwrap();
         let (ours, _theirs) = Stream::pair().unwrap();
-        let mut session = Session::new(ours, Arc::new(SmtpShared::new(Arc::new(ctx))), Protocol::Lmtp);
-        let mut envelope = Transaction::new(Mail::new(ReversePath::Null)).envelope;
+        let mut session = Session::new(ours, Arc::new(SmtpShared::new(Arc::new(ctx), None)), Service::Lmtp);
+        let mut envelope = Transaction::new(Mail::new(ReversePath::Null), None).envelope;
         // Many more replies than the system keeps for a connection.
-        let recipient = || Recipient { path: ForwardPath::Postmaster, accounts: Vec::new() };
+        let recipient =
+            || Recipient { path: ForwardPath::Postmaster, notify: None, orcpt: None, accounts: Vec::new() };
         envelope.recipients.extend(std::iter::repeat_with(recipient).take(100_000));
         let reply = replies::no_memory();
         assert!(session.refuse_message(&envelope, &reply).now_or_never().is_none(), "nobody reads them");

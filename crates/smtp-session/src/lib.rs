@@ -1,11 +1,16 @@
-//! SMTP (RFC 5321) and LMTP (RFC 2033) sessions: mail for local accounts comes in here, and nowhere else.
+//! SMTP (RFC 5321), LMTP (RFC 2033) and submission (RFC 6409) sessions. [`Service`] says which: mail
+//! from other servers, mail from a server in front of this one, or mail from users.
 //!
 //! What a session promises:
-//! - **Durable before 250.** A message is acknowledged after every account it goes to has it in its log.
-//! - **Nothing is relayed.** A recipient that [`sealpost_directory::Directory`] does not know is refused.
-//! - **Byte-exact.** The message is stored as it came, behind one `Return-Path` and one `Received`
-//!   field. Long lines, NUL, 8-bit headers and broken MIME are not refused; a look-alike of the end
-//!   of data is ([`sealpost_smtp::data`]).
+//! - **Durable before 250.** A message is acknowledged after every account it goes to has it in its
+//!   log; a submitted one after the queue has it in its own.
+//! - **Nothing is relayed for strangers.** SMTP and LMTP refuse a recipient that
+//!   [`sealpost_directory::Directory`] does not know. Submission takes mail to anywhere, after AUTH
+//!   (RFC 4954), from addresses that the account may send as.
+//! - **Byte-exact.** A delivered message is stored as it came, behind one `Return-Path` and one
+//!   `Received` field. Long lines, NUL, 8-bit headers and broken MIME are not refused; a look-alike
+//!   of the end of data is ([`sealpost_smtp::data`]). A submitted message is completed instead
+//!   ([`sealpost_submission::outbox`]): its Received field says nothing of the client.
 //! - **Bounded memory**, whatever the size of a message: a session holds 16 KiB of it, and what
 //!   more it needs is drawn from the budget and let go of soon; a client that holds it and does not
 //!   send is cut off when others wait.
@@ -17,12 +22,13 @@
 //! Losing it is not an option, and without a queue RFC 5321 §6.1 leaves no third one. LMTP has one
 //! reply for each recipient and no such case.
 //!
-//! DSN (RFC 3461) parameters are parsed but the extension is not offered: offering it promises
-//! reports of success that this server cannot send yet, and a client that is not offered it sends
-//! them itself (RFC 3461 §5.2.2).
+//! DSN (RFC 3461) is offered for submission, where the queue reports. For delivery its parameters
+//! are parsed but the extension is not offered: offering it promises reports of success that
+//! deliveries do not send, and a client that is not offered it sends them itself (RFC 3461 §5.2.2).
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
+mod auth;
 mod command;
 mod connection;
 mod data;
@@ -34,6 +40,7 @@ mod rcpt;
 mod replies;
 mod session;
 mod sink;
+mod submitting;
 mod trace;
 mod transaction;
 
@@ -41,15 +48,27 @@ use std::sync::Arc;
 
 use sealpost_base::Budget;
 
-pub use sealpost_smtp::client::Protocol;
-
 use sealpost_auth::fair_scheduler::QueueHandle;
 use sealpost_session::Context;
 use sealpost_session::net::Stream;
+use sealpost_submission::outbox::Outbox;
 
-/// What all SMTP and LMTP sessions of a server share.
+/// What a session is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Service {
+    /// SMTP: mail from other servers, for local accounts.
+    Smtp,
+    /// LMTP: the same from a server in front of this one.
+    Lmtp,
+    /// Submission: mail from users, for everyone.
+    Submission,
+}
+
+/// What all SMTP, LMTP and submission sessions of a server share.
 pub struct SmtpShared {
     pub(crate) ctx: Arc<Context>,
+    /// Where submitted messages go; without it nothing can be submitted.
+    outbox: Option<Outbox>,
     /// What part of the budget messages with several recipients may hold while they wait for more.
     fanout: Fanout,
     /// What part of it the recipients of messages that come may take.
@@ -60,8 +79,9 @@ pub struct SmtpShared {
 
 impl SmtpShared {
     /// That of a server.
-    pub fn new(ctx: Arc<Context>) -> Self {
+    pub fn new(ctx: Arc<Context>, outbox: Option<Outbox>) -> Self {
         SmtpShared {
+            outbox,
             fanout: Fanout::of(&ctx.budget),
             envelopes: transaction::envelopes(&ctx.budget),
             recipients: QueueHandle::shared(),
@@ -73,9 +93,9 @@ impl SmtpShared {
 /// Serves one connection until it ends. TLS from the first byte is the listener's business.
 ///
 /// Returns when the client has left, was sent away, or the server stops (421 within moments; RFC 5321 §3.8).
-pub async fn serve(stream: Stream, shared: Arc<SmtpShared>, protocol: Protocol) {
+pub async fn serve(stream: Stream, shared: Arc<SmtpShared>, service: Service) {
     // In a box, so that the task is as small as what it waits for.
-    Box::new(session::Session::new(stream, shared, protocol)).run().await;
+    Box::new(session::Session::new(stream, shared, service)).run().await;
 }
 
 /// The part of the memory budget that messages with several recipients may hold while they wait for more.

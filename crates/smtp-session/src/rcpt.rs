@@ -4,16 +4,18 @@ use sealpost_base::Kind;
 use sealpost_directory::{Address, Resolved};
 use sealpost_smtp::types::{ForwardPath, Host, Rcpt, Reply};
 
+use super::Service;
 use super::quota_check;
 use super::replies;
 use super::session::Session;
+use super::transaction::Transaction;
 use sealpost_session::Context;
 
 impl Session {
     pub(super) async fn rcpt(&mut self, rcpt: Rcpt) {
         let Some(transaction) = &self.transaction else { return self.out_of_order("Say MAIL first") };
         // RFC 3030 §2: the message has begun.
-        if transaction.incoming.is_some() {
+        if transaction.message.is_some() {
             return self.out_of_order("The message has begun");
         }
         if !transaction.envelope.mail.utf8 && !rcpt.to.is_ascii() {
@@ -22,7 +24,11 @@ impl Session {
         if transaction.envelope.recipients.len() >= self.shared.ctx.settings.recipients {
             return self.refuse(replies::too_many_recipients());
         }
-        match self.add_recipient(rcpt.to).await {
+        let added = match self.service {
+            Service::Submission => self.add_submitted(rcpt).await,
+            Service::Smtp | Service::Lmtp => self.add_recipient(rcpt).await,
+        };
+        match added {
             Ok(()) => {
                 if let Some(stream) = self.connection.stream() {
                     stream.sends();
@@ -35,29 +41,77 @@ impl Session {
         }
     }
 
-    async fn add_recipient(&mut self, to: ForwardPath) -> Result<(), Reply> {
-        let address = match &to {
-            // RFC 5321 §4.5.1
-            ForwardPath::Postmaster => "postmaster".to_owned(),
-            ForwardPath::Mailbox(mailbox) => mailbox.to_string(),
-        };
-        let resolved = match self.shared.ctx.directory.resolve(&address).await {
-            Ok(resolved) => resolved,
-            Err(error) if error.kind() == Kind::NotFound || Address::parse(&address).is_err() => {
-                return Err(unknown(&self.shared.ctx, &to).await);
-            }
-            Err(error) => {
-                tracing::warn!(%error, "a recipient could not be looked up");
-                return Err(replies::recipient(&error));
-            }
-        };
+    async fn add_recipient(&mut self, rcpt: Rcpt) -> Result<(), Reply> {
         let declared = self.transaction.as_ref().and_then(|transaction| transaction.envelope.mail.size);
-        check_room(&self.shared.ctx, &to, &resolved, declared).await?;
+        let resolved = resolve(&self.shared.ctx, &rcpt.to, declared).await?;
+        self.add(rcpt, resolved)
+    }
+
+    /// A recipient of a submitted message: everyone but users that do not exist here.
+    async fn add_submitted(&mut self, rcpt: Rcpt) -> Result<(), Reply> {
+        let (ctx, Some(outbox)) = (&self.shared.ctx, &self.shared.outbox) else {
+            return Err(replies::unfinished());
+        };
+        let Some(Transaction { envelope, sender: Some(sender), .. }) = &self.transaction else {
+            return Err(replies::out_of_order("Say MAIL first"));
+        };
+        // The same one twice is one recipient.
+        if envelope.recipients.iter().any(|recipient| recipient.path == rcpt.to) {
+            return Ok(());
+        }
+        outbox
+            .check_limits(&sender.account, envelope.recipients.len() + 1)
+            .map_err(|reached| replies::sending_limit(&reached))?;
+        if is_local(ctx, &rcpt.to).await? {
+            resolve(ctx, &rcpt.to, envelope.mail.size).await?;
+        }
+        self.add(rcpt, Resolved { recipients: Vec::new() })
+    }
+
+    fn add(&mut self, rcpt: Rcpt, resolved: Resolved) -> Result<(), Reply> {
         match &mut self.transaction {
-            Some(transaction) => transaction.envelope.add(to, resolved, &self.shared.envelopes),
+            Some(transaction) => transaction.envelope.add(rcpt, resolved, &self.shared.envelopes),
             None => Err(replies::out_of_order("Say MAIL first")),
         }
     }
+}
+
+/// Whether a submitted message stays here.
+async fn is_local(ctx: &Context, to: &ForwardPath) -> Result<bool, Reply> {
+    let ForwardPath::Mailbox(mailbox) = to else { return Ok(true) };
+    match ctx.directory.serves(&mailbox.host.to_string()).await {
+        Ok(true) => Ok(true),
+        // RFC 6409 §4.2: a domain has to be fully qualified.
+        Ok(false) if mailbox.host.as_domain().is_some_and(|domain| !domain.contains('.')) => {
+            Err(replies::incomplete_domain())
+        }
+        Ok(false) => Ok(false),
+        Err(error) => {
+            tracing::warn!(%error, "cannot list the domains of this server");
+            Err(replies::storage(&error))
+        }
+    }
+}
+
+/// The accounts that an address leads to, all with room for a message of the size that MAIL said.
+async fn resolve(ctx: &Context, to: &ForwardPath, declared: Option<u64>) -> Result<Resolved, Reply> {
+    let address = match to {
+        // RFC 5321 §4.5.1
+        ForwardPath::Postmaster => "postmaster".to_owned(),
+        ForwardPath::Mailbox(mailbox) => mailbox.to_string(),
+    };
+    let resolved = match ctx.directory.resolve(&address).await {
+        Ok(resolved) => resolved,
+        Err(error) if error.kind() == Kind::NotFound || Address::parse(&address).is_err() => {
+            return Err(unknown(ctx, to).await);
+        }
+        Err(error) => {
+            tracing::warn!(%error, "a recipient could not be looked up");
+            return Err(replies::recipient(&error));
+        }
+    };
+    check_room(ctx, to, &resolved, declared).await?;
+    Ok(resolved)
 }
 
 /// Why an address leads nowhere: its domain is not served here, or nobody there has that name. A

@@ -1,7 +1,12 @@
 //! Every reply of a session, and the one table from error kinds to replies.
 
-use sealpost_base::{Error, Kind};
+use sealpost_auth::Denied;
+use sealpost_base::{Error, Kind, limits};
+use sealpost_directory::AccountRecord;
+use sealpost_queue::MailId;
 use sealpost_smtp::types::Reply;
+use sealpost_submission::header::Fault;
+use sealpost_submission::outbox::{LimitReached, Refusal};
 
 /// What a failure of the store or of this program means for a message: always "later" (RFC 5321 §4.2.1),
 /// because no mistake on our side may cost somebody a message.
@@ -168,4 +173,130 @@ pub(super) fn http() -> Reply {
 
 pub(super) fn unintelligible() -> Reply {
     Reply::status(421, (4, 5, 2), "Invalid data, closing connection")
+}
+
+/// The login of a session was revoked.
+pub(super) fn revoked() -> Reply {
+    Reply::status(421, (4, 7, 0), "The login is no longer valid, closing connection")
+}
+
+/// RFC 4954 §6.
+pub(super) fn authenticated() -> Reply {
+    Reply::status(235, (2, 7, 0), "Authentication succeeded")
+}
+
+/// RFC 4954 §6.
+pub(super) fn authentication_required() -> Reply {
+    Reply::status(530, (5, 7, 0), "Authentication required")
+}
+
+/// RFC 4954 §4.
+pub(super) fn no_such_mechanism() -> Reply {
+    Reply::status(504, (5, 5, 4), "No such authentication mechanism")
+}
+
+/// RFC 4954 §4, §6.
+pub(super) fn encryption_required() -> Reply {
+    Reply::status(538, (5, 7, 11), "Encryption required: send STARTTLS first")
+}
+
+/// RFC 4954 §4.
+pub(super) fn not_base64() -> Reply {
+    Reply::status(501, (5, 5, 2), "Not base64")
+}
+
+/// RFC 4954 §4.
+pub(super) fn not_of_mechanism() -> Reply {
+    Reply::status(501, (5, 5, 2), "Not a message of that authentication mechanism")
+}
+
+/// RFC 4954 §4.
+pub(super) fn auth_cancelled() -> Reply {
+    Reply::status(501, (5, 7, 0), "Authentication cancelled")
+}
+
+/// RFC 4954 §6.
+pub(super) fn auth_line_too_long() -> Reply {
+    Reply::status(500, (5, 5, 6), "Authentication exchange line is too long")
+}
+
+/// RFC 4954 §6.
+pub(super) fn acting_for_others() -> Reply {
+    Reply::status(535, (5, 7, 8), "Acting for others is not possible")
+}
+
+/// Too many connections of one account.
+pub(super) fn crowded_login() -> Reply {
+    Reply::status(454, (4, 7, 0), "Too many connections of this account, close some")
+}
+
+/// RFC 4954 §6, RFC 5248 §3.1. Whoever fails is told no more than that.
+pub(super) fn denied(denied: &Denied) -> Reply {
+    match denied {
+        Denied::Credentials => Reply::status(535, (5, 7, 8), "Wrong name or password"),
+        Denied::Suspended => {
+            Reply::status(535, (5, 7, 13), "This account is suspended, ask the administrator of the server")
+        }
+        Denied::Busy => Reply::status(454, (4, 7, 0), "Too many logins at once, try again later"),
+        Denied::Unavailable(error) => {
+            tracing::warn!(%error, "a login could not be checked");
+            Reply::status(454, (4, 7, 0), "Logins cannot be checked now, try again later")
+        }
+    }
+}
+
+/// A submitted message is the queue's.
+pub(super) fn queued(id: MailId) -> Reply {
+    Reply::status(250, (2, 0, 0), format!("Message queued as {id}"))
+}
+
+/// RFC 4865 §5.
+pub(super) fn hold_too_long(seconds: u64) -> Reply {
+    Reply::status(501, (5, 5, 4), format!("A message is held for at most {seconds} seconds"))
+}
+
+/// RFC 6409 §4.2.
+pub(super) fn incomplete_domain() -> Reply {
+    Reply::status(554, (5, 1, 2), "The domain is incomplete; write it out")
+}
+
+/// RFC 3463 §3.8: the policy of this server, for now.
+pub(super) fn sending_limit(reached: &LimitReached) -> Reply {
+    Reply::status(450, (4, 7, 1), format!("You have reached your limit of {reached}"))
+}
+
+/// Why a submitted message, or its sender, is refused; `id` is for the log.
+pub(super) fn submission(refusal: &Refusal, account: &AccountRecord, id: &str) -> Reply {
+    let unsendable = |text: &'static str| Reply::status(554, (5, 6, 0), text);
+    match refusal {
+        // RFC 6409 §6.1.
+        Refusal::Sender(address) => Reply::status(
+            550,
+            (5, 7, 1),
+            format!(
+                "You may not send as {address}; the administrator can allow it: \
+                 sealpost account allow-from {} {address}",
+                account.name
+            ),
+        ),
+        Refusal::Header(Fault::TooLarge) => Reply::status(
+            552,
+            (5, 3, 4),
+            format!("The header exceeds the limit of {} bytes", limits::SUBMISSION_HEADER_BYTES),
+        ),
+        // RFC 6409 §8.1.
+        Refusal::Header(Fault::NoFrom) => unsendable("The message has no From address"),
+        Refusal::Header(Fault::Repeated) => unsendable("The message has several From or Sender fields"),
+        Refusal::Header(Fault::Unreadable) => unsendable("From or Sender has something that is no address"),
+        Refusal::TooLarge(limit) => too_large(*limit),
+        Refusal::Loop => loops(),
+        Refusal::Limit(reached) => sending_limit(reached),
+        Refusal::NoMemory => {
+            Reply::status(452, (4, 3, 1), "Not enough memory for so large a header, try again later")
+        }
+        Refusal::Store(error) => {
+            tracing::warn!(id, %error, "a message could not be queued");
+            storage(error)
+        }
+    }
 }

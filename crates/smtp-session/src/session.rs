@@ -7,20 +7,26 @@ use sealpost_base::limits;
 use sealpost_smtp::server::{Event, Fatal};
 use sealpost_smtp::types::{Chunk, Hello, Reply};
 
+use super::auth::{Exchange, User};
 use super::connection::{Connection, End, Within};
 use super::transaction::Transaction;
-use super::{Protocol, SmtpShared, replies};
+use super::{Service, SmtpShared, replies};
 use sealpost_session::metrics::{self, Verdict};
 use sealpost_session::net::Stream;
 use sealpost_session::session_log::SessionLog;
+use sealpost_session::sessions::SessionState;
 
 /// What the server knows about its client. The commands are in `command`, `rcpt` and `data`.
 pub(super) struct Session {
     pub(super) shared: Arc<SmtpShared>,
-    pub(super) protocol: Protocol,
+    pub(super) service: Service,
     pub(super) connection: Connection,
     pub(super) log: SessionLog,
     pub(super) hello: Option<Hello>,
+    /// Who logged in: for submission alone.
+    pub(super) user: Option<Box<User>>,
+    /// The AUTH that waits for the client's next message.
+    pub(super) exchange: Option<Exchange>,
     pub(super) transaction: Option<Transaction>,
     /// The BDAT chunk whose bytes are coming.
     pub(super) chunk: Option<CurrentChunk>,
@@ -36,18 +42,21 @@ pub(super) struct CurrentChunk {
 }
 
 impl Session {
-    pub(super) fn new(mut stream: Stream, shared: Arc<SmtpShared>, protocol: Protocol) -> Self {
-        let measured = match protocol {
-            Protocol::Smtp => metrics::Protocol::Smtp,
-            Protocol::Lmtp => metrics::Protocol::Lmtp,
+    pub(super) fn new(mut stream: Stream, shared: Arc<SmtpShared>, service: Service) -> Self {
+        let measured = match service {
+            Service::Smtp => metrics::Protocol::Smtp,
+            Service::Lmtp => metrics::Protocol::Lmtp,
+            Service::Submission => metrics::Protocol::Submission,
         };
         let log = SessionLog::begin(measured, &mut stream, &shared.ctx);
         Session {
             shared,
-            protocol,
+            service,
             connection: Connection::new(stream),
             log,
             hello: None,
+            user: None,
+            exchange: None,
             transaction: None,
             chunk: None,
             errors: 0,
@@ -59,6 +68,7 @@ impl Session {
         let Err(end) = self.converse().await;
         // What was not acknowledged is given up, and its memory with it, before anything else is waited for.
         self.transaction = None;
+        self.user = None;
         self.log.end(end.name());
         if end == End::Http {
             self.log.spoke_http();
@@ -71,13 +81,13 @@ impl Session {
     }
 
     async fn converse(&mut self) -> Result<Infallible, End> {
-        let protocol = match self.protocol {
-            Protocol::Smtp => "ESMTP",
-            Protocol::Lmtp => "LMTP",
-        };
+        let protocol = if self.is_lmtp() { "LMTP" } else { "ESMTP" };
         self.reply(Reply::new(220, format!("{} {protocol} Sealpost", self.shared.ctx.hostname)));
         loop {
             while let Some(event) = self.connection.next_event() {
+                if self.user.as_ref().is_some_and(|user| !user.standing.holds()) {
+                    return Err(End::Revoked);
+                }
                 self.handle(event).await?;
                 if self.errors > limits::SMTP_ERRORS {
                     return Err(End::Errors);
@@ -90,7 +100,8 @@ impl Session {
                 }
             }
             let within = self.within();
-            self.connection.fill(&self.shared, within).await?;
+            let standing = self.user.as_ref().map(|user| &user.standing);
+            self.connection.fill(&self.shared, within, standing).await?;
         }
     }
 
@@ -98,15 +109,14 @@ impl Session {
         match event {
             Event::Command(command) => Box::pin(self.command(command)).await,
             Event::Bad(misuse) => {
-                self.refuse(misuse.reply());
+                match self.exchange {
+                    None => self.refuse(misuse.reply()),
+                    Some(_) => self.bad_auth_line(misuse),
+                }
                 // RFC 2920 §3.2 (6): not to be held back.
                 self.flush().await
             }
-            // No challenge was sent.
-            Event::AuthLine(_) => {
-                self.refuse(replies::not_implemented());
-                Ok(())
-            }
+            Event::AuthLine(line) => Box::pin(self.auth_line(line)).await,
             Event::Data(octets) => {
                 Box::pin(self.receive(&octets)).await;
                 Ok(())
@@ -126,9 +136,9 @@ impl Session {
 
     /// Where the client is: in a message or between commands.
     fn within(&self) -> Within {
-        match self.transaction.as_ref().and_then(|transaction| transaction.incoming.as_ref()) {
+        match self.transaction.as_ref().and_then(|transaction| transaction.message.as_ref()) {
             None => Within::Commands,
-            Some(incoming) if incoming.holds_budget() => Within::LargeMessage,
+            Some(message) if message.holds_budget() => Within::LargeMessage,
             Some(_) => Within::Message,
         }
     }
@@ -167,12 +177,15 @@ impl Session {
 
     /// Whether recipients have a reply each.
     pub(super) fn is_lmtp(&self) -> bool {
-        self.protocol == Protocol::Lmtp
+        self.service == Service::Lmtp
     }
 
     /// Forgets everything but the greeting (RFC 3207 §4.2).
     pub(super) fn reset(&mut self) {
         self.hello = None;
+        self.user = None;
+        self.exchange = None;
+        self.log.state(SessionState::Anonymous);
         self.transaction = None;
         self.chunk = None;
     }

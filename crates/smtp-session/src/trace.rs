@@ -74,6 +74,20 @@ impl Trace<'_> {
     }
 }
 
+/// The Received field of a submitted message. It has no `from`, which would say where the user is:
+/// RFC 5321 §4.4 wants it of servers, and RFC 6409 §8 leaves trace fields to the site.
+pub(super) fn submission_field(hostname: &str, tls: bool, utf8: bool, id: &str, at: Timestamp) -> Vec<u8> {
+    // RFC 3848 §1, RFC 6531 §4.3.
+    let protocol = match (utf8, tls) {
+        (false, false) => "ESMTPA",
+        (false, true) => "ESMTPSA",
+        (true, false) => "UTF8SMTPA",
+        (true, true) => "UTF8SMTPSA",
+    };
+    let date = date_time(at);
+    format!("Received: by {hostname} with {protocol}\r\n\tid {id};\r\n\t{date}\r\n").into_bytes()
+}
+
 /// `ccontent` (RFC 5322 §3.2.2) of graphic ASCII.
 fn comment(text: &str) -> String {
     let mut out = String::with_capacity(text.len());

@@ -4,17 +4,28 @@ use std::collections::HashMap;
 
 use sealpost_base::{AccountId, Budget, Permit, limits};
 use sealpost_directory::{Quotas, Resolved};
-use sealpost_smtp::types::{ForwardPath, Mail, Reply};
+use sealpost_smtp::types::{ForwardPath, Mail, Notify, OriginalRecipient, Rcpt, Reply};
 use sealpost_vault::PublicKey;
 
 use super::incoming::Incoming;
 use super::replies;
+use super::submitting::{Sender, Submitting};
 
 /// From MAIL to the reply to the message.
 pub(super) struct Transaction {
     pub(super) envelope: Envelope,
+    /// Who submits; of a delivery nobody does.
+    pub(super) sender: Option<Sender>,
     /// Set when the message begins.
-    pub(super) incoming: Option<Incoming>,
+    pub(super) message: Option<Message>,
+}
+
+/// A message on its way in.
+pub(super) enum Message {
+    /// For local accounts.
+    Delivery(Incoming),
+    /// For the queue.
+    Submission(Box<Submitting>),
 }
 
 /// From whom and to whom.
@@ -44,6 +55,10 @@ pub(super) fn envelopes(budget: &Budget) -> Budget {
 /// One accepted RCPT.
 pub(super) struct Recipient {
     pub(super) path: ForwardPath,
+    /// When its sender wants a report; for submission alone, as the next.
+    pub(super) notify: Option<Notify>,
+    /// The address that its sender wrote first.
+    pub(super) orcpt: Option<OriginalRecipient>,
     /// Indexes into the envelope's accounts.
     pub(super) accounts: Vec<usize>,
 }
@@ -57,7 +72,7 @@ pub(super) struct Account {
 }
 
 impl Transaction {
-    pub(super) fn new(mail: Mail) -> Self {
+    pub(super) fn new(mail: Mail, sender: Option<Sender>) -> Self {
         let envelope = Envelope {
             mail,
             recipients: Vec::new(),
@@ -66,21 +81,42 @@ impl Transaction {
             bytes: 0,
             permits: Vec::new(),
         };
-        Transaction { envelope, incoming: None }
+        Transaction { envelope, sender, message: None }
+    }
+}
+
+impl Message {
+    /// Why it will be refused, if that is known already.
+    pub(super) fn failure(&self) -> Option<&Reply> {
+        match self {
+            Message::Delivery(incoming) => incoming.failure(),
+            Message::Submission(submitting) => submitting.failure(),
+        }
+    }
+
+    /// Whether others may have to wait for memory that it holds.
+    pub(super) fn holds_budget(&self) -> bool {
+        match self {
+            Message::Delivery(incoming) => incoming.holds_budget(),
+            Message::Submission(submitting) => submitting.holds_budget(),
+        }
+    }
+
+    /// Refuses it; the first reason stays.
+    pub(super) fn refuse(&mut self, reply: Reply) {
+        match self {
+            Message::Delivery(incoming) => incoming.refuse(reply),
+            Message::Submission(submitting) => submitting.refuse(reply),
+        }
     }
 }
 
 impl Envelope {
-    /// Adds a recipient that leads to the accounts in `resolved`.
+    /// Adds a recipient that leads to the accounts in `resolved`; a submitted message leads to none here.
     ///
     /// # Errors
     /// A temporary reply: the client offers the recipient again in another transaction.
-    pub(super) fn add(
-        &mut self,
-        path: ForwardPath,
-        resolved: Resolved,
-        budget: &Budget,
-    ) -> Result<(), Reply> {
+    pub(super) fn add(&mut self, rcpt: Rcpt, resolved: Resolved, budget: &Budget) -> Result<(), Reply> {
         let new =
             resolved.recipients.iter().filter(|recipient| !self.known.contains_key(&recipient.id)).count();
         if self.accounts.len() + new > limits::SMTP_ACCOUNTS {
@@ -88,8 +124,10 @@ impl Envelope {
         }
         let links = resolved.recipients.len() * size_of::<usize>();
         let accounts = new * (size_of::<Account>() + size_of::<(AccountId, usize)>());
-        let bytes =
-            self.bytes + size_of::<Recipient>() + PATH_BYTES + path.to_string().len() + links + accounts;
+        let Rcpt { to: path, notify, orcpt } = rcpt;
+        let text =
+            path.to_string().len() + orcpt.as_ref().map_or(0, |orcpt| orcpt.kind.len() + orcpt.address.len());
+        let bytes = self.bytes + size_of::<Recipient>() + PATH_BYTES + text + links + accounts;
         // Never waits: whoever holds memory for an envelope must not wait for more of it.
         while bytes > limits::SMTP_ENVELOPE_FREE_BYTES + self.permits.iter().map(Permit::bytes).sum::<usize>()
         {
@@ -107,7 +145,7 @@ impl Envelope {
             })
         });
         let accounts = accounts.collect();
-        self.recipients.push(Recipient { path, accounts });
+        self.recipients.push(Recipient { path, notify, orcpt, accounts });
         Ok(())
     }
 }

@@ -135,7 +135,7 @@ fn bdat(chunk: Chunk) -> String {
 }
 
 /// `date-time` of RFC 3339 §5.6 in UTC.
-fn date_time(seconds: i64) -> String {
+pub fn date_time(seconds: i64) -> String {
     let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
     let (year, month, day) = civil_from_days(days);
     let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);

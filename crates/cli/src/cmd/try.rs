@@ -79,6 +79,7 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     };
     if let Some((record, root)) = login.opened.as_ref().filter(|_| !args.no_samples) {
         samples::deliver(&data_dir.accounts(), record, root).await.context("the sample mail")?;
+        accounts::keep_samples_here(&data_dir, &login.account).await.context("the sample mail")?;
     }
     data_dir.settings.postmaster = Some(login.account.to_string());
     let signals = Signals::listen(data_dir.settings.timeouts.shutdown_grace)?;

@@ -80,12 +80,12 @@ async fn the_tasks_of_sessions_are_small() {
     let task = size_of_val(&stay(session(stream(), service(), ctx.clone()), Arc::default()));
     let secured = size_of_val(&secured(stream(), service(), ctx.clone()));
     let key = ServerKeys::generate(&SeededRandom::new(1));
-    let (imap, smtp) = (ImapShared::new(ctx.clone(), &key), SmtpShared::new(ctx.clone()));
+    let (imap, smtp) = (ImapShared::new(ctx.clone(), &key), SmtpShared::new(ctx.clone(), None));
     let imap = size_of_val(&sealpost_imap_session::serve(stream(), Arc::new(imap)));
     let lmtp = size_of_val(&sealpost_smtp_session::serve(
         stream(),
         Arc::new(smtp),
-        sealpost_smtp_session::Protocol::Lmtp,
+        sealpost_smtp_session::Service::Lmtp,
     ));
     assert!(task <= 160 && secured <= 1280, "{task}, {secured} bytes");
     assert!(imap <= 3584 && lmtp <= 1280, "{imap}, {lmtp} bytes");

@@ -5,6 +5,7 @@ use sealpost_vault::StoreStats;
 
 use super::openmetrics::{self, Kind, Labels};
 use super::{Process, Protocol, Verdict};
+use crate::sending::Sending;
 use sealpost_session::Context;
 
 /// One metric, with all its series.
@@ -31,9 +32,11 @@ enum Write {
 /// What is looked at once for a page.
 pub(super) struct View<'a> {
     ctx: &'a Context,
+    /// `None` if the server sends nothing: then there are no series about it.
+    sending: Option<&'a Sending>,
     process: Process,
     store: StoreStats,
-    sessions: [sealpost_session::sessions::Count; 3],
+    sessions: [sealpost_session::sessions::Count; Protocol::ALL.len()],
     loaded: (usize, usize),
 }
 
@@ -73,18 +76,19 @@ impl Series<'_> {
 
     /// As [`Series::each_protocol`], for those that take mail.
     fn each_receiving(&mut self, view: &View<'_>, counter: fn(&super::ProtocolMetrics) -> &Counter) {
-        for protocol in [Protocol::Smtp, Protocol::Lmtp] {
+        for protocol in [Protocol::Smtp, Protocol::Lmtp, Protocol::Submission] {
             self.number(&[("protocol", protocol.name())], counter(view.ctx.metrics.of(protocol)).read());
         }
     }
 }
 
 impl<'a> View<'a> {
-    pub(super) fn of(ctx: &'a Context) -> Self {
+    pub(super) fn of(ctx: &'a Context, sending: Option<&'a Sending>) -> Self {
         let loaded = ctx.accounts.all_loaded();
         let bytes = loaded.iter().map(|account| account.state().memory()).sum();
         View {
             ctx,
+            sending,
             process: Process::read(),
             store: ctx.store.stats(),
             sessions: Protocol::ALL.map(|protocol| ctx.sessions.count(protocol)),
@@ -404,6 +408,186 @@ const FAMILIES: &[Family] = &[
         "Deliveries: recipients of accepted messages.",
         |v, s| {
             s.each_receiving(v, |p| &p.deliveries);
+        }
+    ),
+    family!(
+        "sealpost_queue_mails",
+        Gauge,
+        "",
+        "",
+        "Queued mails of this node. All series of the queue are missing on a server that does not send.",
+        |v, s| {
+            if let Some(sending) = v.sending {
+                s.number(&[], sending.queue().state().len() as u64);
+            }
+        }
+    ),
+    family!(
+        "sealpost_queue_oldest_seconds",
+        Gauge,
+        "seconds",
+        "",
+        "Age of the oldest queued mail.",
+        |v, s| {
+            if let Some(sending) = v.sending {
+                s.value(&[], sending.oldest().as_secs_f64());
+            }
+        }
+    ),
+    family!(
+        "sealpost_queue_memory_bytes",
+        Gauge,
+        "bytes",
+        "",
+        "Memory of the rows of queued mails.",
+        |v, s| {
+            if let Some(sending) = v.sending {
+                s.number(&[], sending.queue().state().heap_bytes() as u64);
+            }
+        }
+    ),
+    family!(
+        "sealpost_queue_on_hold",
+        Gauge,
+        "",
+        "",
+        "1 if the whole queue is on hold, as after a restore; else 0.",
+        |v, s| {
+            if let Some(sending) = v.sending {
+                let is_held = sending.queue().state().all_held().is_some();
+                s.number(&[], u64::from(is_held));
+            }
+        }
+    ),
+    family!(
+        "sealpost_queue_stopped",
+        Gauge,
+        "",
+        "",
+        "1 if the queue has stopped and takes no mail; /healthz says why.",
+        |v, s| {
+            if let Some(sending) = v.sending {
+                s.number(&[], u64::from(sending.problem().is_some()));
+            }
+        }
+    ),
+    family!(
+        "sealpost_queue_active",
+        Gauge,
+        "",
+        "",
+        "Mails that are being sent, or wait for a connection.",
+        |v, s| {
+            if let Some(sending) = v.sending {
+                s.number(&[], sending.status().active as u64);
+            }
+        }
+    ),
+    family!(
+        "sealpost_queue_connections",
+        Gauge,
+        "",
+        "",
+        "Open connections to other servers, and deliveries into accounts.",
+        |v, s| {
+            if let Some(sending) = v.sending {
+                s.number(&[], sending.status().connections as u64);
+            }
+        }
+    ),
+    family!(
+        "sealpost_queue_adopted",
+        Gauge,
+        "",
+        "",
+        "Queues of lost nodes that this one sends; other series do not count them.",
+        |v, s| {
+            if let Some(sending) = v.sending {
+                s.number(&[], sending.adopted() as u64);
+            }
+        }
+    ),
+    family!(
+        "sealpost_queue_recipients",
+        Counter,
+        "",
+        "outcome",
+        "Outcomes of attempts, by recipient: `delivered`, `relayed` to a server that does not report, `deferred` to a later attempt, `failed` for good.",
+        |v, s| {
+            if let Some(sending) = v.sending {
+                let m = sending.runner_metrics();
+                let all = [("delivered", &m.delivered), ("relayed", &m.relayed), ("deferred", &m.deferred)];
+                for (outcome, counter) in all.into_iter().chain([("failed", &m.failed)]) {
+                    s.number(&[("outcome", outcome)], counter.read());
+                }
+            }
+        }
+    ),
+    family!("sealpost_queue_connects", Counter, "", "", "Connections that were opened or tried.", |v, s| {
+        if let Some(sending) = v.sending {
+            s.number(&[], sending.runner_metrics().connections.read());
+        }
+    }),
+    family!(
+        "sealpost_queue_connect_failures",
+        Counter,
+        "",
+        "",
+        "Connections that could not be opened, or not be secured as policy requires.",
+        |v, s| {
+            if let Some(sending) = v.sending {
+                s.number(&[], sending.runner_metrics().connection_failures.read());
+            }
+        }
+    ),
+    family!(
+        "sealpost_queue_local_deliveries",
+        Counter,
+        "",
+        "",
+        "Queued mails that were delivered into accounts of this server.",
+        |v, s| {
+            if let Some(sending) = v.sending {
+                s.number(&[], sending.metrics().local.read());
+            }
+        }
+    ),
+    family!(
+        "sealpost_queue_relayed_tls",
+        Counter,
+        "",
+        "mode",
+        "Mails that other servers took, by what secured the connection: `none`, `opportunistic`, `mta-sts`, `dane`, or `required` by the sender or a route.",
+        |v, s| {
+            if let Some(sending) = v.sending {
+                for (mode, mails) in sending.metrics().tls() {
+                    s.number(&[("mode", mode)], mails);
+                }
+            }
+        }
+    ),
+    family!(
+        "sealpost_queue_tls_failures",
+        Counter,
+        "",
+        "",
+        "TLS sessions with other servers that failed, also where the mail then went without.",
+        |v, s| {
+            if let Some(sending) = v.sending {
+                s.number(&[], sending.metrics().tls_failures.read());
+            }
+        }
+    ),
+    family!(
+        "sealpost_queue_delivery_seconds",
+        Histogram,
+        "seconds",
+        "",
+        "Time from acceptance to delivery, by recipient.",
+        |v, s| {
+            if let Some(sending) = v.sending {
+                s.times(&[], &sending.runner_metrics().age);
+            }
         }
     ),
     family!(

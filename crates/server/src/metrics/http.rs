@@ -14,6 +14,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::families::{self, View};
 use super::openmetrics;
+use crate::sending::Sending;
 use sealpost_session::Context;
 use sealpost_session::net::Stream;
 
@@ -39,10 +40,10 @@ enum Request {
 }
 
 /// Answers one request.
-pub(crate) async fn serve(mut stream: Stream, ctx: Arc<Context>) {
+pub(crate) async fn serve(mut stream: Stream, ctx: Arc<Context>, sending: Option<Sending>) {
     let answered = tokio::select! {
         () = ctx.shutdown.wait() => Ok(Ok(())),
-        answered = tokio::time::timeout(TIMEOUT, answer(&mut stream, &ctx)) => answered,
+        answered = tokio::time::timeout(TIMEOUT, answer(&mut stream, &ctx, sending.as_ref())) => answered,
     };
     match answered {
         Ok(Ok(())) => stream.close().await,
@@ -66,7 +67,7 @@ async fn request(stream: &mut Stream) -> std::io::Result<Option<Request>> {
     }
 }
 
-async fn answer(stream: &mut Stream, ctx: &Context) -> std::io::Result<()> {
+async fn answer(stream: &mut Stream, ctx: &Context, sending: Option<&Sending>) -> std::io::Result<()> {
     let Some(request) = tokio::time::timeout(ASKING, request(stream)).await?? else { return Ok(()) };
     match request {
         Request::Refused(status) => {
@@ -76,7 +77,7 @@ async fn answer(stream: &mut Stream, ctx: &Context) -> std::io::Result<()> {
             stream.write_all(text.as_bytes()).await?;
         }
         Request::Health { body } => {
-            let (status, text) = match health(ctx).await {
+            let (status, text) = match health(ctx, sending).await {
                 Ok(()) => ("200 OK", "ok\n".to_owned()),
                 Err(why) => ("503 Service Unavailable", format!("{why}\n")),
             };
@@ -86,7 +87,7 @@ async fn answer(stream: &mut Stream, ctx: &Context) -> std::io::Result<()> {
         Request::Metrics { body } => {
             let mut out = begin("200 OK", openmetrics::MEDIA_TYPE, "");
             if body {
-                let view = View::of(ctx);
+                let view = View::of(ctx, sending);
                 for piece in families::pieces(&view) {
                     out.push_str(&piece);
                     if out.len() >= PAGE_BYTES {
@@ -103,11 +104,12 @@ async fn answer(stream: &mut Stream, ctx: &Context) -> std::io::Result<()> {
 }
 
 /// Why nobody should be sent here, if so.
-async fn health(ctx: &Context) -> Result<(), String> {
-    match ctx.shutdown.is_stopping() {
-        true => Err("stopping".to_owned()),
-        false => ctx.health.check(LOOP_TIMEOUT).await.map_err(|e| e.to_string()),
+async fn health(ctx: &Context, sending: Option<&Sending>) -> Result<(), String> {
+    if ctx.shutdown.is_stopping() {
+        return Err("stopping".to_owned());
     }
+    ctx.health.check(LOOP_TIMEOUT).await.map_err(|e| e.to_string())?;
+    sending.and_then(Sending::problem).map_or(Ok(()), Err)
 }
 
 fn begin(status: &str, media_type: &str, more: &str) -> String {

@@ -9,6 +9,7 @@ use tokio::net::TcpStream;
 
 use super::*;
 use sealpost_session::settings::TlsSource;
+use sealpost_session::settings::sending::{Sending, Switch};
 
 async fn start(settings: Settings) -> Result<Server> {
     let random = Arc::new(SeededRandom::new(1));
@@ -33,6 +34,8 @@ async fn every_service_greets_and_says_goodbye() {
     let listen = Listen {
         smtp: local(),
         smtps: local(),
+        submission: local(),
+        submissions: local(),
         lmtp: local(),
         lmtp_unix: vec![socket.clone()],
         imap: [local(), local()].concat(),
@@ -41,13 +44,15 @@ async fn every_service_greets_and_says_goodbye() {
         admin: Some(directory.path().to_owned()),
     };
     let tls = TlsSource::SelfSigned { directory: directory.path().to_owned() };
-    let server = start(Settings { listen, tls, ..Settings::default() }).await.unwrap();
+    let data = Some(directory.path().to_owned());
+    let server = start(Settings { listen, tls, data, ..Settings::default() }).await.unwrap();
     let addresses = server.addresses().clone();
     assert_eq!(addresses.imap.len(), 2);
 
     let mut clients: Vec<(&str, Box<dyn AsyncRead + Unpin + Send>)> = Vec::new();
     for (greeting, address) in [
         ("220", addresses.smtp[0]),
+        ("220", addresses.submission[0]),
         ("220", addresses.lmtp[0]),
         ("* OK", addresses.imap[0]),
         ("* OK", addresses.imap[1]),
@@ -57,7 +62,9 @@ async fn every_service_greets_and_says_goodbye() {
     clients.push(("220", Box::new(tokio::net::UnixStream::connect(&socket).await.unwrap())));
     let trusted = crate::tls::tests::client_config(server.tls().unwrap().certificate());
     let connector = tokio_rustls::TlsConnector::from(trusted);
-    for (greeting, address) in [("220", addresses.smtps[0]), ("* OK", addresses.imaps[0])] {
+    for (greeting, address) in
+        [("220", addresses.smtps[0]), ("220", addresses.submissions[0]), ("* OK", addresses.imaps[0])]
+    {
         let socket = TcpStream::connect(address).await.unwrap();
         let name = ServerName::try_from("localhost").unwrap();
         clients.push((greeting, Box::new(connector.connect(name, socket).await.unwrap())));
@@ -133,6 +140,13 @@ async fn settings_that_cannot_be_are_refused() {
     let listen = Listen { imaps: local(), ..Listen::default() };
     let error = start(Settings { listen, ..Settings::default() }).await.err().unwrap();
     assert_eq!(error.kind(), Kind::Invalid);
+    let (listen, mut sending) = (Listen { submission: local(), ..Listen::default() }, Sending::default());
+    let settings = Settings { listen, ..Settings::default() };
+    let without_data = start(settings.clone()).await.err().unwrap();
+    assert!(without_data.to_string().contains("needs a data directory"), "{without_data}");
+    sending.enabled = Switch::Off;
+    let off = start(Settings { sending, ..settings }).await.err().unwrap();
+    assert!(off.to_string().contains("sending.enabled"), "{off}");
     let hostname = "no host name".to_owned();
     assert_eq!(
         start(Settings { hostname, ..Settings::default() }).await.err().unwrap().kind(),

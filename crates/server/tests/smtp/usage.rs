@@ -7,7 +7,7 @@ use sealpost_base::AccountId;
 use sealpost_directory::{AccountName, Quotas, Resource, Usage};
 use sealpost_mailbox::usage_tracker::{UNRECORDED_BYTES, UNRECORDED_MESSAGES, UsageTracker};
 use sealpost_session::{Context, Settings};
-use sealpost_smtp_session::Protocol;
+use sealpost_smtp::client::Protocol;
 
 use crate::mailer::Mailer;
 use crate::smtp_world::TestServer;

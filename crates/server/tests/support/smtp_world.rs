@@ -9,7 +9,8 @@ use sealpost_directory::{AccountName, AccountRecord, AliasName, NewAccount, Secr
 use sealpost_server::tls::Tls;
 use sealpost_session::net::Stream;
 use sealpost_session::{Context, Settings};
-use sealpost_smtp_session::{self as smtp, Protocol, SmtpShared};
+use sealpost_smtp::client::Protocol;
+use sealpost_smtp_session::{self as smtp, Service, SmtpShared};
 use sealpost_vault::server_key::ServerKeys;
 use sealpost_vault::{RootKey, Store};
 use tokio::task::JoinSet;
@@ -66,7 +67,7 @@ impl TestServer {
         }
         let ctx = Arc::new(ctx);
         TestServer {
-            smtp: Arc::new(SmtpShared::new(ctx.clone())),
+            smtp: Arc::new(SmtpShared::new(ctx.clone(), None)),
             ctx,
             clock,
             protocol: Protocol::Smtp,
@@ -80,7 +81,11 @@ impl TestServer {
     /// A session with a client on this machine.
     pub fn connect_as(&mut self, protocol: Protocol) -> Stream {
         let (client, server) = Stream::pair().unwrap();
-        self.sessions.spawn(smtp::serve(server, self.smtp.clone(), protocol));
+        let service = match protocol {
+            Protocol::Smtp => Service::Smtp,
+            Protocol::Lmtp => Service::Lmtp,
+        };
+        self.sessions.spawn(smtp::serve(server, self.smtp.clone(), service));
         client
     }
 

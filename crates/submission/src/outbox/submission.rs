@@ -62,7 +62,7 @@ struct Begun {
 }
 
 struct Signing {
-    domain: String,
+    domain: DnsName,
     keys: Vec<DomainKey>,
     hash: BodyHash,
 }
@@ -227,8 +227,8 @@ async fn signing(outbox: &Outbox, from: &str) -> Result<Option<Signing>, Refusal
     }
     let keys = parts.domain_keys.signing(address.domain()).await?;
     // RFC 6376 §3.5: the domain in its form of A-labels.
-    let domain = DnsName::new(address.domain()).filter(|_| !keys.is_empty());
-    Ok(domain.map(|domain| Signing { domain: domain.as_str().to_owned(), keys, hash: BodyHash::default() }))
+    let domain = keys.first().map(|key| key.domain.clone());
+    Ok(domain.map(|domain| Signing { domain, keys, hash: BodyHash::default() }))
 }
 
 impl Begun {
@@ -248,8 +248,8 @@ impl Begun {
             None => Vec::new(),
             Some(Signing { domain, keys, hash }) => {
                 let timestamp = u64::try_from(now.seconds()).unwrap_or(0);
-                let options = SigningOptions { domain: &domain, timestamp, expiry: None };
-                let keys: Vec<_> = keys.iter().map(|key| (key.selector.as_str(), key.signer())).collect();
+                let options = SigningOptions { domain: domain.as_str(), timestamp, expiry: None };
+                let keys: Vec<_> = keys.iter().map(|key| (&*key.selector, key.signer())).collect();
                 sign(&self.header, hash, options, &keys)?
             }
         };

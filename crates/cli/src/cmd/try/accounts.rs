@@ -8,12 +8,13 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use futures::{StreamExt, TryStreamExt, stream};
 use sealpost_base::{Error, Kind, Random};
-use sealpost_directory::{AccountName, AccountRecord, NewAccount, Secret};
+use sealpost_directory::{AccountName, AccountRecord, AliasName, NewAccount, Secret};
 use sealpost_files::owner;
 use sealpost_vault::RootKey;
 use zeroize::Zeroizing;
 
 use crate::data_dir::DataDir;
+use crate::samples;
 use crate::secret;
 
 /// The account unless others are asked for.
@@ -88,6 +89,21 @@ pub async fn remembered(data_dir: &DataDir) -> Result<Login> {
         Err(e) if e.kind() == Kind::Denied => Ok(Login { account, password: None, opened: None }),
         Err(e) => Err(e.into()),
     }
+}
+
+/// Leads mail for the senders of sample mail to the account: who answers one finds the answer in the
+/// inbox, and nothing leaves this machine.
+///
+/// # Errors
+/// What the directory says.
+pub async fn keep_samples_here(data_dir: &DataDir, account: &AccountName) -> Result<()> {
+    for domain in samples::DOMAINS {
+        let catch_all = AliasName::CatchAll(domain.to_owned());
+        if data_dir.directory.alias(&catch_all).await?.is_none() {
+            data_dir.directory.set_alias(&catch_all, &[account.as_str().parse()?]).await?;
+        }
+    }
+    Ok(())
 }
 
 /// Opens an account, or makes it.

@@ -1,0 +1,11 @@
+//! Sending as a server does it: a queue in a store, accounts of its own, and other servers that a test
+//! scripts. Only the network is not real.
+
+#[path = "sending/delivery.rs"]
+mod delivery;
+#[path = "sending/keys.rs"]
+mod keys;
+#[path = "sending/stopping.rs"]
+mod stopping;
+#[path = "sending/world.rs"]
+mod world;

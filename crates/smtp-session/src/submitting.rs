@@ -1,0 +1,147 @@
+//! A submitted message on its way in: what the client said of it, and the outbox that takes it.
+//!
+//! As every message it is taken to its end even if it is refused before; nothing of it is kept then.
+
+use std::sync::Arc;
+
+use sealpost_base::Timestamp;
+use sealpost_directory::AccountRecord;
+use sealpost_queue::envelope::{self, Notify, Ret, Source, TlsDemand};
+use sealpost_queue::retry::MAX_HOLD;
+use sealpost_smtp::types::{self, ForwardPath, Hold, Reply, ReversePath};
+use sealpost_submission::outbox::{Accepted, Order, Submission};
+
+use super::replies;
+use super::transaction::{Envelope, Recipient};
+
+/// What is known of a transaction of submission from MAIL on.
+pub(super) struct Sender {
+    /// The account as it is recorded now: what it may do can change while the session lasts.
+    pub(super) account: Arc<AccountRecord>,
+    /// When the message may leave (RFC 4865).
+    pub(super) release: Option<Timestamp>,
+}
+
+/// One message. Dropping it leaves nothing behind.
+pub(super) struct Submitting {
+    /// Names the message in its Received field and in the log.
+    pub(super) id: String,
+    pub(super) sender: Arc<AccountRecord>,
+    octets: u64,
+    submission: Option<Submission>,
+    failure: Option<Reply>,
+}
+
+impl Submitting {
+    /// A message that has begun.
+    pub(super) fn new(id: String, sender: Arc<AccountRecord>, submission: Submission) -> Self {
+        Submitting { id, sender, octets: 0, submission: Some(submission), failure: None }
+    }
+
+    /// Bytes so far.
+    pub(super) fn octets(&self) -> u64 {
+        self.octets
+    }
+
+    /// Why the message will be refused, if that is known already.
+    pub(super) fn failure(&self) -> Option<&Reply> {
+        self.failure.as_ref()
+    }
+
+    /// Whether others may have to wait for memory that this message holds.
+    pub(super) fn holds_budget(&self) -> bool {
+        self.submission.as_ref().is_some_and(Submission::holds_budget)
+    }
+
+    /// Refuses the message; the first reason stays.
+    pub(super) fn refuse(&mut self, reply: Reply) {
+        self.failure.get_or_insert(reply);
+        self.submission = None;
+    }
+
+    /// Takes the next bytes.
+    pub(super) async fn push(&mut self, octets: &[u8]) {
+        self.octets += octets.len() as u64;
+        let Some(submission) = &mut self.submission else { return };
+        if let Err(refusal) = submission.write(octets).await {
+            let reply = replies::submission(&refusal, &self.sender, &self.id);
+            self.refuse(reply);
+        }
+    }
+
+    /// The message is complete; it is in the queue when this returns.
+    pub(super) async fn finish(self) -> Result<Accepted, Reply> {
+        match (self.failure, self.submission) {
+            (None, Some(submission)) => submission
+                .finish()
+                .await
+                .map_err(|refusal| replies::submission(&refusal, &self.sender, &self.id)),
+            (failure, _) => Err(failure.unwrap_or_else(replies::unfinished)),
+        }
+    }
+}
+
+/// What is to be sent, as the envelope says it. `hostname` is where a postmaster without a domain is.
+pub(super) fn order(envelope: &Envelope, sender: &Sender, trace: Vec<u8>, hostname: &str) -> Order {
+    let mail = &envelope.mail;
+    Order {
+        account: sender.account.clone(),
+        from: reverse_path(&mail.from),
+        recipients: envelope.recipients.iter().map(|recipient| queued(recipient, hostname)).collect(),
+        ret: mail.ret.map(|ret| match ret {
+            types::Return::Full => Ret::Full,
+            types::Return::Headers => Ret::Headers,
+        }),
+        envid: mail.envid.clone(),
+        release: sender.release,
+        tls: if mail.require_tls { TlsDemand::Require } else { TlsDemand::Policy },
+        trace,
+        source: Source::Submission,
+    }
+}
+
+/// The reverse-path as the queue has it: empty for the null sender.
+pub(super) fn reverse_path(from: &ReversePath) -> String {
+    match from {
+        ReversePath::Null => String::new(),
+        ReversePath::Mailbox(mailbox) => mailbox.to_string(),
+    }
+}
+
+fn queued(recipient: &Recipient, hostname: &str) -> envelope::Recipient {
+    let address = match &recipient.path {
+        ForwardPath::Postmaster => format!("postmaster@{hostname}"),
+        ForwardPath::Mailbox(mailbox) => mailbox.to_string(),
+    };
+    let orcpt = recipient.orcpt.as_ref().map(|orcpt| format!("{};{}", orcpt.kind, orcpt.address));
+    envelope::Recipient { address, notify: recipient.notify.map(notify), orcpt }
+}
+
+fn notify(notify: types::Notify) -> Notify {
+    match notify {
+        types::Notify::Never => Notify::NEVER,
+        types::Notify::On { success, failure, delay } => {
+            let asked = [(success, Notify::SUCCESS), (failure, Notify::FAILURE), (delay, Notify::DELAY)];
+            asked
+                .into_iter()
+                .filter(|(is_asked, _)| *is_asked)
+                .fold(Notify::NEVER, |all, (_, one)| all.and(one))
+        }
+    }
+}
+
+/// When a message may leave that is to be held.
+///
+/// # Errors
+/// The reply if that is later than EHLO offers (RFC 4865 §5).
+pub(super) fn release(hold: Option<Hold>, now: Timestamp) -> Result<Option<Timestamp>, Reply> {
+    let release = match hold {
+        None => return Ok(None),
+        Some(Hold::For(seconds)) => now.after(std::time::Duration::from_secs(seconds.into())),
+        Some(Hold::Until(seconds)) => Timestamp::from_seconds(seconds),
+    };
+    if release > now.after(MAX_HOLD) {
+        return Err(replies::hold_too_long(MAX_HOLD.as_secs()));
+    }
+    Ok(Some(release))
+}
