@@ -100,7 +100,8 @@ fn mail_is_held_released_bounced_and_removed() {
     let why = |id: &str| home.json(&["queue", "show", id]).0[0]["why"].as_str().unwrap().to_owned();
     done(&["hold", &first, "--for", "2h"], 1);
     assert_eq!(why(&first), "held by the operator");
-    done(&["retry", "--all"], 2);
+    done(&["retry", "--all"], 3);
+    assert_eq!(why(&first), "held by the operator", "to retry is not to release");
     done(&["release", &first], 1);
     assert_ne!(why(&first), "held by the operator");
     done(&["hold", "--domain", "two.example", "--sender", "list@example.net"], 1);
@@ -217,4 +218,81 @@ fn without_a_queue_or_its_key_that_is_said() {
     let missing = home.run(&["queue", "list"]);
     assert_eq!(missing.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&missing.stderr).contains("mail.key is missing"), "{missing:?}");
+}
+
+/// Changes a byte in the middle of an object.
+fn damage(home: &Home, path: &str) {
+    let database = rusqlite::Connection::open(home.path("data/objects.sqlite")).unwrap();
+    let head: Vec<u8> =
+        database.query_row("SELECT head FROM objects WHERE path = ?1", [path], |row| row.get(0)).unwrap();
+    let mut damaged = head.clone();
+    let at = damaged.len() / 2;
+    damaged[at] ^= 4;
+    database.execute("UPDATE objects SET head = ?2 WHERE path = ?1", (path, damaged)).unwrap();
+}
+
+/// The last object like `pattern`.
+fn object(home: &Home, pattern: &str) -> String {
+    let database = rusqlite::Connection::open(home.path("data/objects.sqlite")).unwrap();
+    let query = "SELECT path FROM objects WHERE path LIKE ?1 ORDER BY path DESC LIMIT 1";
+    database.query_row(query, [pattern], |row| row.get(0)).unwrap()
+}
+
+#[test]
+fn check_reads_the_queue_and_names_what_is_damaged() {
+    for pattern in [
+        "queue/%/log/%",
+        "queue/%/history/%",
+        "queue/%/segment/%",
+        "queue/%/snap/%/queue",
+        "domains/%/dkim/%",
+    ] {
+        let (home, queue) = started();
+        home.ok(&["domain", "add", "example.org"]);
+        queue.accept(ACCOUNT, &["joe@one.example"], "<1@example.org>");
+        queue.trim();
+        queue.accept(ACCOUNT, &["ann@two.example"], "<2@example.org>");
+        queue.stop();
+        let (found, status) = home.check();
+        assert_eq!(
+            (status, &found["checked"]["queues"], &found["checked"]["queued"]),
+            (0, &1.into(), &2.into()),
+            "{found}"
+        );
+        assert!(home.run(&["check"]).stdout.windows(20).any(|text| text == b"1 queue with 2 mails"));
+        let path = object(&home, pattern);
+        damage(&home, &path);
+        let (found, status) = home.check();
+        assert_eq!(status, 1, "{pattern}: {found}");
+        let problems = found["problems"].to_string();
+        assert!(problems.contains(&path), "{path}: {problems}");
+    }
+}
+
+#[test]
+fn check_says_that_the_mail_key_is_missing() {
+    let (home, queue) = started();
+    queue.accept(ACCOUNT, &["joe@one.example"], "<1@example.org>");
+    queue.stop();
+    std::fs::rename(home.path("data/mail.key"), home.path("mail.key")).unwrap();
+    let (found, status) = home.check();
+    assert!(status == 1 && found["problems"].to_string().contains("mail.key is missing"), "{found}");
+}
+
+#[test]
+fn a_backup_of_a_queue_starts_on_hold() {
+    let (home, queue) = started();
+    let id = queue.accept(ACCOUNT, &["joe@one.example"], "<1@example.org>").to_string();
+    home.ok(&["backup", "data", "copy"]);
+    queue.stop();
+    for key in ["server.key", "mail.key"] {
+        std::fs::copy(home.path(&format!("data/{key}")), home.path(&format!("copy/{key}"))).unwrap();
+    }
+    let copy = RunningQueue::start(&home.path("copy"));
+    let shown = home.json(&["queue", "show", &id, "--dir", "copy"]).0;
+    let why = shown[0]["why"].as_str().unwrap();
+    assert!(why.contains("on hold") && why.contains("restored from a backup"), "{why}");
+    home.ok(&["queue", "release", "--all", "--dir", "copy"]);
+    assert!(home.json(&["queue", "list", "--summary", "--dir", "copy"]).0[0]["on_hold"].is_null());
+    copy.stop();
 }

@@ -98,7 +98,8 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
 
 /// The domain that a command line names.
 fn name(domain: &str) -> Result<DnsName> {
-    let is_domain = |name: &DnsName| name.as_str().contains('.');
+    let is_allowed = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.');
+    let is_domain = |name: &DnsName| name.as_str().contains('.') && name.as_str().bytes().all(is_allowed);
     let wrong = || Usage(format!("{domain:?} is not a domain such as example.org"));
     DnsName::new(domain.trim()).filter(is_domain).ok_or_else(|| wrong().into())
 }

@@ -30,7 +30,7 @@ pub(super) struct Args {
     /// Allow it no more
     #[arg(long, requires = "address")]
     remove: bool,
-    /// Print what is allowed
+    /// Print the allowed addresses
     #[arg(long, conflicts_with_all = ["address", "remove"])]
     list: bool,
 }

@@ -16,7 +16,7 @@ use crate::queues::Queues;
 /// Arguments of `sealpost account limit`.
 #[derive(clap::Args)]
 #[command(
-    after_help = "A limit bounds what a stolen password costs. Without options, shows the limits, and what was sent. 0 \
+    after_help = "A limit bounds what a stolen password costs. Without options, shows the limits, and how much the account has sent. 0 \
                   forbids sending. Without limits of its own an account has those of the configuration \
                   (sending.recipients_per_hour and sending.recipients_per_day).\n
 Examples:

@@ -26,7 +26,7 @@ pub(super) use judge::{Key, judge_key};
 /// Arguments of `sealpost domain check`.
 #[derive(clap::Args)]
 #[command(
-    after_help = "By default DNS is asked as the server asks it, from the root downwards. Name servers remember old \
+    after_help = "By default the command asks DNS as the server does, from the root downwards. Name servers remember old \
                   answers for as long as the record's TTL says; ask the name server of the domain itself \
                   (--resolver) to see a change at once.\n
 Exit status: 0 all that is required is right; 1 something is missing or wrong; 75 DNS did not answer.\n

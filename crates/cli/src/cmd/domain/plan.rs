@@ -47,7 +47,7 @@ impl Plan {
             notes: vec![
                 format!("{host} needs A and AAAA records with the public addresses of this server."),
                 format!(
-                    "PTR: each of these addresses needs a reverse name {host}; who provides the address sets it. \
+                    "PTR: each of these addresses needs a reverse name {host}; the provider of the address sets it. \
                      Large receivers refuse mail without it."
                 ),
                 "SPF: if mail goes through a smarthost, add what its provider names (include:…).".to_owned(),

@@ -187,7 +187,7 @@ fn is_public(address: IpAddr) -> bool {
 async fn reverse(resolver: &dyn Resolver, host: &DnsName, address: IpAddr) -> Checked {
     let name = DnsName::reverse(address);
     let fix = format!(
-        "ask who provides {address} to set its reverse name to {host}; until then send from another address \
+        "ask the provider of {address} to set its reverse name to {host}; until then send from another address \
          (sending.family)"
     );
     match resolver.ptr(&name).await {
@@ -265,7 +265,7 @@ async fn sender_policy(resolver: &dyn Resolver, server: &Server<'_>) -> Checked 
              includes this server",
         ),
         Covers::No => check(Found::Wrong, found)
-            .wanting(spf::with_mx(&record), "this server may not send: add `mx`, and keep what is there"),
+            .wanting(spf::with_mx(&record), "this server may not send: add `mx`, and keep the rest"),
     }
 }
 
