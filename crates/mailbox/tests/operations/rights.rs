@@ -115,3 +115,48 @@ async fn grantable_are_all_rights_but_to_the_inbox() {
     assert_eq!(grantable("Projects", Grantee::Anyone).await, (none, none));
     assert_eq!(grantable("inbox", account("you@localhost")).await, (none, none));
 }
+
+/// A stranger who changes rights over and over makes the log of the other account no longer.
+#[tokio::test]
+async fn only_the_first_right_is_an_entry_in_the_log_of_the_other() {
+    let w = with_projects().await;
+    let at = || w.you.account.state().position();
+    w.grant("Projects", "lr").await;
+    let offered = at();
+    for rights in ["lr", "lri", "l", "lr", "lr"] {
+        w.grant("Projects", rights).await;
+    }
+    let minus = Grantee::Account { name: w.you.record.name.clone(), negative: true };
+    for _ in 0..3 {
+        let place = w.resolve(&w.me, "Projects").await;
+        w.sharing(&w.me).grant(place.clone(), &minus, RightsChange::Replace(Rights::READ)).await.unwrap();
+        w.sharing(&w.me).revoke(place, &minus).await.unwrap();
+    }
+    w.you.account.catch_up().await.unwrap();
+    assert_eq!(at(), offered);
+    assert_eq!(w.resolve(&w.you, THEIRS).await.rights.to_string(), "lr");
+    // Below it, too: what is made there is offered once.
+    ops::create(w.sharing(&w.me), w.me.headroom, "Projects/a", SpecialUses::default()).await.unwrap();
+    w.you.account.catch_up().await.unwrap();
+    let below = at();
+    assert_eq!(below.0, offered.0 + 1);
+    w.grant("Projects/a", "lr").await;
+    assert_eq!(at(), below);
+    // Rights that begin again are one entry.
+    w.grant("Projects", "").await;
+    assert_eq!(at(), below);
+    w.grant("Projects", "lr").await;
+    assert_eq!(at().0, below.0 + 1);
+}
+
+#[tokio::test]
+async fn a_link_that_its_user_removed_comes_back_with_the_next_right() {
+    let w = with_projects().await;
+    w.grant("Projects", "lr").await;
+    let theirs = w.resolve(&w.you, THEIRS).await;
+    w.user(&w.you).drop_link(&theirs).await.unwrap();
+    assert!(w.is_missing(&w.you, THEIRS).await);
+    w.resolve(&w.me, "Projects").await.account.catch_up().await.unwrap();
+    w.grant("Projects", "lr").await;
+    assert_eq!(w.resolve(&w.you, THEIRS).await.rights.to_string(), "lr");
+}
