@@ -73,7 +73,7 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     for record in &records {
         report.begin(&record.name.to_string());
         let root = open(record, secret.as_ref(), &args).await?.map(|unlocked| {
-            authentic(record, &unlocked, &mut report);
+            authentic(data_dir, record, &unlocked, &mut report).await;
             unlocked.root
         });
         account(&data_dir, record, root, &mut report).await?;
@@ -135,12 +135,13 @@ async fn open(record: &AccountRecord, secret: Option<&Secret>, args: &Args) -> R
 
 /// Names what of a record a process without the account's key has changed, and counts slots of
 /// which nothing tells that.
-fn authentic(record: &AccountRecord, unlocked: &Unlocked, report: &mut Report) {
+async fn authentic(data_dir: &DataDir, record: &AccountRecord, unlocked: &Unlocked, report: &mut Report) {
     for forgery in unlocked.forgeries(record) {
         let remedy =
             "a process that has server.key did that: sealpost server key rotate, then sealpost account rekey";
         report.found(At::Account, format!("{forgery}; {remedy}"));
     }
+    report.note(At::Account, data_dir.directory.check_slot_list(record, &unlocked.root).await);
     let unverified = record.unverified(&unlocked.root).filter(|slot| !slot.has_tag()).count();
     report.totals.unverified_slots += unverified as u64;
 }

@@ -86,13 +86,19 @@ fn only_what_was_seen_last_is_remembered() {
         marks.saw(id(account), Position(5));
         marks.record(&format!("accounts/{account}"), Some(5)).unwrap();
     }
+    // Lists of slots have room of their own.
+    marks.record("slots/first", Some(7)).unwrap();
+    marks.record("accounts/last", Some(5)).unwrap();
     marks.save().unwrap();
     for marks in [&marks, &Watermarks::load(&path, &keys()).unwrap()] {
         assert_eq!((marks.logs().len(), marks.records().len()), (n as usize, n as usize));
         assert!(
             marks.may_follow(id(1), Position(0)).is_ok() && marks.may_follow(id(2), Position(0)).is_err()
         );
-        assert!(marks.record("accounts/1", None).is_ok() && marks.record("accounts/2", None).is_err());
+        assert!(marks.record("accounts/2", None).is_ok() && marks.record("accounts/3", None).is_err());
+        assert!(marks.is_behind("slots/first", Some(6)) && marks.is_behind("slots/first", None));
+        assert!(!marks.is_behind("slots/first", Some(7)) && marks.record("slots/first", Some(6)).is_err());
+        assert!(marks.record("others/first", None).is_ok());
     }
     assert!(fs::metadata(&path).unwrap().len() < FILE_BYTES as u64);
 }
