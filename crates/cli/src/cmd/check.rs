@@ -72,11 +72,11 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     let records = wanted(&data_dir, &args.account, &mut report).await?;
     for record in &records {
         report.begin(&record.name.to_string());
-        let root = open(record, secret.as_ref(), &args).await?.map(|unlocked| {
-            authentic(data_dir, record, &unlocked, &mut report).await;
-            unlocked.root
-        });
-        account(&data_dir, record, root, &mut report).await?;
+        let unlocked = open(record, secret.as_ref(), &args).await?;
+        if let Some(unlocked) = &unlocked {
+            authentic(&data_dir, record, unlocked, &mut report).await;
+        }
+        account(&data_dir, record, unlocked.map(|unlocked| unlocked.root), &mut report).await?;
     }
     if args.account.is_empty() {
         beside_accounts(&data_dir, &records, &mut report).await?;

@@ -53,6 +53,10 @@ pub async fn unlock(
     if !forgeries.contains(&Forgery::SlotList) {
         data_dir.directory.check_slot_list(&record, &unlocked.root).await?;
     }
+    // What they change in the record is to be for the log that is there. Others open it themselves.
+    if accept != Accept::Login {
+        data_dir.accounts().check_key(record.id, &unlocked.root).await?;
+    }
     verify(data_dir, &record, &unlocked).await;
     Ok((record, unlocked.root))
 }
