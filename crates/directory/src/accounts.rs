@@ -89,6 +89,7 @@ impl Directory {
             suspended: None,
             earlier: None,
             slot_list: None,
+            identity: None,
             quota_messages: None,
             quota_mailboxes: None,
             quota_annotations: None,

@@ -5,7 +5,7 @@ use std::fmt;
 use minicbor::{Decode, Encode};
 use sealpost_base::{AccountId, Error, Result, Timestamp};
 use sealpost_vault::slot::{Opened, Slot, SlotId, SlotKind, SlotList, SlotTrust, StretchMemory};
-use sealpost_vault::{EarlierKeys, Epoch, PublicKey, RootKey};
+use sealpost_vault::{EarlierKeys, Epoch, Identity, PublicKey, RootKey};
 
 use sealpost_vault::record::unverified_record;
 
@@ -51,6 +51,9 @@ pub struct AccountRecord {
     /// Which slots its owner's key knows; `None` until a version that makes lists has seen it.
     #[n(11)]
     pub slot_list: Option<Box<SlotList>>,
+    /// By what others recognize its public key; `None` as with `slot_list`.
+    #[n(12)]
+    pub identity: Option<Box<Identity>>,
     /// Messages it may hold; `None`: any number.
     #[n(20)]
     pub quota_messages: Option<u64>,
@@ -139,6 +142,8 @@ pub enum Forgery {
     Slot(SlotInfo),
     /// The list of slots is not as it was made.
     SlotList,
+    /// Others recognize another account than this one by the record.
+    Identity,
 }
 
 impl fmt::Display for Forgery {
@@ -149,6 +154,9 @@ impl fmt::Display for Forgery {
                  then, and the owner of that key can",
             ),
             Forgery::Slot(slot) => write!(f, "the {slot} was planted, changed, or withdrawn and put back"),
+            Forgery::Identity => f.write_str(
+                "the record has another identity than the account: others seal shared mailboxes to nobody, or to a thief",
+            ),
             Forgery::SlotList => f.write_str(
                 "the list of its slots was changed: passwords and app passwords that were withdrawn may be back",
             ),
@@ -203,6 +211,9 @@ impl AccountRecord {
         if root.delivery_key(self.id) != self.public {
             found.push(Forgery::DeliveryKey);
         }
+        if self.identity.as_deref().is_some_and(|identity| *identity != Identity::of(root, self.id)) {
+            found.push(Forgery::Identity);
+        }
         let list = self.slot_list.as_deref();
         if list.is_some_and(|list| !list.is_authentic(root, self.id)) {
             found.push(Forgery::SlotList);
@@ -250,18 +261,20 @@ impl AccountRecord {
         slot.trust(root, self.id) == SlotTrust::Verified && self.slot_list.as_deref().is_none_or(is_listed)
     }
 
-    /// Whether there is no list of slots yet, or a slot on it was withdrawn since.
+    /// Whether there is no list of slots or no identity yet, or a slot on the list was withdrawn since.
     pub fn is_list_due(&self) -> bool {
-        self.slot_list.as_deref().is_none_or(|list| list.has_withdrawn(&self.slots))
+        self.identity.is_none()
+            || self.slot_list.as_deref().is_none_or(|list| list.has_withdrawn(&self.slots))
     }
 
-    /// Makes the list of slots anew, for the version of the record that is about to be written:
+    /// Makes the identity, and the list of slots anew, for the version of the record that is about to be written:
     /// those that were on it, and `added`. Without a list, all but those with a wrong tag; if the
     /// list was changed, `added` alone, because nothing tells what was on it.
     /// Returns its number.
     pub(super) fn list_slots(&mut self, root: &RootKey, added: Option<SlotId>) -> u64 {
         let before = self.slot_list.take();
         let id = self.id;
+        self.identity = Some(Box::new(Identity::of(root, id)));
         let is_kept = |slot: &&Slot| {
             Some(slot.id()) == added
                 || match before.as_deref() {

@@ -15,6 +15,7 @@ use crate::access::Access;
 use crate::resolve::ResolvedMailbox;
 use crate::share::Sharing;
 use crate::share::due_offers::{is_due, set_due};
+use crate::share::recipient::trusted_key_of_nobody;
 
 /// Whose rights are meant.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -140,6 +141,7 @@ impl Sharing<'_> {
                 let again = |state: &AccountState| {
                     Ok((state.about().map(|about| about.event()).into_iter().collect(), ()))
                 };
+                trusted_key_of_nobody(self.user.account, *id).await?;
                 share.account.commit(again).await?;
                 set_due(&share.account, &[*id], false).await
             }

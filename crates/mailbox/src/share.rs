@@ -3,6 +3,7 @@
 
 pub(crate) mod due_offers;
 pub mod leftovers;
+pub(crate) mod recipient;
 
 use std::sync::Arc;
 
@@ -10,7 +11,7 @@ use sealpost_account::acl::Acl;
 use sealpost_account::rights::Rights;
 use sealpost_account::share::{self, About, Link};
 use sealpost_account::{Account, Offer, ops, usage};
-use sealpost_base::{AccountId, Error, MailboxId, Random, Result, Timestamp, limits};
+use sealpost_base::{AccountId, Error, Kind, MailboxId, Random, Result, Timestamp, limits};
 use sealpost_directory::{AccountName, AccountRecord, Directory, ShareRecord, Usage};
 use sealpost_vault::{AccountKeys, RootKey};
 
@@ -19,6 +20,7 @@ use crate::refusal::{OverQuota, Refusal};
 use crate::resolve::{ResolvedMailbox, User, follow};
 use crate::usage_tracker::UsageTracker;
 use due_offers::{is_due, set_due};
+use recipient::trusted_key;
 
 /// What a user shares with.
 #[derive(Clone, Copy)]
@@ -128,7 +130,18 @@ impl Sharing<'_> {
         let Some(root) = self.root_of(place) else { return Ok(()) };
         let link = Link { share: place.account.id(), root, owner: Some(about.owner_name) };
         let offer = Offer { link, name: about.name, below: None };
-        self.user.accounts.offer(to.id, &to.public, offer).await?;
+        let sealed = async {
+            let public = trusted_key(self.user.account, to).await?;
+            self.user.accounts.offer(to.id, &public, offer).await
+        };
+        match sealed.await {
+            // The user is not told, as of names without an account. It stays due.
+            Err(error) if error.kind() == Kind::Corrupt => {
+                tracing::error!(share = %place.account.id(), %error, "a shared mailbox is not offered");
+                return Ok(());
+            }
+            sealed => sealed?,
+        }
         set_due(&place.account, &[to.id], false).await
     }
 
@@ -195,6 +208,7 @@ impl Sharing<'_> {
             let text = "the owner has reached the limit on shared mailboxes";
             return Err(Error::limit(text).into());
         }
+        let to_owner = trusted_key(self.user.account, &owner).await?;
         let acl = parent.account.state().acl().for_new_share();
         let (link, about) = (self.new_link(), About { name: full, ..about });
         let record = self.record_share(owner.id, &link).await?;
@@ -208,7 +222,7 @@ impl Sharing<'_> {
         };
         // The owner first: what only readers had a link to would be nobody's.
         let offer = Offer { link: link.clone(), name: below.to_owned(), below: Some(parent.account.id()) };
-        self.user.accounts.offer(owner.id, &owner.public, offer).await?;
+        self.user.accounts.offer(owner.id, &to_owner, offer).await?;
         let offer = Offer {
             link: Link { owner: Some(about.owner_name.clone()), ..link.clone() },
             name: about.name.clone(),
@@ -221,7 +235,10 @@ impl Sharing<'_> {
             let Ok(name) = AccountName::parse(&member.name) else { continue };
             let told = async {
                 match self.directory.find(&name).await?.filter(|r| r.id == member.account) {
-                    Some(to) => self.user.accounts.offer(to.id, &to.public, offer.clone()).await,
+                    Some(to) => {
+                        let public = trusted_key(self.user.account, &to).await?;
+                        self.user.accounts.offer(to.id, &public, offer.clone()).await
+                    }
                     None => Ok(()),
                 }
             };

@@ -143,6 +143,11 @@ impl RootKey {
     pub(crate) fn bytes(&self) -> &[u8; 32] {
         self.newest().bytes()
     }
+
+    /// That of the first epoch.
+    pub(crate) fn first(&self) -> &[u8; 32] {
+        self.0.keys.first().expect("never empty").bytes()
+    }
 }
 
 /// The root keys of earlier epochs, sealed under the newest one: whoever opens a slot has all of
