@@ -7,6 +7,7 @@
 //! and alias's record that it has seen, and refuses what would have to be wrong:
 //!
 //! - a record that is older than one that was seen, or that is not there any more ([`Watermarks::record`]);
+//! - a usage record that is older: what the account holds is counted anew;
 //! - an account whose list of slots is older than one that was seen;
 //! - an append to a log that ends before a position that was seen ([`Watermarks::may_follow`]).
 //!   What is left is served to be read.
@@ -88,17 +89,20 @@ enum RecordKind {
     Name = 0,
     /// The [list of slots](crate::AccountRecord::slot_list) of an account, by its number.
     SlotList = 1,
+    /// How much an account holds.
+    Usage = 2,
 }
 
 impl RecordKind {
     /// How many there are.
-    const ALL: usize = 2;
+    const ALL: usize = 3;
 
     fn of(directory: &str) -> Option<Self> {
         let (root, _) = directory.split_once('/').filter(|_| directory.len() <= PATH_BYTES)?;
         match root {
             "accounts" | "aliases" => Some(RecordKind::Name),
             "slots" => Some(RecordKind::SlotList),
+            "usage" => Some(RecordKind::Usage),
             _ => None,
         }
     }
@@ -183,12 +187,15 @@ impl Watermarks {
         }
     }
 
+    /// The last version that was seen of the record `directory`.
+    pub fn version_of(&self, directory: &str) -> Option<u64> {
+        let kind = RecordKind::of(directory)?;
+        self.seen().records[kind as usize].get(directory).copied()
+    }
+
     /// Whether a later version was seen of the record `directory`; reports nothing.
     pub fn is_behind(&self, directory: &str, found: Option<u64>) -> bool {
-        let Some(kind) = RecordKind::of(directory) else { return false };
-        self.seen().records[kind as usize]
-            .get(directory)
-            .is_some_and(|known| found.is_none_or(|f| f < *known))
+        self.version_of(directory).is_some_and(|known| found.is_none_or(|found| found < known))
     }
 
     /// The mark of the store of that name that was seen last.

@@ -33,8 +33,8 @@ fn what_goes_back_is_refused_until_it_is_back_or_confirmed() {
         assert!(marks.may_follow(id(1), Position(8)).is_err());
         assert_eq!(marks.back(), 2);
         marks.record("accounts/never", None).unwrap();
-        marks.record("usage/a", Some(3)).unwrap();
-        marks.record("usage/a", Some(2)).unwrap();
+        marks.record("shares/a", Some(3)).unwrap();
+        marks.record("shares/a", Some(2)).unwrap();
     }
     again.saw(id(1), Position(10));
     again.record("accounts/a", Some(4)).unwrap();
