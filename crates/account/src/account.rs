@@ -103,6 +103,8 @@ struct Work {
     /// Events since all objects were looked through, [`NOT_COLLECTED`] if that was not done since
     /// the account was loaded.
     since_collection: usize,
+    /// A checkpoint or an entry was opened with the account's key when it was loaded.
+    has_opened: bool,
 }
 
 impl Work {
@@ -273,6 +275,11 @@ impl Account {
     pub fn is_damaged(&self) -> bool {
         let state = self.state().position().0;
         self.damaged.load(Ordering::Relaxed) || self.damaged_end.load(Ordering::Relaxed) > state
+    }
+
+    /// Whether anything in the log opened with the key that the account was loaded with.
+    pub(crate) async fn has_opened(&self) -> bool {
+        self.work.lock().await.has_opened
     }
 
     /// Rings for whatever is appended after the state as it is now, also while nobody holds the account.

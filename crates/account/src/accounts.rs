@@ -260,6 +260,23 @@ impl Accounts {
         Ok(account)
     }
 
+    /// Whether `root` is the key of the account's log, as a login with it finds out: for a change of
+    /// the record, which says nothing about the log. A log without entries has any key.
+    ///
+    /// # Errors
+    /// `Denied` if the account has a newer key; `Corrupt` if the log cannot be opened, or nothing
+    /// in it opens with this key; as [`Accounts::open`].
+    pub async fn check_key(&self, id: AccountId, root: &RootKey) -> Result<()> {
+        let account = self.open(id, root).await?;
+        if account.is_damaged() && !account.has_opened().await {
+            return Err(Error::corrupt(format!(
+                "account {id}: no entry of its log opens with the key in its record: the record is not the \
+                 one that belongs to the log, or the log is damaged; \"sealpost check\" names the damage"
+            )));
+        }
+        Ok(())
+    }
+
     /// The account that was let go of with that ticket, with everything that this process knows to
     /// be in its log.
     ///

@@ -28,6 +28,16 @@ pub struct AclEntry {
     /// Which.
     #[n(3)]
     pub rights: Rights,
+    /// The account has rights and was not offered the share since it got the first of them. Of a
+    /// negative entry, and of one from before there was this field, it is `None`.
+    #[n(4)]
+    offer_due: Option<bool>,
+}
+
+impl AclEntry {
+    fn new(account: AccountId, name: &str, negative: bool, rights: Rights) -> Self {
+        AclEntry { account, name: name.to_owned(), negative, rights, offer_due: None }
+    }
 }
 
 impl Acl {
@@ -50,6 +60,27 @@ impl Acl {
         self.entries.iter().filter(|e| !e.negative && !self.rights_of(e.account).is_empty())
     }
 
+    /// Whether an account is to be offered the share: it has rights, and was not offered it since
+    /// it got the first of them. So changing rights that it has never makes its log grow.
+    pub fn is_offer_due(&self, account: AccountId) -> bool {
+        let mut entries = self.entries.iter().filter(|e| e.account == account);
+        entries.any(|e| e.offer_due == Some(true)) && !self.rights_of(account).is_empty()
+    }
+
+    /// Says whether an account is to be offered the share.
+    pub fn set_offer_due(&mut self, account: AccountId, is_due: bool) {
+        let entries = self.entries.iter_mut().filter(|e| e.account == account && !e.negative);
+        entries.for_each(|entry| entry.offer_due = Some(is_due));
+    }
+
+    /// The same list for another share, which nobody was offered yet.
+    #[must_use]
+    pub fn for_new_share(mut self) -> Self {
+        let accounts: Vec<_> = self.entries.iter().map(|entry| entry.account).collect();
+        accounts.into_iter().for_each(|account| self.set_offer_due(account, true));
+        self
+    }
+
     /// Changes what an identifier has. Without rights it is no longer in the list.
     ///
     /// # Errors
@@ -61,6 +92,7 @@ impl Acl {
         negative: bool,
         change: impl FnOnce(Rights) -> Rights,
     ) -> Result<()> {
+        let had = self.rights_of(account);
         // An account that is gone gives up the name to whoever has it now.
         self.entries.retain(|e| e.name != name || e.account == account);
         let at = self.entries.iter().position(|e| e.account == account && e.negative == negative);
@@ -73,16 +105,28 @@ impl Acl {
                 let most = limits::ACL_ENTRIES;
                 return Err(Error::limit(format!("a mailbox is shared with at most {most} identifiers")));
             }
-            None => self.entries.push(AclEntry { account, name: name.to_owned(), negative, rights }),
+            None => self.entries.push(AclEntry::new(account, name, negative, rights)),
         }
+        self.note_change(account, had);
         Ok(())
     }
 
     /// Removes what an identifier has; whether there was anything.
     pub fn remove(&mut self, name: &str, negative: bool) -> bool {
-        let before = self.entries.len();
+        let of = self.entries.iter().filter(|e| e.name == name && e.negative == negative);
+        let had: Vec<_> = of.map(|e| (e.account, self.rights_of(e.account))).collect();
         self.entries.retain(|e| e.name != name || e.negative != negative);
-        self.entries.len() < before
+        had.iter().for_each(|(account, had)| self.note_change(*account, *had));
+        !had.is_empty()
+    }
+
+    /// An account that had no rights and has some is to be offered the share; one that has none is not.
+    fn note_change(&mut self, account: AccountId, had: Rights) {
+        match (had.is_empty(), self.rights_of(account).is_empty()) {
+            (true, false) => self.set_offer_due(account, true),
+            (_, true) => self.set_offer_due(account, false),
+            (false, false) => {}
+        }
     }
 }
 
@@ -128,6 +172,40 @@ mod tests {
         acl.set(FRED, "fred", false, |_| rights("lrsw")).unwrap();
         acl.set(CHRIS, "fred", false, |had| had.with(rights("l"))).unwrap();
         assert_eq!((acl.rights_of(CHRIS), acl.rights_of(FRED)), (rights("l"), Rights::NONE));
+    }
+
+    #[test]
+    fn an_offer_is_due_once_for_each_time_that_rights_begin() {
+        let mut acl = Acl::default();
+        let set = |acl: &mut Acl, negative, letters| {
+            acl.set(FRED, "fred", negative, |_| rights(letters)).unwrap();
+            acl.is_offer_due(FRED)
+        };
+        assert!(set(&mut acl, false, "lr") && !acl.is_offer_due(CHRIS));
+        assert!(set(&mut acl, false, "lrs"), "until it was made");
+        acl.set_offer_due(FRED, false);
+        for letters in ["lr", "lrs", "lr"] {
+            assert!(!set(&mut acl, false, letters) && !set(&mut acl, true, "s"));
+        }
+        assert!(!set(&mut acl, true, "lrs"), "nothing is left");
+        assert!(set(&mut acl, true, "s"), "something is again");
+        acl.set_offer_due(FRED, false);
+        assert!(acl.remove("fred", false) && !acl.is_offer_due(FRED) && set(&mut acl, false, "lr"));
+        acl.set_offer_due(FRED, false);
+        assert!(set(&mut acl, true, "lr") == false && acl.remove("fred", true) && acl.is_offer_due(FRED));
+        acl.set_offer_due(FRED, false);
+        assert!(acl.clone().for_new_share().is_offer_due(FRED) && !acl.is_offer_due(FRED));
+    }
+
+    /// A list that a version before offers were counted wrote, and one of now read by such a version.
+    #[test]
+    fn lists_of_earlier_versions_are_read() {
+        #[derive(Encode, Decode)]
+        struct Before(#[n(0)] Vec<(AccountId, String, bool, Rights)>);
+        let before = Before(vec![(FRED, "fred".to_owned(), false, rights("lr"))]);
+        let read: Acl = minicbor::decode(&minicbor::to_vec(&before).unwrap()).unwrap();
+        assert!(read.rights_of(FRED) == rights("lr") && !read.is_offer_due(FRED));
+        assert_eq!(minicbor::to_vec(&read).unwrap(), minicbor::to_vec(&before).unwrap());
     }
 
     #[test]

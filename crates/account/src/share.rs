@@ -21,6 +21,8 @@ const ABOUT: &str = "share/about";
 const ACL: &str = "share/acl";
 /// Own shares without a name, by id.
 const UNLINKED: &str = "share/unlinked/";
+/// Identity keys of accounts that this one offered a mailbox to, by id.
+const PINNED: &str = "share/identity/";
 /// Own shares that are being deleted for good, by id.
 const GIVEN_UP: &str = "share/given-up/";
 
@@ -90,6 +92,19 @@ impl AccountState {
     /// This account's own shares whose objects are being deleted: nothing links to them any more.
     pub fn given_up_shares(&self) -> Vec<AccountId> {
         self.objects(GIVEN_UP).filter_map(|(name, _)| name.strip_prefix(GIVEN_UP)?.parse().ok()).collect()
+    }
+
+    /// The identity key that another account had when this one first offered it a mailbox.
+    pub fn pinned_identity(&self, account: AccountId) -> Option<[u8; 32]> {
+        self.object(&format!("{PINNED}{account}"))?.try_into().ok()
+    }
+
+    /// The event that remembers the identity key of another account; `None` if so many are
+    /// remembered that this one is not.
+    pub fn pin_identity(&self, account: AccountId, key: &[u8; 32]) -> Option<Event> {
+        let event = Event::ObjectPut { name: format!("{PINNED}{account}"), value: key.to_vec() };
+        let is_room = self.objects(PINNED).count() < limits::PINNED_IDENTITIES;
+        (is_room && crate::ops::check_objects(self, std::slice::from_ref(&event)).is_ok()).then_some(event)
     }
 
     /// The link of that mailbox.

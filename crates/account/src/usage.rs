@@ -55,9 +55,8 @@ pub async fn settle(directory: &Directory, account: AccountId) -> Result<UsageRe
             Some(record) if record.complete && record.usage == counted.usage => return Ok(record),
             _ => {}
         }
-        let version = counted.record.map_or(0, |record| record.version);
-        if directory.put_usage(account, version, counted.usage, true).await? {
-            return Ok(UsageRecord { usage: counted.usage, complete: true, version: version + 1 });
+        if let Some(record) = directory.put_counted_usage(account, counted.record, counted.usage).await? {
+            return Ok(record);
         }
     }
     Err(sealpost_base::Error::retry("too many concurrent changes of the usage record of an account; retry"))

@@ -8,11 +8,13 @@ use futures::{StreamExt, TryStreamExt};
 use sealpost_account::{
     Account, Accounts, Delivery, Event, FlagAction, Flags, NewMessage, Stored, SystemFlags, ops,
 };
-use sealpost_base::{AccountId, Budget, FakeClock, Kind, Random, SeededRandom, Timestamp, Uid, UidSet};
+use sealpost_base::{
+    AccountId, Budget, FakeClock, Kind, Position, Random, SeededRandom, Timestamp, Uid, UidSet,
+};
 use sealpost_directory::Watermarks;
 use sealpost_journal::Journal;
 use sealpost_vault::entry::LogKey;
-use sealpost_vault::{AccountKeys, PublicKey, RootKey, Store};
+use sealpost_vault::{AccountKeys, PublicKey, RootKey, Store, checkpoint};
 
 const ID: AccountId = AccountId([3; 16]);
 
@@ -29,6 +31,13 @@ impl Fixture {
         let root = RootKey::generate(&*random);
         let clock = Arc::new(FakeClock::new(Timestamp(1_700_000_000_000)));
         Fixture { store: Store::memory(), clock, random, root }
+    }
+
+    /// Where the head of the checkpoint at that position is.
+    fn head(&self, position: u64) -> String {
+        let keys = AccountKeys::derive(&self.root, ID);
+        let name = checkpoint::object_name(&keys, ID, Position(position), "head");
+        format!("acct/{ID}/snap/{position:016x}/{name}")
     }
 
     /// As another process would see it.
@@ -347,7 +356,7 @@ async fn a_damaged_checkpoint_is_passed_over() {
     assert!(!again.is_damaged(), "the older one and the log after it have everything");
     assert_eq!(subjects(&again).await, ["one", "two", "three"]);
 
-    w.store.delete(&format!("acct/{ID}/snap/{:016x}/head", 2)).await.unwrap();
+    w.store.delete(&w.head(2)).await.unwrap();
     // It may only be unreadable for a while, so nobody goes on with what is left before that is decided.
     let refused = w.accounts().open(ID, &w.root).await.err().unwrap();
     assert_eq!(refused.kind(), Kind::Corrupt, "{refused}");
@@ -369,7 +378,7 @@ async fn where_all_of_the_log_is_there_a_damaged_checkpoint_costs_nothing() {
         append(&account, &accounts, "INBOX", subject).await;
     }
     account.checkpoint().await.unwrap();
-    w.store.delete(&format!("acct/{ID}/snap/{:016x}/head", 3)).await.unwrap();
+    w.store.delete(&w.head(3)).await.unwrap();
     for subject in ["four", "five"] {
         let other = w.accounts();
         let again = w.open(&other).await;

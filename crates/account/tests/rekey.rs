@@ -191,3 +191,31 @@ async fn another_key_than_the_accounts_rekeys_nothing() {
     );
     f.directory.set_password(&f.name, &next, secret("two")).await.unwrap();
 }
+
+/// What a command that changes the record asks first: the record may be another one than the log's.
+#[tokio::test]
+async fn a_record_that_is_not_of_the_log_is_noticed() {
+    let (f, root) = Fixture::new().await;
+    let (id, foreign) = (f.record().await.id, RootKey::generate(&*f.random));
+    let check = async |root: &RootKey| f.accounts().check_key(id, root).await.map_err(|e| e.kind());
+    assert_eq!((check(&root).await, check(&foreign).await), (Ok(()), Ok(())), "a log without entries");
+    let accounts = f.accounts();
+    f.deliver(&accounts, "one").await;
+    f.deliver(&accounts, "two").await;
+    assert_eq!((check(&root).await, check(&foreign).await), (Ok(()), Err(Kind::Corrupt)));
+    // A record from before the account was given another key, put back by a thief of server.key.
+    let next = f.rekey(&root).await.unwrap();
+    f.deliver(&accounts, "three").await;
+    assert_eq!((check(&next).await, check(&root).await), (Ok(()), Err(Kind::Denied)));
+    // From a checkpoint, below which nothing is left.
+    f.open(&next).await.checkpoint().await.unwrap();
+    let later = foreign.next(&*f.random).unwrap();
+    assert_eq!((check(&next).await, check(&later).await), (Ok(()), Err(Kind::Corrupt)));
+    // A log whose end is damaged is still the account's: a password can be changed.
+    let thief = foreign.delivery_key(id);
+    let mut ingest = accounts.ingest(id).await.unwrap();
+    ingest.write(b"Subject: gone\r\n\r\n").await.unwrap();
+    let stored = ingest.finish().await.unwrap();
+    accounts.deliver(id, &thief, stored, Delivery::default()).await.unwrap();
+    assert_eq!(check(&next).await, Ok(()));
+}

@@ -186,3 +186,38 @@ async fn planted_objects_count_for_nothing() {
     let counted = usage::settle(&again, id).await.unwrap();
     assert_eq!((counted.usage.messages, counted.usage.storage), (1, 5000));
 }
+
+/// The attack: who writes to the bucket removes the last usage records, so that an earlier one, which is
+/// authentic, counts, of a time when the account was fuller, or emptier.
+#[tokio::test]
+async fn an_earlier_usage_record_does_not_count() {
+    let world = Fixture::new().await;
+    let (id, backend) = (world.record.id, Arc::new(InMemory::new()));
+    let store = Store::over(backend.clone());
+    let directory =
+        &Directory::new(store.clone(), world.key.clone(), world.clock.clone(), world.random.clone());
+    let full = Usage { mailboxes: 6, ..Usage::of_messages(900, 9_000_000) };
+    directory.record_usage(id, full).await.unwrap();
+    let path = |version: u64| format!("usage/{id}/{version:016x}");
+    let earlier = store.read(&path(1)).await.unwrap();
+    let seen = Usage { mailboxes: 6, ..Usage::of_messages(1, 1000) };
+    for _ in 0..4 {
+        directory.record_usage(id, seen).await.unwrap();
+    }
+    let paths = || async { store.names_below(&format!("usage/{id}")).await.unwrap() };
+    let later: Vec<_> = paths().await.iter().map(|name| format!("usage/{id}/{name}")).collect();
+    for path in &later {
+        store.delete(path).await.unwrap();
+    }
+    backend.put(&Path::from(path(1)), earlier.into()).await.unwrap();
+    assert_eq!(directory.usage_record(id).await.unwrap(), None, "it is older than one that was seen");
+    // A node that was never there cannot know.
+    let new_node = directory.clone().with_watermarks(Default::default());
+    assert_eq!(new_node.usage_record(id).await.unwrap().unwrap().usage, full);
+    // What there is is counted, and the record goes behind all that were seen.
+    let record = usage::settle(directory, id).await.unwrap();
+    assert_eq!((record.usage.messages, record.usage.mailboxes), (0, 6));
+    assert_eq!((record.version, new_node.usage_record(id).await.unwrap()), (6, Some(record)));
+    let more = directory.add_usage(id, Usage::of_messages(1, 5)).await.unwrap();
+    assert_eq!((more.version, more.usage.storage), (7, 5));
+}

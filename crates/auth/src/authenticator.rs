@@ -358,16 +358,24 @@ impl Authenticator {
         slot: &Slot,
     ) -> Result<RootKey, Denied> {
         let Opened { root, is_own_key } = opened;
-        if let Err(error) = record.check_forgeries(&root, slot, is_own_key) {
+        let mut checked = record.check_forgeries(&root, slot, is_own_key);
+        if checked.is_ok() {
+            checked = self.directory.check_slot_list(record, &root).await;
+        }
+        if let Err(error) = checked {
             tracing::error!(%error, "a login was refused");
             return Err(Denied::Unavailable(error));
         }
-        if record.lets_in()
-            && slot.trust(&root, record.id) == SlotTrust::Unverified
-            && let Err(error) = self.directory.verify_slot(&record.name, &root, slot).await
-        {
-            // The next login tries again.
-            tracing::debug!(account = %record.name, %error, "a slot is not verified yet");
+        if record.lets_in() {
+            let noted = match slot.trust(&root, record.id) {
+                SlotTrust::Unverified => self.directory.verify_slot(&record.name, &root, slot).await,
+                _ if record.is_list_due() => self.directory.list_slots(&record.name, &root).await,
+                _ => Ok(()),
+            };
+            if let Err(error) = noted {
+                // The next login tries again.
+                tracing::debug!(account = %record.name, %error, "a slot is not verified, or not listed, yet");
+            }
         }
         Ok(self.keys.one(record.id, root))
     }

@@ -395,6 +395,8 @@ pub const UNACCEPTED_LINKS_OF_ONE: usize = 32;
 /// The same of all other accounts together. The rest of [`LINKS`] is for shares of its own and for
 /// what it subscribed to.
 pub const UNACCEPTED_LINKS: usize = 128;
+/// Accounts whose identity keys one account remembers, because it shared a mailbox with them.
+pub const PINNED_IDENTITIES: usize = 1024;
 /// Shared mailboxes that one account may have made: those that have a name, and those that were
 /// deleted or never completed and are still kept.
 pub const SHARES: usize = 256;

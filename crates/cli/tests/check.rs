@@ -318,7 +318,7 @@ fn checkpoints_are_held_against_the_log() {
     assert_eq!(status, 1);
     assert!(report["problems"].to_string().contains("is missing, but a checkpoint covers"), "{report}");
     rename("acct/away", &entry);
-    let chunk = object(&home, "acct/%/snap/%/messages-%");
+    let chunk = object(&home, "acct/%/snap/%");
     flip(&home, &chunk);
     let found = problem(&home);
     assert_eq!(found["path"], chunk);

@@ -6,7 +6,7 @@
 use futures::StreamExt;
 use futures::stream::BoxStream;
 use sealpost_base::{AccountId, Error, Kind, Result, Timestamp, limits};
-use sealpost_vault::slot::{PasswordParams, Slot, SlotId, SlotKind, SlotTrust};
+use sealpost_vault::slot::{PasswordParams, Slot, SlotId, SlotKind, SlotList, SlotTrust};
 use sealpost_vault::{EarlierKeys, Epoch, RootKey};
 use zeroize::Zeroizing;
 
@@ -47,6 +47,8 @@ pub struct Rekeyed {
     pub root: RootKey,
     /// Slots that were removed.
     pub removed: Vec<SlotInfo>,
+    /// Slots that the key was sealed to.
+    pub kept: Vec<SlotInfo>,
 }
 
 impl Directory {
@@ -74,7 +76,7 @@ impl Directory {
         let id = AccountId::random(&*self.random);
         let root = RootKey::generate(&*self.random);
         let slot = self.password_slot(&root, id, new.password).await?;
-        let record = AccountRecord {
+        let mut record = AccountRecord {
             id,
             name: name.clone(),
             created: self.clock.now(),
@@ -86,15 +88,20 @@ impl Directory {
             purged: false,
             suspended: None,
             earlier: None,
+            slot_list: None,
+            identity: None,
             quota_messages: None,
             quota_mailboxes: None,
             quota_annotations: None,
             sending: None,
-            version: before.map_or(0, |before| before.version) + 1,
+            version: before.map_or(0, |before| before.version),
         };
+        let list = record.list_slots(&root, None);
+        record.version += 1;
         if !self.put(&record).await? {
             return Err(Error::conflict(format!("another process has just created the account {name}")));
         }
+        self.saw_slot_list(id, list);
         Ok((record, root))
     }
 
@@ -228,6 +235,7 @@ impl Directory {
             Some(removed) if removed < removed_before => {
                 record.purged = true;
                 record.slots.clear();
+                record.slot_list = None;
                 Ok(record.id)
             }
             Some(_) => Err(Error::conflict(format!("the account {name} was removed too recently"))),
@@ -268,13 +276,56 @@ impl Directory {
     /// # Errors
     /// `NotFound` if there is no such account, `Conflict` if it has no such slot any more.
     pub async fn verify_slot(&self, name: &AccountName, root: &RootKey, slot: &Slot) -> Result<()> {
-        self.update(name, |record| {
+        let noted = self.update(name, |record| {
             let (id, found) = (record.id, record.slots.iter_mut().find(|known| *known == slot));
             let found = found.ok_or_else(|| Error::conflict(format!("the record of {name} has changed")))?;
             *found = slot.clone().tagged(root, id);
-            Ok(())
-        })
-        .await
+            let is_right = record.slot_list.as_deref().is_none_or(|list| list.is_authentic(root, id));
+            Ok((id, is_right.then(|| record.list_slots(root, None))))
+        });
+        if let (id, Some(list)) = noted.await? {
+            self.saw_slot_list(id, list);
+        }
+        Ok(())
+    }
+
+    /// Makes the list of slots of an account say which slots it has, if it does not: an earlier
+    /// version made the record, or an app password was revoked, which takes no key.
+    ///
+    /// # Errors
+    /// As [`Directory::set_password`].
+    pub async fn list_slots(&self, name: &AccountName, root: &RootKey) -> Result<()> {
+        let (id, list) = self
+            .update(name, |record| {
+                owned(record, record.id, root)?;
+                Ok((record.id, record.list_slots(root, None)))
+            })
+            .await?;
+        self.saw_slot_list(id, list);
+        Ok(())
+    }
+
+    /// Whether the record has the list of slots that this node saw last of the account, or a later
+    /// one: a process that has `server.key` can put an earlier record back as a new version.
+    ///
+    /// # Errors
+    /// `Retry` if it is an earlier list, or none, or the record has changed since it was read.
+    pub async fn check_slot_list(&self, record: &AccountRecord, root: &RootKey) -> Result<()> {
+        let list = record.slot_list.as_deref();
+        let number = list.filter(|list| list.is_authentic(root, record.id)).map(SlotList::number);
+        let (watermarks, lists) = (&self.versions.watermarks, slot_lists(record.id));
+        if watermarks.is_behind(&lists, number)
+            && self.newest_account(&record.name).await?.is_none_or(|newest| newest.version != record.version)
+        {
+            return Err(Error::retry(format!("the record of {} has just changed", record.name)));
+        }
+        watermarks.record(&lists, number)
+    }
+
+    /// This process has made that list, with the account's key: what others made may have any number.
+    fn saw_slot_list(&self, account: AccountId, number: u64) {
+        let _ = self.versions.watermarks.record(&slot_lists(account), Some(number));
+        self.versions.watermarks.wrote();
     }
 
     /// Gives the account a new root key and a new key pair for deliveries, for what comes: with
@@ -304,7 +355,9 @@ impl Directory {
             if unverified == UnverifiedSlots::Refuse && !removed.is_empty() {
                 return Err(refused(name, &removed));
             }
-            record.slots.retain(|slot| slot.trust(root, id) == SlotTrust::Verified);
+            let verified: Vec<_> =
+                record.slots.iter().filter(|slot| record.is_verified(root, slot)).cloned().collect();
+            record.slots = verified;
             if record.slots.is_empty() {
                 let why =
                     "no slot of it is verified: log in once, or change the password, and repeat the command";
@@ -313,10 +366,13 @@ impl Directory {
             let resealed = |slot: &Slot| Ok(slot.reseal(&next, id, &*self.random)?.tagged(&next, id));
             record.slots = record.slots.iter().map(resealed).collect::<Result<_>>()?;
             (record.public, record.earlier) = (public, earlier.clone());
-            Ok(removed)
+            record.slot_list = None;
+            let list = record.list_slots(&next, None);
+            Ok((removed, record.slots.iter().map(SlotInfo::of).collect(), list))
         });
-        let removed = removed.await?;
-        Ok(Rekeyed { root: next, removed })
+        let (removed, kept, list) = removed.await?;
+        self.saw_slot_list(id, list);
+        Ok(Rekeyed { root: next, removed, kept })
     }
 
     /// Makes a recovery code, which replaces the one before, and returns it.
@@ -348,7 +404,7 @@ impl Directory {
         let id = self.get(name).await?.id;
         let (slot, secret) = Slot::token(root, id, name.as_str(), &*self.random);
         let slot = slot.labelled(Some(label.to_owned()), self.clock.now()).tagged(root, id);
-        self.update(name, |record| {
+        let listed = self.update(name, |record| {
             owned(record, id, root)?;
             if record.app_passwords().count() >= limits::ACCOUNT_APP_PASSWORDS {
                 return Err(Error::limit(format!(
@@ -357,9 +413,9 @@ impl Directory {
                 )));
             }
             record.slots.push(slot.clone());
-            Ok(())
-        })
-        .await?;
+            Ok(record.list_slots(root, Some(slot.id())))
+        });
+        self.saw_slot_list(id, listed.await?);
         Ok((AppPassword { id: slot.id(), label: label.to_owned(), created: slot.created() }, secret))
     }
 
@@ -381,13 +437,14 @@ impl Directory {
 
     /// Puts `slot` in the place of all of its kind.
     async fn replace(&self, name: &AccountName, root: &RootKey, id: AccountId, slot: Slot) -> Result<()> {
-        self.update(name, |record| {
+        let listed = self.update(name, |record| {
             owned(record, id, root)?;
             record.slots.retain(|other| other.kind() != slot.kind());
             record.slots.push(slot.clone());
-            Ok(())
-        })
-        .await
+            Ok(record.list_slots(root, Some(slot.id())))
+        });
+        self.saw_slot_list(id, listed.await?);
+        Ok(())
     }
 
     async fn password_slot(&self, root: &RootKey, id: AccountId, password: Secret) -> Result<Slot> {
@@ -450,6 +507,11 @@ fn refused(name: &AccountName, slots: &[SlotInfo]) -> Error {
 
 fn directory(name: &AccountName) -> String {
     format!("{ROOT}/{}", path::encode(name.as_str()))
+}
+
+/// What the watermarks call the lists of slots of an account.
+fn slot_lists(account: AccountId) -> String {
+    format!("slots/{account}")
 }
 
 fn encode(record: &AccountRecord) -> Result<Vec<u8>> {

@@ -4,8 +4,8 @@ use std::fmt;
 
 use minicbor::{Decode, Encode};
 use sealpost_base::{AccountId, Error, Result, Timestamp};
-use sealpost_vault::slot::{Opened, Slot, SlotId, SlotKind, SlotTrust, StretchMemory};
-use sealpost_vault::{EarlierKeys, Epoch, PublicKey, RootKey};
+use sealpost_vault::slot::{Opened, Slot, SlotId, SlotKind, SlotList, SlotTrust, StretchMemory};
+use sealpost_vault::{EarlierKeys, Epoch, Identity, PublicKey, RootKey};
 
 use sealpost_vault::record::unverified_record;
 
@@ -48,6 +48,12 @@ pub struct AccountRecord {
     /// The root keys of earlier epochs; `None` in the first one.
     #[n(10)]
     pub earlier: Option<Box<EarlierKeys>>,
+    /// Which slots its owner's key knows; `None` until a version that makes lists has seen it.
+    #[n(11)]
+    pub slot_list: Option<Box<SlotList>>,
+    /// By what others recognize its public key; `None` as with `slot_list`.
+    #[n(12)]
+    pub identity: Option<Box<Identity>>,
     /// Messages it may hold; `None`: any number.
     #[n(20)]
     pub quota_messages: Option<u64>,
@@ -132,8 +138,12 @@ impl fmt::Display for SlotInfo {
 pub enum Forgery {
     /// Deliveries are sealed to another key than the account's.
     DeliveryKey,
-    /// This slot is not as it was made, or was planted.
+    /// This slot is not as it was made, was planted, or was withdrawn and put back.
     Slot(SlotInfo),
+    /// The list of slots is not as it was made.
+    SlotList,
+    /// Others recognize another account than this one by the record.
+    Identity,
 }
 
 impl fmt::Display for Forgery {
@@ -143,7 +153,13 @@ impl fmt::Display for Forgery {
                 "the record has another public key than the account: its owner cannot read mail that was delivered since \
                  then, and the owner of that key can",
             ),
-            Forgery::Slot(slot) => write!(f, "the {slot} was planted or changed"),
+            Forgery::Slot(slot) => write!(f, "the {slot} was planted, changed, or withdrawn and put back"),
+            Forgery::Identity => f.write_str(
+                "the record has another identity than the account: others seal shared mailboxes to nobody, or to a thief",
+            ),
+            Forgery::SlotList => f.write_str(
+                "the list of its slots was changed: passwords and app passwords that were withdrawn may be back",
+            ),
         }
     }
 }
@@ -195,8 +211,18 @@ impl AccountRecord {
         if root.delivery_key(self.id) != self.public {
             found.push(Forgery::DeliveryKey);
         }
+        if self.identity.as_deref().is_some_and(|identity| *identity != Identity::of(root, self.id)) {
+            found.push(Forgery::Identity);
+        }
+        let list = self.slot_list.as_deref();
+        if list.is_some_and(|list| !list.is_authentic(root, self.id)) {
+            found.push(Forgery::SlotList);
+        }
         let is_foreign = |slot: &Slot| opened.is_some_and(|(of, is_own)| !is_own && of == slot);
-        let forged = |slot: &&Slot| slot.trust(root, self.id) == SlotTrust::Forged || is_foreign(slot);
+        let is_unlisted = |slot: &Slot| list.is_some_and(|list| !list.has(slot.id()));
+        let forged = |slot: &&Slot| {
+            slot.trust(root, self.id) == SlotTrust::Forged || is_foreign(slot) || is_unlisted(slot)
+        };
         found.extend(self.slots.iter().filter(forged).map(|slot| Forgery::Slot(SlotInfo::of(slot))));
         found
     }
@@ -223,9 +249,44 @@ impl AccountRecord {
         Ok(())
     }
 
-    /// Slots of which no tag says that a process with the root key `root` made them.
+    /// Slots of which no tag says that a process with the root key `root` made them, or which are
+    /// not on the list of slots.
     pub fn unverified(&self, root: &RootKey) -> impl Iterator<Item = &Slot> {
-        self.slots.iter().filter(|slot| slot.trust(root, self.id) != SlotTrust::Verified)
+        self.slots.iter().filter(|slot| !self.is_verified(root, slot))
+    }
+
+    /// Whether a slot has a right tag and is on the list of slots, if there is one.
+    pub fn is_verified(&self, root: &RootKey, slot: &Slot) -> bool {
+        let is_listed = |list: &SlotList| list.is_authentic(root, self.id) && list.has(slot.id());
+        slot.trust(root, self.id) == SlotTrust::Verified && self.slot_list.as_deref().is_none_or(is_listed)
+    }
+
+    /// Whether there is no list of slots or no identity yet, or a slot on the list was withdrawn since.
+    pub fn is_list_due(&self) -> bool {
+        self.identity.is_none()
+            || self.slot_list.as_deref().is_none_or(|list| list.has_withdrawn(&self.slots))
+    }
+
+    /// Makes the identity, and the list of slots anew, for the version of the record that is about to be written:
+    /// those that were on it, and `added`. Without a list, all but those with a wrong tag; if the
+    /// list was changed, `added` alone, because nothing tells what was on it.
+    /// Returns its number.
+    pub(super) fn list_slots(&mut self, root: &RootKey, added: Option<SlotId>) -> u64 {
+        let before = self.slot_list.take();
+        let id = self.id;
+        self.identity = Some(Box::new(Identity::of(root, id)));
+        let is_kept = |slot: &&Slot| {
+            Some(slot.id()) == added
+                || match before.as_deref() {
+                    Some(list) => list.is_authentic(root, id) && list.has(slot.id()),
+                    None => slot.trust(root, id) != SlotTrust::Forged,
+                }
+        };
+        let kept = self.slots.iter().filter(is_kept).map(Slot::id);
+        // Versions only grow, whatever the list before said.
+        let number = self.version.saturating_add(1);
+        self.slot_list = Some(Box::new(SlotList::of(root, id, number, kept)));
+        number
     }
 
     /// Its app passwords, oldest first.

@@ -196,17 +196,24 @@ fn decode(bytes: &[u8]) -> Option<(Usage, bool)> {
 }
 
 impl Directory {
-    /// What was last written down of how much an account holds; `None` if nothing ever was.
+    /// What was last written down of how much an account holds; `None` if nothing ever was, or this
+    /// node has seen a later record than what is there.
     ///
     /// # Errors
     /// What the store says; `Corrupt` if the record is not one of this server's.
     pub async fn usage_record(&self, account: AccountId) -> Result<Option<UsageRecord>> {
-        let Some(newest) = self.versions.newest(&directory(account)).await? else { return Ok(None) };
+        Ok(self.last_usage(account).await?.0)
+    }
+
+    /// The same, and the version behind which the next one goes.
+    async fn last_usage(&self, account: AccountId) -> Result<(Option<UsageRecord>, u64)> {
+        let (newest, after) = self.versions.newest_unless_back(&directory(account)).await?;
+        let Some(newest) = newest else { return Ok((None, after)) };
         let hidden = newest.bytes.get(..HIDDEN_BYTES).unwrap_or_default();
         let plain = self.versions.reveal(&directory(account), hidden)?;
         let (usage, complete) =
             decode(&plain).ok_or_else(|| Error::corrupt("a usage record cannot be read"))?;
-        Ok(Some(UsageRecord { usage, complete, version: newest.version }))
+        Ok((Some(UsageRecord { usage, complete, version: newest.version }), after))
     }
 
     /// When its versions were written, by the store's clock; the versions that are listed, which
@@ -241,30 +248,44 @@ impl Directory {
         change: impl Fn(Usage) -> Usage,
     ) -> Result<UsageRecord> {
         for _ in 0..limits::RECORD_ATTEMPTS {
-            let before = self.usage_record(account).await?;
-            let version = before.map_or(0, |record| record.version);
+            let (before, after) = self.last_usage(account).await?;
             let usage = change(before.map_or(Usage::default(), |record| record.usage));
-            if self.put_usage(account, version, usage, complete).await? {
-                return Ok(UsageRecord { usage, complete, version: version + 1 });
+            if let Some(record) = self.put_usage_after(account, after, usage, complete).await? {
+                return Ok(record);
             }
         }
         Err(Error::retry("too many concurrent changes of the usage record of an account; retry"))
     }
 
-    /// Writes the record after that version; `false` if another writer was first.
+    /// Writes down what was counted on the basis of `before`, all that has come included; `None` if
+    /// another writer was first.
     ///
     /// # Errors
     /// What the store says.
-    pub async fn put_usage(
+    pub async fn put_counted_usage(
+        &self,
+        account: AccountId,
+        before: Option<UsageRecord>,
+        usage: Usage,
+    ) -> Result<Option<UsageRecord>> {
+        let (newest, after) = self.last_usage(account).await?;
+        if newest != before {
+            return Ok(None);
+        }
+        self.put_usage_after(account, after, usage, true).await
+    }
+
+    async fn put_usage_after(
         &self,
         account: AccountId,
         version: u64,
         usage: Usage,
         complete: bool,
-    ) -> Result<bool> {
+    ) -> Result<Option<UsageRecord>> {
         let directory = directory(account);
         let hidden = self.versions.hide(&directory, &encode(usage, complete));
-        self.versions.put_after(&directory, version, &hidden).await
+        let is_written = self.versions.put_after(&directory, version, &hidden).await?;
+        Ok(is_written.then_some(UsageRecord { usage, complete, version: version + 1 }))
     }
 
     /// The store that it is in.

@@ -85,6 +85,8 @@ const READ_ATTEMPTS: usize = 3;
 const NONCE_BYTES: usize = 16;
 /// Records whose versions are written twice.
 const TWICE: &str = "accounts/";
+/// Records that are made anew if they are lost.
+const MADE_ANEW: &str = "usage/";
 /// Records of which this process remembers that everybody sees their newest version.
 const CHAINS: NonZeroUsize = NonZeroUsize::new(4096).expect("not zero");
 
@@ -157,7 +159,36 @@ impl Versions {
         Ok(newest)
     }
 
+    /// As [`Versions::newest`], of a record that can be made anew: one that is older than one that
+    /// this node has seen counts as none. Also the version behind which the next one goes.
+    ///
+    /// # Errors
+    /// As [`Versions::newest`].
+    pub(super) async fn newest_unless_back(&self, directory: &str) -> Result<(Option<Newest>, u64)> {
+        // Before it is read: what others write meanwhile is later.
+        let known = self.watermarks.version_of(directory).unwrap_or(0);
+        let version = |newest: &Option<Newest>| newest.as_ref().map_or(0, |newest| newest.version);
+        let mut newest = self.read_authentic(directory).await?;
+        if version(&newest) < known && !self.store.tells() {
+            // One answer of a remote store may be wrong.
+            newest = self.read_authentic(directory).await?;
+        }
+        let found = version(&newest);
+        if found >= known {
+            let _ = self.watermarks.record(directory, (found > 0).then_some(found));
+            return Ok((newest, found));
+        }
+        // Reports it.
+        let _ = self.watermarks.record(directory, newest.map(|newest| newest.version));
+        // Where writers agree by ballots the next version is the one after what is there.
+        let is_conditional = self.store.append_mode() == AppendMode::Conditional;
+        Ok((None, if is_conditional { known } else { found }))
+    }
+
     async fn read_newest(&self, directory: &str) -> Result<Option<Newest>> {
+        if directory.starts_with(MADE_ANEW) {
+            return Ok(self.newest_unless_back(directory).await?.0);
+        }
         let newest = self.read_authentic(directory).await?;
         let version = |newest: &Option<Newest>| newest.as_ref().map(|newest| newest.version);
         match self.watermarks.record(directory, version(&newest)) {

@@ -7,6 +7,8 @@
 //! and alias's record that it has seen, and refuses what would have to be wrong:
 //!
 //! - a record that is older than one that was seen, or that is not there any more ([`Watermarks::record`]);
+//! - a usage record that is older: what the account holds is counted anew;
+//! - an account whose list of slots is older than one that was seen;
 //! - an append to a log that ends before a position that was seen ([`Watermarks::may_follow`]).
 //!   What is left is served to be read.
 //!
@@ -44,7 +46,7 @@ const PATH_BYTES: usize = 1024;
 /// Bytes of the file.
 const FILE_BYTES: usize = HEAD_BYTES
     + limits::WATERMARKS * (16 + 8)
-    + (limits::WATERMARKS + STORES) * (2 + PATH_BYTES + 8)
+    + (RecordKind::ALL * limits::WATERMARKS + STORES) * (2 + PATH_BYTES + 8)
     + MAC_BYTES;
 /// Stores whose marks are remembered: a node has one, and another now and then.
 const STORES: usize = 8;
@@ -70,7 +72,8 @@ struct WatermarkTable {
     /// How often an operator has confirmed that the store went back.
     confirmed: u64,
     logs: LruCache<AccountId, u64>,
-    records: LruCache<Box<str>, u64>,
+    /// By [`RecordKind`].
+    records: [LruCache<Box<str>, u64>; RecordKind::ALL],
     /// The marks of stores.
     stores: BTreeMap<Box<str>, u64>,
     /// What is known to have gone back.
@@ -79,9 +82,35 @@ struct WatermarkTable {
     dirty: bool,
 }
 
+/// Each kind has room of its own.
+#[derive(Clone, Copy)]
+enum RecordKind {
+    /// An account's or an alias's.
+    Name = 0,
+    /// The [list of slots](crate::AccountRecord::slot_list) of an account, by its number.
+    SlotList = 1,
+    /// How much an account holds.
+    Usage = 2,
+}
+
+impl RecordKind {
+    /// How many there are.
+    const ALL: usize = 3;
+
+    fn of(directory: &str) -> Option<Self> {
+        let (root, _) = directory.split_once('/').filter(|_| directory.len() <= PATH_BYTES)?;
+        match root {
+            "accounts" | "aliases" => Some(RecordKind::Name),
+            "slots" => Some(RecordKind::SlotList),
+            "usage" => Some(RecordKind::Usage),
+            _ => None,
+        }
+    }
+}
+
 impl Default for WatermarkTable {
     fn default() -> Self {
-        let (logs, records) = (LruCache::unbounded(), LruCache::unbounded());
+        let (logs, records) = (LruCache::unbounded(), std::array::from_fn(|_| LruCache::unbounded()));
         let (stores, back) = (BTreeMap::new(), BTreeSet::new());
         WatermarkTable { confirmed: 0, logs, records, stores, back, dirty: false }
     }
@@ -136,13 +165,10 @@ impl Watermarks {
     /// # Errors
     /// `Retry` if a later version was seen: it is not to be used.
     pub fn record(&self, directory: &str, found: Option<u64>) -> Result<()> {
-        if !(directory.starts_with("accounts/") || directory.starts_with("aliases/"))
-            || directory.len() > PATH_BYTES
-        {
-            return Ok(());
-        }
+        let Some(kind) = RecordKind::of(directory) else { return Ok(()) };
         let mut seen = self.seen();
-        let known = seen.records.get(directory).copied();
+        let records = &mut seen.records[kind as usize];
+        let known = records.get(directory).copied();
         match (known, found) {
             (Some(known), found) if found.is_none_or(|found| found < known) => {
                 let is = found.map_or_else(|| "is gone".to_owned(), |found| format!("is at {found}"));
@@ -150,15 +176,26 @@ impl Watermarks {
                     .went_back(format!("the record {directory}"), format!("was at version {known} and {is}")))
             }
             (known, Some(found)) if known != Some(found) => {
-                seen.records.put(directory.into(), found);
-                if seen.records.len() > limits::WATERMARKS {
-                    seen.records.pop_lru();
+                records.put(directory.into(), found);
+                if records.len() > limits::WATERMARKS {
+                    records.pop_lru();
                 }
                 seen.forward(&format!("the record {directory}"));
                 Ok(())
             }
             _ => Ok(()),
         }
+    }
+
+    /// The last version that was seen of the record `directory`.
+    pub fn version_of(&self, directory: &str) -> Option<u64> {
+        let kind = RecordKind::of(directory)?;
+        self.seen().records[kind as usize].get(directory).copied()
+    }
+
+    /// Whether a later version was seen of the record `directory`; reports nothing.
+    pub fn is_behind(&self, directory: &str, found: Option<u64>) -> bool {
+        self.version_of(directory).is_some_and(|known| found.is_none_or(|found| found < known))
     }
 
     /// The mark of the store of that name that was seen last.
@@ -216,9 +253,10 @@ impl Watermarks {
         self.seen().logs.iter().map(|(account, position)| (*account, Position(*position))).collect()
     }
 
-    /// The last version that was seen of each record.
+    /// The last version that was seen of each account's and alias's record.
     pub fn records(&self) -> Vec<(String, u64)> {
-        self.seen().records.iter().map(|(directory, version)| (directory.to_string(), *version)).collect()
+        let records = &self.seen().records[RecordKind::Name as usize];
+        records.iter().map(|(directory, version)| (directory.to_string(), *version)).collect()
     }
 
     /// The same, for a command: what it writes is noted at once ([`Watermarks::wrote`]), because
@@ -268,7 +306,8 @@ impl Watermarks {
     pub fn rewrite(&self) -> Result<()> {
         let is_something = {
             let mut seen = self.seen();
-            let is_nothing = seen.logs.is_empty() && seen.records.is_empty() && seen.stores.is_empty();
+            let is_nothing =
+                seen.logs.is_empty() && seen.records.iter().all(LruCache::is_empty) && seen.stores.is_empty();
             seen.dirty = !(is_nothing && seen.confirmed == 0);
             seen.dirty
         };
@@ -305,9 +344,14 @@ impl WatermarkTable {
                 self.logs.put(*account, *position);
             }
         }
-        for (directory, version) in there.records.iter() {
-            if self.records.peek(directory).is_none_or(|known| known < version) {
-                self.records.put(directory.clone(), *version);
+        for (records, there) in self.records.iter_mut().zip(&there.records) {
+            for (directory, version) in there {
+                if records.peek(directory).is_none_or(|known| known < version) {
+                    records.put(directory.clone(), *version);
+                }
+            }
+            while records.len() > limits::WATERMARKS {
+                records.pop_lru();
             }
         }
         for (store, mark) in there.stores {
@@ -316,9 +360,6 @@ impl WatermarkTable {
         }
         while self.logs.len() > limits::WATERMARKS {
             self.logs.pop_lru();
-        }
-        while self.records.len() > limits::WATERMARKS {
-            self.records.pop_lru();
         }
     }
 }
@@ -365,11 +406,12 @@ fn write_bytes(path: &Path, bytes: &[u8]) -> Result<()> {
 }
 
 fn encode(macs: &Macs, seen: &WatermarkTable) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(HEAD_BYTES + seen.logs.len() * 24 + seen.records.len() * 64);
+    let records: usize = seen.records.iter().map(LruCache::len).sum();
+    let mut bytes = Vec::with_capacity(HEAD_BYTES + seen.logs.len() * 24 + records * 64);
     bytes.extend_from_slice(&MAGIC);
     bytes.extend_from_slice(&macs.current().0);
     bytes.extend_from_slice(&seen.confirmed.to_be_bytes());
-    for count in [seen.logs.len(), seen.records.len() + seen.stores.len()] {
+    for count in [seen.logs.len(), records + seen.stores.len()] {
         bytes.extend_from_slice(&u32::try_from(count).unwrap_or(u32::MAX).to_be_bytes());
     }
     // What was seen last comes first, and is put last when it is read.
@@ -378,7 +420,7 @@ fn encode(macs: &Macs, seen: &WatermarkTable) -> Vec<u8> {
         bytes.extend_from_slice(&position.to_be_bytes());
     }
     let stores: Vec<_> = seen.stores.iter().map(|(store, mark)| (format!("{STORE}{store}"), *mark)).collect();
-    let records = seen.records.iter().map(|(directory, version)| (&**directory, *version));
+    let records = seen.records.iter().flatten().map(|(directory, version)| (&**directory, *version));
     for (directory, version) in records.chain(stores.iter().map(|(store, mark)| (&**store, *mark))) {
         bytes.extend_from_slice(&u16::try_from(directory.len()).unwrap_or(u16::MAX).to_be_bytes());
         bytes.extend_from_slice(directory.as_bytes());
@@ -415,7 +457,11 @@ fn decode(macs: &Macs, bytes: &[u8]) -> Option<WatermarkTable> {
         let directory: Box<str> = directory;
         match directory.strip_prefix(STORE) {
             Some(store) => drop(seen.stores.insert(store.into(), version)),
-            None => drop(seen.records.put(directory, version)),
+            None => {
+                if let Some(kind) = RecordKind::of(&directory) {
+                    seen.records[kind as usize].put(directory, version);
+                }
+            }
         }
     }
     rest.is_empty().then_some(seen)

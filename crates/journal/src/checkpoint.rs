@@ -40,6 +40,17 @@ pub struct ChunkRef {
     /// SHA-256 of its plaintext; known only to who can open the manifest.
     #[n(1)]
     pub digest: Hash,
+    /// What its object is called, which says nothing of what is in it; `None` in checkpoints of
+    /// earlier versions: its name.
+    #[n(2)]
+    pub(crate) object: Option<String>,
+}
+
+impl ChunkRef {
+    /// What its object is called, in the folder of the checkpoint.
+    pub fn file_name(&self) -> &str {
+        self.object.as_deref().unwrap_or(&self.name)
+    }
 }
 
 impl Journal {
@@ -113,7 +124,7 @@ impl Journal {
             }
             Ok(plain)
         };
-        self.store.read_opened(&self.snap_path(position, &chunk.name), open).await
+        self.store.read_opened(&self.snap_path(position, chunk.file_name()), open).await
     }
 
     /// Writes a checkpoint of the state at `tail`; durable when it returns. `chunk` makes the bytes
@@ -137,9 +148,11 @@ impl Journal {
                 let plain = Zeroizing::new(chunk(&name));
                 let digest = Hash::of(&plain);
                 let sealed = self.seal_piece(keys, position, &name, &plain);
+                let object = checkpoint::object_name(keys, self.account, position, &name);
+                let chunk = ChunkRef { name, digest, object: Some(object) };
                 async move {
-                    let put = self.store.put_new(&self.snap_path(position, &name), sealed).await?;
-                    let chunk = ChunkRef { name, digest };
+                    let put =
+                        self.store.put_new(&self.snap_path(position, chunk.file_name()), sealed).await?;
                     if put == Put::Exists {
                         self.chunk(keys, position, &chunk).await.map_err(|e| taken(position, e))?;
                     }
@@ -174,7 +187,13 @@ impl Journal {
         Ok(checkpoint)
     }
 
-    fn seal_piece(&self, keys: &AccountKeys, position: Position, name: &str, plain: &[u8]) -> Sealed {
+    pub(crate) fn seal_piece(
+        &self,
+        keys: &AccountKeys,
+        position: Position,
+        name: &str,
+        plain: &[u8],
+    ) -> Sealed {
         let seal = if self.raw { checkpoint::seal_raw } else { checkpoint::seal };
         seal(keys, self.account, position, name, plain, &*self.random)
     }

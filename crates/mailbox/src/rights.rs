@@ -14,6 +14,8 @@ use sealpost_vault::Hash;
 use crate::access::Access;
 use crate::resolve::ResolvedMailbox;
 use crate::share::Sharing;
+use crate::share::due_offers::{is_due, set_due};
+use crate::share::recipient::trusted_key_of_nobody;
 
 /// Whose rights are meant.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -128,18 +130,20 @@ impl Sharing<'_> {
         Ok(Granted::Shared)
     }
 
-    /// Sends the key of a share to an account with rights there. For a name without an account the
-    /// same work is done: the share's own log gets an entry in place of the account's, so that the
-    /// time tells nothing.
+    /// Sends the key of a share to an account that has had rights there only since now: its log
+    /// grows by nothing else. For a name without an account the same work is done: the share's own
+    /// log gets an entry in place of the account's, so that the time tells nothing.
     async fn offer(self, share: &ResolvedMailbox, to: &Identified) -> Result<()> {
         match to {
             Identified::Account(record) => self.offer_to(share, record).await,
-            Identified::Nobody { id, .. } if share.account.state().rights_of(*id).is_empty() => Ok(()),
-            Identified::Nobody { .. } => {
+            Identified::Nobody { id, .. } if !is_due(&share.account, *id) => Ok(()),
+            Identified::Nobody { id, .. } => {
                 let again = |state: &AccountState| {
                     Ok((state.about().map(|about| about.event()).into_iter().collect(), ()))
                 };
-                share.account.commit(again).await.map(drop)
+                trusted_key_of_nobody(self.user.account, *id).await?;
+                share.account.commit(again).await?;
+                set_due(&share.account, &[*id], false).await
             }
         }
     }

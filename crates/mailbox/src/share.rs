@@ -1,7 +1,9 @@
 //! Mailboxes become shares, shares are offered, made below others, and deleted
 //! (`docs/decisions/0010-sharing.md`).
 
+pub(crate) mod due_offers;
 pub mod leftovers;
+pub(crate) mod recipient;
 
 use std::sync::Arc;
 
@@ -9,7 +11,7 @@ use sealpost_account::acl::Acl;
 use sealpost_account::rights::Rights;
 use sealpost_account::share::{self, About, Link};
 use sealpost_account::{Account, Offer, ops, usage};
-use sealpost_base::{AccountId, Error, MailboxId, Random, Result, Timestamp, limits};
+use sealpost_base::{AccountId, Error, Kind, MailboxId, Random, Result, Timestamp, limits};
 use sealpost_directory::{AccountName, AccountRecord, Directory, ShareRecord, Usage};
 use sealpost_vault::{AccountKeys, RootKey};
 
@@ -17,6 +19,8 @@ use crate::access::Access;
 use crate::refusal::{OverQuota, Refusal};
 use crate::resolve::{ResolvedMailbox, User, follow};
 use crate::usage_tracker::UsageTracker;
+use due_offers::{is_due, set_due};
+use recipient::trusted_key;
 
 /// What a user shares with.
 #[derive(Clone, Copy)]
@@ -113,19 +117,32 @@ impl Sharing<'_> {
         Ok(share)
     }
 
-    /// Sends the key of a share to an account, if it has any right there: it gets a link, unless it has one.
+    /// Sends the key of a share to an account that has a right there and was not sent it since it
+    /// got the first one: it gets a link, unless it has one.
     pub async fn offer_to(self, place: &ResolvedMailbox, to: &AccountRecord) -> Result<()> {
+        if !is_due(&place.account, to.id) {
+            return Ok(());
+        }
         let about = {
             let state = place.account.state();
-            if state.rights_of(to.id).is_empty() {
-                return Ok(());
-            }
             state.about().ok_or_else(|| Error::corrupt("a share record names no owner"))?
         };
         let Some(root) = self.root_of(place) else { return Ok(()) };
         let link = Link { share: place.account.id(), root, owner: Some(about.owner_name) };
         let offer = Offer { link, name: about.name, below: None };
-        self.user.accounts.offer(to.id, &to.public, offer).await
+        let sealed = async {
+            let public = trusted_key(self.user.account, to).await?;
+            self.user.accounts.offer(to.id, &public, offer).await
+        };
+        match sealed.await {
+            // The user is not told, as of names without an account. It stays due.
+            Err(error) if error.kind() == Kind::Corrupt => {
+                tracing::error!(share = %place.account.id(), %error, "a shared mailbox is not offered");
+                return Ok(());
+            }
+            sealed => sealed?,
+        }
+        set_due(&place.account, &[to.id], false).await
     }
 
     /// The key of a share that the user has a link to.
@@ -158,7 +175,7 @@ impl Sharing<'_> {
                 continue;
             }
             let place = self.user.resolve(name).await?;
-            let place = self.make(&place, &acl).await?;
+            let place = self.make(&place, &acl.for_new_share()).await?;
             self.offer_to_members(&place).await?;
         }
         Ok(())
@@ -191,17 +208,21 @@ impl Sharing<'_> {
             let text = "the owner has reached the limit on shared mailboxes";
             return Err(Error::limit(text).into());
         }
-        let acl = parent.account.state().acl();
+        let to_owner = trusted_key(self.user.account, &owner).await?;
+        let acl = parent.account.state().acl().for_new_share();
         let (link, about) = (self.new_link(), About { name: full, ..about });
         let record = self.record_share(owner.id, &link).await?;
-        if let Err(error) = self.begin_below(&parent, &link, &about, &acl).await {
-            // Nobody was given the key.
-            self.directory.delete_share(&record).await?;
-            return Err(error.into());
-        }
+        let made = match self.begin_below(&parent, &link, &about, &acl).await {
+            Ok(made) => made,
+            Err(error) => {
+                // Nobody was given the key.
+                self.directory.delete_share(&record).await?;
+                return Err(error.into());
+            }
+        };
         // The owner first: what only readers had a link to would be nobody's.
         let offer = Offer { link: link.clone(), name: below.to_owned(), below: Some(parent.account.id()) };
-        self.user.accounts.offer(owner.id, &owner.public, offer).await?;
+        self.user.accounts.offer(owner.id, &to_owner, offer).await?;
         let offer = Offer {
             link: Link { owner: Some(about.owner_name.clone()), ..link.clone() },
             name: about.name.clone(),
@@ -209,19 +230,27 @@ impl Sharing<'_> {
         };
         // It is made now, whoever learns of it. A member that could not be told learns of it by the next
         // SETACL.
+        let mut offered = Vec::new();
         for member in acl.members() {
             let Ok(name) = AccountName::parse(&member.name) else { continue };
             let told = async {
                 match self.directory.find(&name).await?.filter(|r| r.id == member.account) {
-                    Some(to) => self.user.accounts.offer(to.id, &to.public, offer.clone()).await,
+                    Some(to) => {
+                        let public = trusted_key(self.user.account, &to).await?;
+                        self.user.accounts.offer(to.id, &public, offer.clone()).await
+                    }
                     None => Ok(()),
                 }
             };
-            if let Err(error) = told.await {
-                tracing::warn!(share = %link.share, %error, "cannot link a new shared mailbox to a member's \
-                    account");
+            match told.await {
+                Ok(()) => offered.push(member.account),
+                Err(error) => {
+                    tracing::warn!(share = %link.share, %error, "cannot link a new shared mailbox to a \
+                    member's account")
+                }
             }
         }
+        set_due(&made, &offered, false).await?;
         Ok(())
     }
 
@@ -232,14 +261,14 @@ impl Sharing<'_> {
         link: &Link,
         about: &About,
         acl: &Acl,
-    ) -> Result<()> {
+    ) -> Result<Arc<Account>> {
         // What is below a share comes after what was there before: the share above remembers.
         let above = parent.account.state().last_uid_validity();
         let share = self.begin_share(link, above).await?;
         let noted = share::noted(&share.state());
         parent.account.commit(|_| Ok((vec![noted.clone()], ()))).await?;
         share.commit(|_| Ok((vec![about.event(), acl.event()], ()))).await?;
-        Ok(())
+        Ok(share)
     }
 
     /// The nearest existing mailbox above a name.
@@ -284,6 +313,10 @@ impl User<'_> {
             Ok((link.map(|link| share::removed(place.own, link)).unwrap_or_default(), ()))
         });
         committed.await?;
+        if let Err(error) = set_due(&place.account, &[own.id()], true).await {
+            tracing::warn!(%share, %error, "SETACL cannot bring back a link that was removed before the \
+                rights are taken away and given again");
+        }
         Ok(())
     }
 

@@ -2,10 +2,12 @@
 //!
 //! Format: `docs/format/checkpoint.md`.
 
+use std::fmt::Write as _;
+
 use sealpost_base::{AccountId, Error, Position, Random, Result};
 use zeroize::Zeroizing;
 
-use crate::cipher::{ObjectCipher, sha256};
+use crate::cipher::{ObjectCipher, derive, sha256};
 use crate::{AccountKeys, Epoch, Sealed, chunk};
 
 /// "Sealpost snapshot", version 1: sealed under the first root key.
@@ -14,6 +16,8 @@ const MAGIC: [u8; 4] = *b"SPS\x01";
 const MAGIC_EPOCH: [u8; 4] = *b"SPS\x02";
 const SALT_BYTES: usize = 32;
 const SECTION: u8 = 0;
+/// Of a derived key, in the name of an object.
+const NAME_BYTES: usize = 16;
 /// Plaintext bytes of one piece; larger checkpoints are several pieces.
 pub const MAX_BYTES: usize = 256 * 1024 * 1024;
 
@@ -81,6 +85,17 @@ pub fn open(
         .map_err(|e| e.context(format!("checkpoint {position}/{name}")))
 }
 
+/// What the object of the piece `name` is called in the store: names tell how many mailboxes there
+/// are, and how many messages in each. The same each time.
+pub fn object_name(keys: &AccountKeys, account: AccountId, position: Position, name: &str) -> String {
+    let of: [&[u8]; 3] = [&account.0, &position.0.to_be_bytes(), name.as_bytes()];
+    let derived = derive(b"sealpost checkpoint name v1", keys.checkpoint.bytes(), &of);
+    derived.bytes()[..NAME_BYTES].iter().fold(String::new(), |mut hex, byte| {
+        let _ = write!(hex, "{byte:02x}");
+        hex
+    })
+}
+
 fn context(account: AccountId, position: Position, name: &str) -> [u8; 32] {
     sha256(&[b"sealpost checkpoint v1", &account.0, &position.0.to_be_bytes(), name.as_bytes()])
 }
@@ -90,6 +105,24 @@ mod tests {
     use super::*;
     use crate::RootKey;
     use sealpost_base::{Kind, SeededRandom};
+
+    #[test]
+    fn names_of_objects_tell_nothing_without_the_key() {
+        let random = SeededRandom::new(2);
+        let (account, at) = (AccountId([3; 16]), Position(256));
+        let root = RootKey::generate(&random);
+        let keys = AccountKeys::derive(&root, account);
+        let name = object_name(&keys, account, at, "head");
+        assert!(name.len() == 32 && name.bytes().all(|byte| byte.is_ascii_hexdigit()));
+        assert_eq!(object_name(&AccountKeys::derive(&root, account), account, at, "head"), name);
+        let others = [
+            object_name(&keys, account, at, "rows-00000001-00000000"),
+            object_name(&keys, account, at.next(), "head"),
+            object_name(&AccountKeys::derive(&RootKey::generate(&random), account), account, at, "head"),
+            object_name(&AccountKeys::derive(&root.next(&random).unwrap(), account), account, at, "head"),
+        ];
+        assert!(!others.contains(&name));
+    }
 
     #[test]
     fn opens_for_its_account_position_and_name_only() {

@@ -1,9 +1,11 @@
-//! The primitives, all by `ring`: AES-256-GCM, HKDF-SHA256, HMAC-SHA256, SHA-256. Nothing else names `ring`.
+//! The primitives, all by `ring`: AES-256-GCM, HKDF-SHA256, HMAC-SHA256, SHA-256, Ed25519. Nothing else
+//! names `ring`.
 //!
 //! An [`ObjectCipher`] seals the pieces of one object. Its key is used for that object alone (the
 //! key material is random per object, and the derivation binds the object's context), so that
 //! nonces can be plain counters.
 
+use ring::signature::{ED25519, Ed25519KeyPair, KeyPair, UnparsedPublicKey};
 use ring::{aead, digest, hkdf, hmac};
 use sealpost_base::{Error, Result};
 use zeroize::Zeroize;
@@ -64,6 +66,21 @@ pub(crate) fn leaving_nothing<T>(work: impl FnOnce() -> T) -> T {
     let done = aside(work);
     wipe_stack();
     done
+}
+
+/// The public key of `seed` and its signature of `message` (Ed25519, RFC 8032 §5.1).
+pub(crate) fn sign(seed: &Secret, message: &[u8]) -> ([u8; 32], [u8; 64]) {
+    leaving_nothing(|| {
+        let pair = Ed25519KeyPair::from_seed_unchecked(seed.bytes()).expect("any 32 bytes are a seed");
+        let mut signature = [0; 64];
+        signature.copy_from_slice(pair.sign(message).as_ref());
+        (array(pair.public_key().as_ref()), signature)
+    })
+}
+
+/// Whether that is the signature of `message` by the owner of `key`.
+pub(crate) fn verify(key: &[u8; 32], message: &[u8], signature: &[u8; 64]) -> bool {
+    UnparsedPublicKey::new(&ED25519, key).verify(message, signature).is_ok()
 }
 
 /// SHA-256 over the concatenation of `parts`. Parts of variable length must be last or carry their length.

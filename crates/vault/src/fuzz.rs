@@ -43,7 +43,7 @@ pub fn fuzz_object(data: &[u8]) {
     let _ = mark::judge(&LogKey::of(&keys.server), ACCOUNT, at, mark::Kind::Checkpoint, data);
     let _ = entry::renumbering(data);
     if let Ok(name) = std::str::from_utf8(data) {
-        let _ = crate::store::StoreMark::parse_authentic(name, &keys.server);
+        let _ = crate::store::StoreMark::parse_authentic(name, &keys.server, "s3://bucket/prefix");
     }
     let _ = entry::open(&keys.account, ACCOUNT, at, data);
     let _ = checkpoint::open(&keys.account, ACCOUNT, at, "state", data);

@@ -128,12 +128,12 @@ impl RootKey {
         PublicKey { epoch: self.epoch(), ..key_pair(&delivery).1 }
     }
 
-    /// The MAC under the key for slots of `account`, over `parts` and the epoch: those who have no
-    /// root key of it make none.
-    pub(crate) fn tag_slot(&self, account: AccountId, parts: &[&[u8]]) -> [u8; 32] {
+    /// The MAC under the key for slots of `account`, over `label`, the epoch and `parts`: those who
+    /// have no root key of it make none. No label is the beginning of another one.
+    pub(crate) fn tag_slots(&self, account: AccountId, label: &[u8], parts: &[&[u8]]) -> [u8; 32] {
         let key = derive(b"sealpost account keys v1", self.bytes(), &[b"slots", &account.0]);
-        let (epoch, label) = (self.epoch().0.to_be_bytes(), b"sealpost slot tag v1");
-        hmac_sha256(&key, &[&[&label[..], &epoch], parts].concat())
+        let epoch = self.epoch().0.to_be_bytes();
+        hmac_sha256(&key, &[&[label, &epoch], parts].concat())
     }
 
     fn newest(&self) -> &Secret {
@@ -142,6 +142,11 @@ impl RootKey {
 
     pub(crate) fn bytes(&self) -> &[u8; 32] {
         self.newest().bytes()
+    }
+
+    /// That of the first epoch.
+    pub(crate) fn first(&self) -> &[u8; 32] {
+        self.0.keys.first().expect("never empty").bytes()
     }
 }
 

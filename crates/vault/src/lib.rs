@@ -24,6 +24,7 @@ mod sealed;
 
 pub mod checkpoint;
 pub mod entry;
+pub mod identity;
 pub mod index;
 pub mod keys;
 pub mod mail_key;
@@ -48,6 +49,7 @@ pub fn wipe_scratch() {
 }
 
 pub use format::FORMAT;
+pub use identity::Identity;
 pub use keys::{AccountKeys, EarlierKeys, Epoch, Keyring, PublicKey, RootKey, RootKeyWatch};
 pub use local::local_store_owner;
 pub use metrics::StoreMetrics;

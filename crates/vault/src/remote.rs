@@ -58,6 +58,8 @@ pub(crate) struct Remote {
 }
 
 struct Shared {
+    /// `scheme://bucket/prefix`
+    url: String,
     bucket: Arc<dyn Bucket>,
     /// What every path begins with.
     prefix: Path,
@@ -82,8 +84,10 @@ enum Conflict {
 const PAGE: usize = 1000;
 
 impl Remote {
-    /// All of `bucket` below `prefix`.
+    /// All of `bucket` below `prefix`, which `url` names.
+    #[allow(clippy::too_many_arguments, reason = "what the kinds of buckets differ in")]
     fn new(
+        url: String,
         bucket: Arc<dyn Bucket>,
         prefix: Path,
         conflict: Conflict,
@@ -94,13 +98,19 @@ impl Remote {
         let metrics = Arc::new(StoreMetrics::default());
         let retrier = Retrier::new(retry_policy, random, metrics.clone());
         let e_tags = Arc::default();
-        let shared = Arc::new(Shared { bucket, prefix, conflict, retrier, metrics, e_tags, versions_tell });
+        let shared =
+            Arc::new(Shared { url, bucket, prefix, conflict, retrier, metrics, e_tags, versions_tell });
         Remote { shared, conditional: true }
     }
 
     /// The same, for a server that refuses writes with a condition.
     pub fn without_conditions(&self) -> Self {
         Remote { shared: self.shared.clone(), conditional: false }
+    }
+
+    /// Which bucket it is, wherever its server is: `scheme://bucket/prefix`.
+    pub fn url(&self) -> &str {
+        &self.shared.url
     }
 
     /// What it measures; [`crate::Store`] adds what its callers wait.

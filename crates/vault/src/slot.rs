@@ -12,12 +12,14 @@
 //! sealed to slots with a right tag alone (`docs/decisions/0070-authentic-slots.md`). Format:
 //! `docs/format/keys-and-slots.md`.
 
+mod list;
 mod recovery;
 mod token;
 
 use std::fmt;
 
 use argon2::{Algorithm, Argon2, Block, Params, Version};
+pub use list::SlotList;
 use minicbor::{Decode, Encode};
 use sealpost_base::{AccountId, Random, Result, Timestamp, limits};
 pub use token::account_of as account_of_app_password;
@@ -214,7 +216,7 @@ impl Slot {
         let context = self.context(account);
         // Of fixed length but for the label, which is last.
         let parts: [&[u8]; 6] = [&context, &self.salt, self.public.bytes(), &created, &has_label, label];
-        SlotTag(root.tag_slot(account, &parts))
+        SlotTag(root.tag_slots(account, b"sealpost slot tag v1", &parts))
     }
 
     /// The slot's id.

@@ -323,6 +323,7 @@ impl Loading<'_> {
                 }
             }
             let said = read_entry(id, self.keys, &entry)?;
+            self.work.has_opened |= matches!(said, Said::Events(..));
             let rows = self.state.rows_of(events_of(&said));
             let state = &mut self.state;
             let events = self.scale.env.cpu_gate().run(rows, || apply(state, &entry, &said)).await;
@@ -360,12 +361,16 @@ async fn restore(
     let mut positions = journal.checkpoints().await?;
     positions.retain(|position| *position < below);
     let mut damaged = false;
-    let behind =
-        |tail| Work { replay: Replay::after(tail), since_checkpoint: 0, since_collection: NOT_COLLECTED };
+    let behind = |tail, has_opened| Work {
+        replay: Replay::after(tail),
+        since_checkpoint: 0,
+        since_collection: NOT_COLLECTED,
+        has_opened,
+    };
     for strict in [true, false] {
         if !strict && damaged && journal.is_whole().await? {
             tracing::error!(account = %id, "no checkpoint is readable; the log is complete and is replayed");
-            return Ok((AccountState::new(id), behind(Tail::EMPTY), damaged));
+            return Ok((AccountState::new(id), behind(Tail::EMPTY, false), damaged));
         }
         for position in &positions {
             let restored = restore_one(journal, keys, scale, *position, strict).await;
@@ -376,7 +381,7 @@ async fn restore(
             }
             match restored {
                 Ok(Some((state, tail))) => {
-                    return Ok((state, behind(tail), damaged));
+                    return Ok((state, behind(tail, true), damaged));
                 }
                 // Removed since it was listed, or not quite written yet.
                 Ok(None) => {}
@@ -388,7 +393,7 @@ async fn restore(
             }
         }
     }
-    Ok((AccountState::new(id), behind(Tail::EMPTY), damaged))
+    Ok((AccountState::new(id), behind(Tail::EMPTY, false), damaged))
 }
 
 async fn restore_one(

@@ -558,3 +558,35 @@ async fn a_login_verifies_the_slot_that_it_opens_and_no_other() {
     let record = world.directory.get(&name).await.unwrap();
     assert!(world.directory.withdrawn_copies(&record).await.unwrap().is_empty());
 }
+
+/// A process that has `server.key` and copies puts a withdrawn app password back into the record.
+#[tokio::test]
+async fn a_withdrawn_secret_that_is_put_back_lets_nobody_in() {
+    let world = Fixture::new(patient()).await;
+    let (name, root) = world.account("me@x", "pw").await;
+    let (info, token) = world.directory.add_app_password(&name, &root, "phone").await.unwrap();
+    let before = world.directory.get(&name).await.unwrap();
+    world.directory.revoke_app_password(&name, info.id).await.unwrap();
+    assert!(world.directory.get(&name).await.unwrap().is_list_due(), "revoking takes no key");
+    world.login("me@x", "pw").await.unwrap();
+    let listed = world.directory.get(&name).await.unwrap();
+    assert!(!listed.is_list_due());
+    let put_back = async |with_list: bool| {
+        let changed = world.directory.update(&name, |record| {
+            record.slots = before.slots.clone();
+            record.slot_list = if with_list { before.slot_list.clone() } else { record.slot_list.take() };
+            Ok(())
+        });
+        changed.await.unwrap();
+    };
+    put_back(false).await;
+    let version = world.directory.get(&name).await.unwrap().version;
+    assert!(matches!(world.login("me@x", &token).await, Err(Denied::Unavailable(_))));
+    world.login("me@x", "pw").await.unwrap();
+    assert_eq!(world.directory.get(&name).await.unwrap().version, version);
+    // With the list of its time, this node has seen a later one.
+    put_back(true).await;
+    for secret in ["pw", &token] {
+        assert!(matches!(world.login("me@x", secret).await, Err(Denied::Unavailable(_))), "{secret}");
+    }
+}

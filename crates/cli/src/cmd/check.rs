@@ -74,11 +74,11 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     let records = wanted(&data_dir, &args.account, &mut report).await?;
     for record in &records {
         report.begin(&record.name.to_string());
-        let root = open(record, secret.as_ref(), &args).await?.map(|unlocked| {
-            authentic(record, &unlocked, &mut report);
-            unlocked.root
-        });
-        account(&data_dir, record, root, &mut report).await?;
+        let unlocked = open(record, secret.as_ref(), &args).await?;
+        if let Some(unlocked) = &unlocked {
+            authentic(&data_dir, record, unlocked, &mut report).await;
+        }
+        account(&data_dir, record, unlocked.map(|unlocked| unlocked.root), &mut report).await?;
     }
     if args.account.is_empty() {
         beside_accounts(&data_dir, &records, &mut report).await?;
@@ -138,12 +138,13 @@ async fn open(record: &AccountRecord, secret: Option<&Secret>, args: &Args) -> R
 
 /// Names what of a record a process without the account's key has changed, and counts slots of
 /// which nothing tells that.
-fn authentic(record: &AccountRecord, unlocked: &Unlocked, report: &mut Report) {
+async fn authentic(data_dir: &DataDir, record: &AccountRecord, unlocked: &Unlocked, report: &mut Report) {
     for forgery in unlocked.forgeries(record) {
         let remedy =
             "a process that has server.key did that: sealpost server key rotate, then sealpost account rekey";
         report.found(At::Account, format!("{forgery}; {remedy}"));
     }
+    report.note(At::Account, data_dir.directory.check_slot_list(record, &unlocked.root).await);
     let unverified = record.unverified(&unlocked.root).filter(|slot| !slot.has_tag()).count();
     report.totals.unverified_slots += unverified as u64;
 }

@@ -1,8 +1,11 @@
 //! The attack of a thief of `server.key` who writes to the store: records that are authentic to
 //! every node, and not the owner's.
 
+use std::collections::BTreeSet;
+
+use futures::FutureExt;
 use sealpost_vault::RootKey;
-use sealpost_vault::slot::{Slot, SlotTrust};
+use sealpost_vault::slot::{Slot, SlotList, SlotTrust};
 
 use super::*;
 
@@ -160,6 +163,7 @@ async fn slots_without_a_tag_are_verified_by_their_secret_alone() {
         .forge(|record| {
             record.slots.push(planted.clone());
             record.slots = record.slots.iter().map(untagged).collect();
+            record.slot_list = None;
         })
         .await;
     let record = victim.record().await;
@@ -179,6 +183,115 @@ async fn slots_without_a_tag_are_verified_by_their_secret_alone() {
     assert!(refused.to_string().contains(&planted.id().to_string()), "{refused}");
     let rekeyed = victim.rekey(UnverifiedSlots::Remove).await.unwrap();
     assert_eq!((rekeyed.removed.len(), victim.record().await.slots.len()), (3, 1));
+}
+
+/// Its tag is right for as long as the root key is the newest one.
+#[tokio::test]
+async fn a_withdrawn_slot_that_is_put_back_opens_nothing() {
+    let victim = Victim::new().await;
+    let (directory, me, root) = (&victim.directory, &victim.me, &victim.root);
+    let (phone, _) = directory.add_app_password(me, root, "lost phone").await.unwrap();
+    let before = victim.record().await;
+    let lost = before.slots.iter().find(|slot| slot.id() == phone.id).unwrap().clone();
+    let old = before.slots.iter().find(|slot| slot.kind() == SlotKind::Password).unwrap().clone();
+    directory.set_password(me, root, secret("two")).await.unwrap();
+    directory.revoke_app_password(me, phone.id).await.unwrap();
+    // Revoking takes no key: the next login makes the list.
+    assert!(victim.record().await.is_list_due());
+    directory.list_slots(me, root).await.unwrap();
+    let listed = victim.record().await;
+    assert!(!listed.is_list_due() && listed.forgeries(root, None).is_empty());
+    for slot in [lost, old] {
+        assert_eq!(slot.trust(root, victim.id), SlotTrust::Verified);
+        victim.forge(|record| record.slots.push(slot.clone())).await;
+        let record = victim.record().await;
+        assert_eq!(record.forgeries(root, None), [Forgery::Slot(SlotInfo::of(&slot))]);
+        assert_eq!(record.check_forgeries(root, &slot, true).unwrap_err().kind(), Kind::Corrupt);
+        record.check_forgeries(root, &record.slots[0], true).unwrap();
+        directory.check_slot_list(&record, root).await.unwrap();
+        // Nor does a change of another secret bring it back, or its own.
+        directory.set_recovery(me, root).await.unwrap();
+        directory.verify_slot(me, root, &slot).await.unwrap();
+        let record = victim.record().await;
+        assert_eq!(record.forgeries(root, None), [Forgery::Slot(SlotInfo::of(&slot))]);
+        assert!(!record.is_list_due(), "no login writes it again and again");
+        assert_eq!(victim.rekey(UnverifiedSlots::Refuse).await.err().unwrap().kind(), Kind::Conflict);
+        victim.forge(|record| record.slots.retain(|other| other.id() != slot.id())).await;
+    }
+    let kept = victim.rekey(UnverifiedSlots::Refuse).await.unwrap().kept;
+    let ids: BTreeSet<_> = kept.iter().map(|slot| slot.id.0).collect();
+    assert_eq!(ids, victim.record().await.slots.iter().map(|slot| slot.id().0).collect());
+}
+
+/// The thief puts the list back, too, or takes it away, or changes it.
+#[tokio::test]
+async fn nor_with_the_list_of_its_time() {
+    let victim = Victim::new().await;
+    let (directory, me, root) = (&victim.directory, &victim.me, &victim.root);
+    let before = victim.record().await;
+    directory.set_password(me, root, secret("two")).await.unwrap();
+    let after = victim.record().await;
+    directory.check_slot_list(&after, root).await.unwrap();
+    let put_back = |list: Option<Box<SlotList>>| {
+        let slots = before.slots.clone();
+        move |record: &mut AccountRecord| {
+            (record.slots, record.slot_list) = (slots.clone(), list.clone());
+        }
+    };
+    for list in [before.slot_list.clone(), None] {
+        victim.forge(put_back(list)).await;
+        let record = victim.record().await;
+        assert!(record.forgeries(root, None).is_empty(), "nothing in the record tells");
+        assert_eq!(directory.check_slot_list(&record, root).await.unwrap_err().kind(), Kind::Retry);
+        // A node that was never there cannot know.
+        let new_node = directory.clone().with_watermarks(Watermarks::default());
+        new_node.check_slot_list(&record, root).await.unwrap();
+    }
+    let thief = RootKey::generate(&*victim.random);
+    let forged = SlotList::of(&thief, victim.id, u64::MAX, before.slots.iter().map(Slot::id));
+    victim.forge(put_back(Some(Box::new(forged)))).await;
+    let record = victim.record().await;
+    assert_eq!(record.forgeries(root, None), [Forgery::SlotList]);
+    assert!(record.check_forgeries(root, &record.slots[0], true).is_err());
+    // A new password is all that is on the list then.
+    directory.set_password(me, root, secret("three")).await.unwrap();
+    let record = victim.record().await;
+    directory.check_slot_list(&record, root).await.unwrap();
+    let verified: Vec<_> = record.slots.iter().filter(|slot| record.is_verified(root, slot)).collect();
+    assert_eq!((verified.len(), verified[0].kind()), (1, SlotKind::Password));
+    let list = record.slot_list.as_deref().unwrap();
+    assert!(list.is_authentic(root, victim.id) && list.number() < u64::MAX);
+}
+
+/// A record that an earlier version made, or changed.
+#[tokio::test]
+async fn a_record_without_a_list_gets_one() {
+    let victim = Victim::new().await;
+    let (directory, me, root) = (&victim.directory, &victim.me, &victim.root);
+    let stripped = |record: &mut AccountRecord| record.slot_list = None;
+    let changes: [&dyn Fn(Directory) -> futures::future::BoxFuture<'static, ()>; 3] = [
+        &|directory| {
+            let (me, root) = (me.clone(), root.clone());
+            async move { directory.list_slots(&me, &root).await.unwrap() }.boxed()
+        },
+        &|directory| {
+            let (me, root) = (me.clone(), root.clone());
+            async move { directory.set_password(&me, &root, secret("two")).await.unwrap() }.boxed()
+        },
+        &|directory| {
+            let (me, root) = (me.clone(), root.clone());
+            async move { drop(directory.add_app_password(&me, &root, "new").await.unwrap()) }.boxed()
+        },
+    ];
+    for change in changes {
+        victim.forge(stripped).await;
+        assert!(victim.record().await.is_list_due());
+        let later = directory.clone().with_watermarks(Watermarks::default());
+        change(later.clone()).await;
+        let record = victim.record().await;
+        assert!(!record.is_list_due() && record.forgeries(root, None).is_empty());
+        later.check_slot_list(&record, root).await.unwrap();
+    }
 }
 
 /// A thief who may write and not remove has servers remove nothing.

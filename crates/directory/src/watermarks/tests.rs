@@ -33,8 +33,8 @@ fn what_goes_back_is_refused_until_it_is_back_or_confirmed() {
         assert!(marks.may_follow(id(1), Position(8)).is_err());
         assert_eq!(marks.back(), 2);
         marks.record("accounts/never", None).unwrap();
-        marks.record("usage/a", Some(3)).unwrap();
-        marks.record("usage/a", Some(2)).unwrap();
+        marks.record("shares/a", Some(3)).unwrap();
+        marks.record("shares/a", Some(2)).unwrap();
     }
     again.saw(id(1), Position(10));
     again.record("accounts/a", Some(4)).unwrap();
@@ -86,13 +86,19 @@ fn only_what_was_seen_last_is_remembered() {
         marks.saw(id(account), Position(5));
         marks.record(&format!("accounts/{account}"), Some(5)).unwrap();
     }
+    // Lists of slots have room of their own.
+    marks.record("slots/first", Some(7)).unwrap();
+    marks.record("accounts/last", Some(5)).unwrap();
     marks.save().unwrap();
     for marks in [&marks, &Watermarks::load(&path, &keys()).unwrap()] {
         assert_eq!((marks.logs().len(), marks.records().len()), (n as usize, n as usize));
         assert!(
             marks.may_follow(id(1), Position(0)).is_ok() && marks.may_follow(id(2), Position(0)).is_err()
         );
-        assert!(marks.record("accounts/1", None).is_ok() && marks.record("accounts/2", None).is_err());
+        assert!(marks.record("accounts/2", None).is_ok() && marks.record("accounts/3", None).is_err());
+        assert!(marks.is_behind("slots/first", Some(6)) && marks.is_behind("slots/first", None));
+        assert!(!marks.is_behind("slots/first", Some(7)) && marks.record("slots/first", Some(6)).is_err());
+        assert!(marks.record("others/first", None).is_ok());
     }
     assert!(fs::metadata(&path).unwrap().len() < FILE_BYTES as u64);
 }

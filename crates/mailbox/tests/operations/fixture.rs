@@ -77,11 +77,16 @@ impl Fixture {
 
     /// Gives the other account these rights to one of my mailboxes, and no others.
     pub async fn grant(&self, mailbox: &str, rights: &str) -> Granted {
-        let place = self.resolve(&self.me, mailbox).await;
-        let change = RightsChange::Replace(Rights::parse(rights).unwrap());
-        let granted = self.sharing(&self.me).grant(place, &account("you@localhost"), change).await.unwrap();
+        let granted = self.grant_only(mailbox, rights).await;
         self.you.account.catch_up().await.unwrap();
         granted
+    }
+
+    /// The same, and the other account does not look.
+    pub async fn grant_only(&self, mailbox: &str, rights: &str) -> Granted {
+        let place = self.resolve(&self.me, mailbox).await;
+        let change = RightsChange::Replace(Rights::parse(rights).unwrap());
+        self.sharing(&self.me).grant(place, &account("you@localhost"), change).await.unwrap()
     }
 
     pub async fn resolve(&self, of: &Member, name: &str) -> ResolvedMailbox {

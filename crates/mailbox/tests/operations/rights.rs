@@ -2,9 +2,11 @@
 
 use sealpost_account::SpecialUses;
 use sealpost_account::rights::Rights;
-use sealpost_base::Kind;
+use sealpost_base::{Kind, SeededRandom};
+use sealpost_directory::{Secret, UnverifiedSlots};
 use sealpost_mailbox::ops;
 use sealpost_mailbox::rights::{Granted, Grantee, RightsChange, access_list};
+use sealpost_vault::{Identity, RootKey};
 
 use crate::fixture::{Fixture, account};
 
@@ -114,4 +116,111 @@ async fn grantable_are_all_rights_but_to_the_inbox() {
     assert_eq!(grantable("Projects", account("me@localhost")).await, (all, none));
     assert_eq!(grantable("Projects", Grantee::Anyone).await, (none, none));
     assert_eq!(grantable("inbox", account("you@localhost")).await, (none, none));
+}
+
+/// A stranger who changes rights over and over makes the log of the other account no longer.
+#[tokio::test]
+async fn only_the_first_right_is_an_entry_in_the_log_of_the_other() {
+    let w = with_projects().await;
+    let at = || w.you.account.state().position();
+    w.grant("Projects", "lr").await;
+    let offered = at();
+    for rights in ["lr", "lri", "l", "lr", "lr"] {
+        w.grant("Projects", rights).await;
+    }
+    let minus = Grantee::Account { name: w.you.record.name.clone(), negative: true };
+    for _ in 0..3 {
+        let place = w.resolve(&w.me, "Projects").await;
+        w.sharing(&w.me).grant(place.clone(), &minus, RightsChange::Replace(Rights::READ)).await.unwrap();
+        w.sharing(&w.me).revoke(place, &minus).await.unwrap();
+    }
+    w.you.account.catch_up().await.unwrap();
+    assert_eq!(at(), offered);
+    assert_eq!(w.resolve(&w.you, THEIRS).await.rights.to_string(), "lr");
+    // Below it, too: what is made there is offered once.
+    ops::create(w.sharing(&w.me), w.me.headroom, "Projects/a", SpecialUses::default()).await.unwrap();
+    w.you.account.catch_up().await.unwrap();
+    let below = at();
+    assert_eq!(below.0, offered.0 + 1);
+    w.grant("Projects/a", "lr").await;
+    assert_eq!(at(), below);
+    // Rights that begin again are one entry.
+    w.grant("Projects", "").await;
+    assert_eq!(at(), below);
+    w.grant("Projects", "lr").await;
+    assert_eq!(at().0, below.0 + 1);
+}
+
+#[tokio::test]
+async fn a_link_that_its_user_removed_comes_back_with_the_next_right() {
+    let w = with_projects().await;
+    w.grant("Projects", "lr").await;
+    let theirs = w.resolve(&w.you, THEIRS).await;
+    w.user(&w.you).drop_link(&theirs).await.unwrap();
+    assert!(w.is_missing(&w.you, THEIRS).await);
+    w.resolve(&w.me, "Projects").await.account.catch_up().await.unwrap();
+    w.grant("Projects", "lr").await;
+    assert_eq!(w.resolve(&w.you, THEIRS).await.rights.to_string(), "lr");
+}
+
+/// A thief of `server.key` replaces the public key of an account, to be given what is shared with it.
+#[tokio::test]
+async fn a_share_is_sealed_to_no_key_that_the_account_did_not_sign() {
+    let w = with_projects().await;
+    for name in ["Plans", "Notes", "Letters"] {
+        ops::create(w.sharing(&w.me), w.me.headroom, name, SpecialUses::default()).await.unwrap();
+    }
+    let (id, name) = (w.you.record.id, w.you.record.name.clone());
+    let (_, root) = w.directory.unlock(&name, Secret::new(b"secret").unwrap()).await.unwrap();
+    let thief = RootKey::generate(&SeededRandom::new(9));
+    let forge = async |public, identity: Option<Identity>| {
+        let forged = w.directory.update(&name, |record| {
+            (record.public, record.identity) = (public, identity.clone().map(Box::new));
+            Ok(())
+        });
+        forged.await.unwrap();
+    };
+    let right = Identity::of(&root, id);
+    let at = async || {
+        w.you.account.catch_up().await.ok();
+        w.store.names_below(&format!("acct/{id}/log")).await.unwrap().len()
+    };
+    // The first time too, if the key alone was replaced.
+    forge(thief.delivery_key(id), Some(right.clone())).await;
+    w.grant("Projects", "lr").await;
+    assert_eq!(at().await, 0, "nothing is offered");
+    forge(root.delivery_key(id), Some(right.clone())).await;
+    w.grant("Projects", "lr").await;
+    assert_eq!(w.resolve(&w.you, THEIRS).await.rights.to_string(), "lr");
+    // From then on with whatever the thief makes of the record.
+    let before = at().await;
+    for (mailbox, identity) in
+        [("Plans", Some(Identity::of(&thief, id))), ("Notes", Some(right.clone())), ("Letters", None)]
+    {
+        forge(thief.delivery_key(id), identity).await;
+        w.grant(mailbox, "lr").await;
+        assert_eq!(at().await, before, "{mailbox}");
+    }
+    // The owner puts the record right, and even gets another key.
+    w.directory.set_password(&name, &root, Secret::new(b"secret").unwrap()).await.unwrap();
+    w.grant("Plans", "lr").await;
+    assert_eq!(at().await, before + 1);
+    w.directory.rekey(&name, &root, UnverifiedSlots::Refuse).await.unwrap();
+    w.grant_only("Notes", "lr").await;
+    assert_eq!(at().await, before + 2);
+}
+
+/// An account that an earlier version made is shared with as before.
+#[tokio::test]
+async fn an_account_without_an_identity_is_trusted_until_it_has_one() {
+    let w = with_projects().await;
+    let name = w.you.record.name.clone();
+    let stripped = w.directory.update(&name, |record| {
+        record.identity = None;
+        Ok(())
+    });
+    stripped.await.unwrap();
+    w.grant("Projects", "lr").await;
+    assert_eq!(w.resolve(&w.you, THEIRS).await.rights.to_string(), "lr");
+    assert_eq!(w.me.account.state().pinned_identity(w.you.id()), None);
 }

@@ -53,7 +53,7 @@ impl Azure {
             builder = builder.with_endpoint(format!("{}/{}", endpoint.trim_end_matches('/'), self.account));
         }
         let bucket = Arc::new(builder.build().map_err(wrong)?);
-        Ok(Remote::new(bucket, prefix, Conflict::Exists, true, retry_policy, random))
+        Ok(Remote::new(self.url(), bucket, prefix, Conflict::Exists, true, retry_policy, random))
     }
 }
 

@@ -46,7 +46,7 @@ impl Gcs {
             .with_http_connector(Bounded(retry_policy));
         let bucket = Arc::new(builder.build().map_err(wrong)?);
         // Generations number everything here, kept or not.
-        Ok(Remote::new(bucket, prefix, Conflict::Exists, false, retry_policy, random))
+        Ok(Remote::new(self.url(), bucket, prefix, Conflict::Exists, false, retry_policy, random))
     }
 }
 

@@ -94,7 +94,7 @@ impl S3 {
             builder = builder.with_endpoint(endpoint);
         }
         let bucket = Arc::new(builder.build().map_err(wrong)?);
-        Ok(Remote::new(bucket, prefix, Conflict::Open, true, retry_policy, random))
+        Ok(Remote::new(self.url(), bucket, prefix, Conflict::Open, true, retry_policy, random))
     }
 }
 

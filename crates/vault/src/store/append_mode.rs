@@ -15,6 +15,10 @@
 //! Those decide only in a bucket without an authentic mark, on a node that never saw one; the first
 //! node that comes then adds it. A node that has seen one keeps it outside of the bucket, and
 //! writes it again when it is gone.
+//!
+//! The MAC is over the bucket's name, too, so that the mark of another bucket with the same key says
+//! nothing here. Marks of earlier versions had no name in them: those are *unbound*, and decide only
+//! until there is one that is bound.
 
 use std::fmt;
 
@@ -56,7 +60,17 @@ impl AppendMode {
     }
 }
 
-const LABEL: &[u8] = b"sealpost store mark v1";
+/// Of a mark that is unbound.
+const UNBOUND: &[u8] = b"sealpost store mark v1";
+/// Of a mark that is bound to a bucket.
+const BOUND: &[u8] = b"sealpost store mark v2";
+
+/// What marks of a bucket are made with.
+struct Marker<'a> {
+    macs: Macs,
+    /// Which bucket it is.
+    bucket: &'a str,
+}
 
 /// What all who use a bucket go by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,6 +82,8 @@ pub struct StoreMark {
     /// How often that was decided anew. The latest counts, so that an earlier mark that is put back
     /// changes nothing.
     pub change: u32,
+    /// The mark says of which bucket it is.
+    pub is_bound: bool,
 }
 
 /// As in its name, before the MAC.
@@ -85,19 +101,24 @@ impl StoreMark {
             append_mode: AppendMode::named(append_mode)?,
             format: format.parse().ok()?,
             change: u32::from_str_radix(change, 16).ok()?,
+            is_bound: true,
         };
         // What is written in another way is none.
         (parts.next().is_none() && mark.to_string() == text).then_some(mark)
     }
 
-    fn path(self, macs: &Macs) -> String {
-        let mac = macs.sign(&[LABEL, self.to_string().as_bytes()]);
+    fn path(self, marker: &Marker<'_>) -> String {
+        let text = self.to_string();
+        let mac = match self.is_bound {
+            true => marker.macs.sign(&[BOUND, text.as_bytes(), b" ", marker.bucket.as_bytes()]),
+            false => marker.macs.sign(&[UNBOUND, text.as_bytes()]),
+        };
         let hex: String = mac.iter().map(|byte| format!("{byte:02x}")).collect();
         format!("{MODE_MARKERS}/{self}-{hex}")
     }
 
     /// The mark of that name in the folder of marks; `None` if none of the keys vouches for it.
-    fn authentic(name: &str, macs: &Macs) -> Option<Self> {
+    fn authentic(name: &str, marker: &Marker<'_>) -> Option<Self> {
         let (text, hex) = name.rsplit_once('-')?;
         let mark = Self::parse(text)?;
         let mut mac = [0; MAC_BYTES];
@@ -107,12 +128,16 @@ impl StoreMark {
         for (byte, digits) in mac.iter_mut().zip(hex.as_bytes().chunks(2)) {
             *byte = u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?;
         }
-        macs.verify_any(&[LABEL, text.as_bytes()], &mac).map(|_| mark)
+        let is_by_key = |parts: &[&[u8]]| marker.macs.verify_any(parts, &mac).is_some();
+        if is_by_key(&[BOUND, text.as_bytes(), b" ", marker.bucket.as_bytes()]) {
+            return Some(mark);
+        }
+        is_by_key(&[UNBOUND, text.as_bytes()]).then_some(StoreMark { is_bound: false, ..mark })
     }
 
-    /// The mark of that name, if one of the keys vouches for it.
-    pub(crate) fn parse_authentic(name: &str, keys: &ServerKeys) -> Option<Self> {
-        Self::authentic(name, &keys.macs(Purpose::Store))
+    /// The mark of that name, if one of the keys vouches for it in that bucket.
+    pub(crate) fn parse_authentic(name: &str, keys: &ServerKeys, bucket: &str) -> Option<Self> {
+        Self::authentic(name, &Marker { macs: keys.macs(Purpose::Store), bucket })
     }
 
     /// As a node keeps it.
@@ -121,18 +146,23 @@ impl StoreMark {
             .iter()
             .position(|append_mode| *append_mode == self.append_mode)
             .unwrap_or_default();
-        u64::from(self.change) << 32 | u64::from(self.format & 0xff_ffff) << 8 | append_mode as u64
+        let append_mode = append_mode as u64 | if self.is_bound { BOUND_BIT } else { 0 };
+        u64::from(self.change) << 32 | u64::from(self.format & 0xff_ffff) << 8 | append_mode
     }
 
     /// What [`StoreMark::to_number`] made.
     pub fn from_number(number: u64) -> Option<Self> {
         Some(StoreMark {
-            append_mode: *AppendMode::ALL.get((number & 0xff) as usize)?,
+            append_mode: *AppendMode::ALL.get((number & (0xff ^ BOUND_BIT)) as usize)?,
             format: (number >> 8 & 0xff_ffff) as u32,
             change: (number >> 32) as u32,
+            is_bound: number & BOUND_BIT != 0,
         })
     }
 }
+
+/// In the number of a mark.
+const BOUND_BIT: u64 = 0x80;
 
 /// What a node brings to a bucket: its keys, and the mark that it saw there last.
 pub struct MarkMemory<'a> {
@@ -143,9 +173,12 @@ pub struct MarkMemory<'a> {
 }
 
 /// What is in the folder of marks.
+#[derive(Default)]
 struct ListedMarks {
-    /// The marks that a key vouches for: those of the latest change.
+    /// The marks that a key vouches for: those of the latest change; the bound ones if there are any.
     authentic: Vec<StoreMark>,
+    /// The unbound ones, if there are bound ones.
+    unbound: Vec<StoreMark>,
     /// What earlier versions leave, and anybody can.
     plain: Vec<AppendMode>,
     /// Names that are neither, and one of them.
@@ -163,17 +196,33 @@ impl Store {
     pub async fn pin_append_mode(self, memory: Option<MarkMemory<'_>>) -> Result<(Self, Option<StoreMark>)> {
         let Some(remote) = self.0.remote.clone() else { return Ok((self, None)) };
         if let Some(memory) = memory {
-            let macs = memory.keys.macs(Purpose::Store);
-            let listed = self.listed_marks(&macs).await?;
+            let marker = Marker { macs: memory.keys.macs(Purpose::Store), bucket: remote.url() };
+            let mut listed = self.listed_marks(&marker).await?;
             listed.report_foreign();
+            // This node has seen one that says of which bucket it is: those that do not are of another.
+            if memory.seen.is_some_and(|seen| seen.is_bound) && listed.authentic.iter().any(|m| !m.is_bound) {
+                listed.unbound = std::mem::take(&mut listed.authentic);
+            }
             let mut authentic = listed.authentic;
             let change = authentic.first().map(|mark| mark.change);
             if let Some(seen) = memory.seen.filter(|seen| change.is_none_or(|change| change < seen.change)) {
                 tracing::error!(
                     mark = %seen, "the bucket's append mode and format were removed or rolled back; they are recorded again"
                 );
-                self.put_new(&seen.path(&macs), Sealed::marker()).await?;
+                self.put_new(&seen.path(&marker), Sealed::marker()).await?;
                 authentic = vec![seen];
+            }
+            let contradicts = |unbound: &&StoreMark| {
+                let later = authentic.first().filter(|mark| mark.change < unbound.change);
+                later.is_some_and(|mark| mark.append_mode != unbound.append_mode)
+            };
+            if let Some(unbound) = listed.unbound.iter().find(contradicts) {
+                return Err(Error::invalid(format!(
+                    "{} contradicts the mark of this bucket: it was copied from another bucket, or a node of an \
+                     earlier version changed the append mode. Remove it, or stop all servers and run: sealpost store \
+                     probe --reset-append-mode",
+                    unbound.path(&marker)
+                )));
             }
             if let [mark, rest @ ..] = authentic.as_slice() {
                 if let Some(other) = authentic.iter().find(|mark| mark.format != FORMAT) {
@@ -186,7 +235,7 @@ impl Store {
                                 it is ignored"
                     );
                 }
-                let (mark, again) = (*mark, mark.path(&macs));
+                let (mark, again) = (*mark, mark.path(&marker));
                 let pinned = self.pinned(&remote, &recorded, &again).await?;
                 return Ok((pinned, Some(mark)));
             }
@@ -241,23 +290,21 @@ impl Store {
     /// # Errors
     /// `Invalid` if the bucket says something else by now; what the store says.
     pub async fn authenticate_append_mode(&self, keys: &ServerKeys) -> Result<Option<StoreMark>> {
-        if self.0.remote.is_none() {
-            return Ok(None);
-        }
-        let macs = keys.macs(Purpose::Store);
-        let first = StoreMark { append_mode: self.append_mode(), format: FORMAT, change: 0 };
-        let mark = match self.listed_marks(&macs).await?.authentic.as_slice() {
+        let Some(remote) = &self.0.remote else { return Ok(None) };
+        let marker = Marker { macs: keys.macs(Purpose::Store), bucket: remote.url() };
+        let first = StoreMark { append_mode: self.append_mode(), format: FORMAT, change: 0, is_bound: true };
+        let mark = match self.listed_marks(&marker).await?.authentic.as_slice() {
             [] => first,
-            [mark] if mark.append_mode == self.append_mode() => *mark,
+            [mark] if mark.append_mode == self.append_mode() => StoreMark { is_bound: true, ..*mark },
             _ => return Err(Error::invalid("the bucket's append mode was changed meanwhile: start again")),
         };
-        let path = mark.path(&macs);
+        let path = mark.path(&marker);
         let mut listed = self.list(MODE_MARKERS, None);
         let (mut is_there, mut old) = (false, Vec::new());
         while let Some(object) = listed.try_next().await? {
             let name = &object.path[MODE_MARKERS.len() + 1..];
             is_there |= object.path == path;
-            if object.path != path && StoreMark::authentic(name, &macs).is_some() {
+            if object.path != path && StoreMark::authentic(name, &marker).is_some() {
                 old.push(object.path);
             }
         }
@@ -265,7 +312,7 @@ impl Store {
             self.put_new(&path, Sealed::marker()).await?;
         }
         // Of two that add the first one at once and differ, one sees both.
-        match self.listed_marks(&macs).await?.authentic.as_slice() {
+        match self.listed_marks(&marker).await?.authentic.as_slice() {
             [seen] if *seen == mark => {}
             _ => return Err(Error::invalid("the bucket's append mode was changed meanwhile: start again")),
         }
@@ -273,25 +320,29 @@ impl Store {
         Ok(Some(mark))
     }
 
-    async fn listed_marks(&self, macs: &Macs) -> Result<ListedMarks> {
-        let mut found = ListedMarks { authentic: Vec::new(), plain: Vec::new(), foreign: (0, String::new()) };
+    async fn listed_marks(&self, marker: &Marker<'_>) -> Result<ListedMarks> {
+        let mut found = ListedMarks::default();
         let mut listed = self.list(MODE_MARKERS, None);
         while let Some(object) = listed.try_next().await? {
             let name = &object.path[MODE_MARKERS.len() + 1..];
-            if let Some(mark) = StoreMark::authentic(name, macs) {
-                let latest = found.authentic.first().map_or(0, |latest| latest.change);
+            if let Some(mark) = StoreMark::authentic(name, marker) {
+                let marks = if mark.is_bound { &mut found.authentic } else { &mut found.unbound };
+                let latest = marks.first().map_or(0, |latest| latest.change);
                 if mark.change > latest {
-                    found.authentic.clear();
+                    marks.clear();
                 }
                 // The same mark may be there under several keys.
-                if mark.change >= latest && !found.authentic.contains(&mark) {
-                    found.authentic.push(mark);
+                if mark.change >= latest && !marks.contains(&mark) {
+                    marks.push(mark);
                 }
             } else if let Some(plain) = AppendMode::named(name) {
                 found.plain.push(plain);
             } else {
                 found.foreign = (found.foreign.0 + 1, object.path);
             }
+        }
+        if found.authentic.is_empty() {
+            found.authentic = std::mem::take(&mut found.unbound);
         }
         Ok(found)
     }
@@ -320,8 +371,9 @@ impl Store {
     /// # Errors
     /// What the store says.
     pub async fn mode_markers(&self, keys: Option<&ServerKeys>) -> Result<Vec<AppendMode>> {
-        if let Some(keys) = keys {
-            let authentic = self.listed_marks(&keys.macs(Purpose::Store)).await?.authentic;
+        if let (Some(keys), Some(remote)) = (keys, &self.0.remote) {
+            let marker = Marker { macs: keys.macs(Purpose::Store), bucket: remote.url() };
+            let authentic = self.listed_marks(&marker).await?.authentic;
             if !authentic.is_empty() {
                 return Ok(authentic.iter().map(|mark| mark.append_mode).collect());
             }
@@ -341,8 +393,9 @@ impl Store {
     /// # Errors
     /// What the store says.
     pub async fn survey_append_modes(&self, keys: &ServerKeys) -> Result<Vec<(String, &'static str)>> {
-        let macs = keys.macs(Purpose::Store);
-        let latest = self.listed_marks(&macs).await?.authentic;
+        let Some(remote) = &self.0.remote else { return Ok(Vec::new()) };
+        let marker = Marker { macs: keys.macs(Purpose::Store), bucket: remote.url() };
+        let latest = self.listed_marks(&marker).await?.authentic;
         let mut unfit = Vec::new();
         for folder in [MODE_MARKERS, FORMATS] {
             let mut listed = self.list(folder, None);
@@ -350,8 +403,8 @@ impl Store {
                 let name = &object.path[folder.len() + 1..];
                 let is_fit = match folder {
                     FORMATS => name == FORMAT.to_string(),
-                    _ => match (StoreMark::authentic(name, &macs), AppendMode::named(name)) {
-                        (Some(_), _) => true,
+                    _ => match (StoreMark::authentic(name, &marker), AppendMode::named(name)) {
+                        (Some(mark), _) => mark.is_bound || latest.contains(&mark),
                         (None, Some(plain)) => {
                             latest.is_empty() || latest.iter().any(|mark| mark.append_mode == plain)
                         }
@@ -376,9 +429,7 @@ impl Store {
     /// # Errors
     /// `Invalid` if there are authentic marks and no keys; what the store says.
     pub async fn reset_append_mode(&self, memory: Option<MarkMemory<'_>>) -> Result<Option<StoreMark>> {
-        if self.0.remote.is_none() {
-            return Ok(None);
-        }
+        let Some(remote) = &self.0.remote else { return Ok(None) };
         let Some(memory) = memory else {
             let mut listed = self.list(MODE_MARKERS, None);
             while let Some(object) = listed.try_next().await? {
@@ -392,11 +443,12 @@ impl Store {
             self.reset_plain().await?;
             return Ok(None);
         };
-        let macs = memory.keys.macs(Purpose::Store);
-        let latest = self.listed_marks(&macs).await?.authentic;
-        let change = latest.iter().chain(&memory.seen).map(|mark| mark.change.saturating_add(1)).max();
-        let mark = StoreMark { append_mode: self.append_mode(), format: FORMAT, change: change.unwrap_or(0) };
-        self.put_new(&mark.path(&macs), Sealed::marker()).await?;
+        let marker = Marker { macs: memory.keys.macs(Purpose::Store), bucket: remote.url() };
+        let listed = self.listed_marks(&marker).await?;
+        let known = listed.authentic.iter().chain(&listed.unbound).chain(&memory.seen);
+        let change = known.map(|mark| mark.change.saturating_add(1)).max().unwrap_or(0);
+        let mark = StoreMark { append_mode: self.append_mode(), format: FORMAT, change, is_bound: true };
+        self.put_new(&mark.path(&marker), Sealed::marker()).await?;
         self.reset_plain().await?;
         self.authenticate_append_mode(memory.keys).await
     }

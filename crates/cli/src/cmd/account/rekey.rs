@@ -39,6 +39,8 @@ struct Rekeyed {
     account: String,
     done: &'static str,
     epoch: u32,
+    /// What opens the account with the new key.
+    kept: Vec<String>,
     /// Slots that were not verified.
     removed: Vec<String>,
 }
@@ -59,8 +61,12 @@ pub(super) async fn run(args: Args, global: &Global) -> Result<ExitCode> {
         account: record.name.to_string(),
         done: "rekeyed",
         epoch: rekeyed.root.epoch().0,
+        kept: rekeyed.kept.iter().map(SlotInfo::to_string).collect(),
         removed: rekeyed.removed.iter().map(SlotInfo::to_string).collect(),
     };
-    global.output().done(&done, |done| format!("{} has a new key (epoch {})", done.account, done.epoch))?;
+    global.output().done(&done, |done| {
+        let Rekeyed { account, epoch, kept, .. } = done;
+        format!("{account} has a new key (epoch {epoch}) for: {}", kept.join(", "))
+    })?;
     Ok(ExitCode::SUCCESS)
 }

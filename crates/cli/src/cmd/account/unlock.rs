@@ -40,8 +40,22 @@ pub async fn unlock(
     };
     let secret = password.existing(&prompt).await?;
     let unlocked = open(&record, secret, accept).await?.ok_or_else(|| denied(&name, accept))?;
-    for forgery in unlocked.forgeries(&record) {
-        warn(format_args!("warning: {name}: {forgery} (sealpost account rekey puts it right)"));
+    let forgeries = unlocked.forgeries(&record);
+    for forgery in &forgeries {
+        let remedy = match forgery {
+            Forgery::SlotList => {
+                "sealpost account passwd puts it right; then make app passwords and the recovery code anew"
+            }
+            _ => "sealpost account rekey puts it right",
+        };
+        warn(format_args!("warning: {name}: {forgery} ({remedy})"));
+    }
+    if !forgeries.contains(&Forgery::SlotList) {
+        data_dir.directory.check_slot_list(&record, &unlocked.root).await?;
+    }
+    // What they change in the record is to be for the log that is there. Others open it themselves.
+    if accept != Accept::Login {
+        data_dir.accounts().check_key(record.id, &unlocked.root).await?;
     }
     verify(data_dir, &record, &unlocked).await;
     Ok((record, unlocked.root))

@@ -357,7 +357,7 @@ impl<'a> Examination<'a> {
         }
     }
 
-    /// Restores what can be restored of a checkpoint; the names of the chunks that cannot, and why.
+    /// Restores what can be restored of a checkpoint; the objects of chunks that cannot, and why.
     async fn chunks(
         &self,
         keys: &AccountKeys,
@@ -367,16 +367,17 @@ impl<'a> Examination<'a> {
         let (journal, position) = (self.journal, checkpoint.tail.position);
         let chunks = stream::iter(checkpoint.chunks.clone()).map(|chunk| async move {
             let plain = journal.chunk(keys, position, &chunk).await;
-            (chunk.name, plain)
+            (chunk, plain)
         });
         let mut chunks = std::pin::pin!(chunks.buffered(READ_AHEAD));
         let mut wrong = Vec::new();
-        while let Some((name, plain)) = chunks.next().await {
+        while let Some((chunk, plain)) = chunks.next().await {
+            let object = || chunk.file_name().to_owned();
             match plain {
-                Err(e) => wrong.push((name, e)),
+                Err(e) => wrong.push((object(), e)),
                 // That it does not fit what is missing says nothing about it.
-                Ok(plain) => match restore.chunk(&name, &plain) {
-                    Err(e) if wrong.is_empty() => wrong.push((name, e)),
+                Ok(plain) => match restore.chunk(&chunk.name, &plain) {
+                    Err(e) if wrong.is_empty() => wrong.push((object(), e)),
                     _ => {}
                 },
             }

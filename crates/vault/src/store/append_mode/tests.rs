@@ -21,6 +21,11 @@ fn keys(seed: u64) -> ServerKeys {
     ServerKeys::generate(&SeededRandom::new(seed))
 }
 
+/// What makes the marks of the fake's bucket.
+fn marker(keys: &ServerKeys) -> Marker<'static> {
+    Marker { macs: keys.macs(Purpose::Store), bucket: "s3://mail-test/p" }
+}
+
 /// As a node with these keys opens it that has seen that mark; the mark that it goes by then.
 async fn node(server: &FakeS3, keys: &ServerKeys, seen: Option<StoreMark>) -> Result<(Store, StoreMark)> {
     let memory = MarkMemory { keys, seen };
@@ -147,14 +152,17 @@ async fn a_store_on_this_machine_has_no_marks() {
 
 #[test]
 fn marks_round_trip_and_other_names_are_none() {
-    let macs = keys(1).macs(Purpose::Store);
-    for append_mode in AppendMode::ALL {
-        let mark = StoreMark { append_mode, format: FORMAT, change: 77 };
+    let macs = marker(&keys(1));
+    let all = AppendMode::ALL.map(|append_mode| [(append_mode, true), (append_mode, false)]);
+    for (append_mode, is_bound) in all.into_iter().flatten() {
+        let mark = StoreMark { append_mode, format: FORMAT, change: 77, is_bound };
         assert_eq!(StoreMark::from_number(mark.to_number()), Some(mark));
         let path = mark.path(&macs);
         let name = &path[MODE_MARKERS.len() + 1..];
         assert_eq!(StoreMark::authentic(name, &macs), Some(mark));
-        assert_eq!(StoreMark::authentic(name, &keys(2).macs(Purpose::Store)), None);
+        assert_eq!(StoreMark::authentic(name, &marker(&keys(2))), None);
+        let elsewhere = StoreMark::parse_authentic(name, &keys(1), "s3://another/p");
+        assert_eq!(elsewhere, (!is_bound).then_some(mark));
         for strange in
             ["", "-", "conditional", &name[1..], &name[..name.len() - 1], &name.replace("-5-", "-6-")]
         {
@@ -176,13 +184,13 @@ async fn planted_marks_are_ignored_where_there_is_an_authentic_one() {
         let server = FakeS3::start(manners, 1000).await;
         let (store, mark) = node(&server, &keys, None).await.unwrap();
         assert_eq!((store.append_mode(), mark.append_mode), (append_mode, append_mode));
-        let forged = StoreMark { append_mode: AppendMode::Siblings, format: 9, change: 9 };
+        let forged = StoreMark { append_mode: AppendMode::Siblings, format: 9, change: 9, is_bound: true };
         for path in [
             AppendMode::Conditional.mark(),
             AppendMode::Siblings.mark(),
             format!("{FORMATS}/{}", FORMAT + 1),
             format!("{MODE_MARKERS}/noise"),
-            forged.path(&ServerKeys::generate(&SeededRandom::new(2)).macs(Purpose::Store)),
+            forged.path(&marker(&ServerKeys::generate(&SeededRandom::new(2)))),
         ] {
             store.put_new(&path, Sealed::marker()).await.unwrap();
         }
@@ -205,7 +213,7 @@ async fn planted_marks_are_ignored_where_there_is_an_authentic_one() {
 #[tokio::test]
 async fn a_mark_that_was_removed_or_rolled_back_is_written_again() {
     let (server, keys) = (FakeS3::start(ConditionalPut::Keeps, 1000).await, keys(1));
-    let macs = keys.macs(Purpose::Store);
+    let macs = marker(&keys);
     let (store, first) = node(&server, &keys, None).await.unwrap();
     // Somebody removes it, and plants what an earlier version would leave.
     store.delete(&first.path(&macs)).await.unwrap();
@@ -254,4 +262,54 @@ async fn a_mark_survives_the_replacement_of_keys() {
         assert_eq!(node(&server, keys, None).await.unwrap().1, mark);
     }
     assert!(store.survey_append_modes(&rotated.settled()).await.unwrap().is_empty());
+}
+
+/// The attack: the authentic mark of another bucket of the same installation, with a later change.
+#[tokio::test]
+async fn a_mark_of_another_bucket_says_nothing() {
+    let (server, keys) = (FakeS3::start(ConditionalPut::Keeps, 1000).await, keys(1));
+    let (store, mark) = node(&server, &keys, None).await.unwrap();
+    assert!(mark.is_bound);
+    let other = Marker { bucket: "s3://another/p", ..marker(&keys) };
+    let foreign = StoreMark { append_mode: AppendMode::Siblings, format: FORMAT, change: 9, is_bound: true };
+    store.put_new(&foreign.path(&other), Sealed::marker()).await.unwrap();
+    for seen in [None, Some(mark)] {
+        assert_eq!(node(&server, &keys, seen).await.unwrap().1, mark);
+    }
+    assert_eq!(store.survey_append_modes(&keys).await.unwrap().len(), 1);
+    // Also where the bucket's own is removed, if this node has seen it.
+    store.delete(&mark.path(&marker(&keys))).await.unwrap();
+    assert_eq!(node(&server, &keys, Some(mark)).await.unwrap().1, mark);
+    // One that does not say of which bucket it is may be of a node of an earlier version.
+    let unbound = StoreMark { is_bound: false, ..foreign };
+    store.put_new(&unbound.path(&other), Sealed::marker()).await.unwrap();
+    for seen in [None, Some(mark)] {
+        let refused = node(&server, &keys, seen).await.err().unwrap();
+        assert!(refused.to_string().contains("contradicts the mark of this bucket"), "{refused}");
+    }
+    store.delete(&unbound.path(&other)).await.unwrap();
+    // Of the same mode it changes nothing.
+    let same = StoreMark { append_mode: AppendMode::Conditional, ..unbound };
+    store.put_new(&same.path(&other), Sealed::marker()).await.unwrap();
+    assert_eq!(node(&server, &keys, None).await.unwrap().1, mark);
+}
+
+/// A mark that an earlier version made is replaced by one that is bound, at the first start.
+#[tokio::test]
+async fn an_unbound_mark_decides_until_there_is_a_bound_one() {
+    for seen in [false, true] {
+        let (server, keys) = (FakeS3::start(ConditionalPut::Ignores, 1000).await, keys(1));
+        let store = open(&server, 1).await.unwrap();
+        let before =
+            StoreMark { append_mode: AppendMode::Siblings, format: FORMAT, change: 3, is_bound: false };
+        store.put_new(&before.path(&marker(&keys)), Sealed::marker()).await.unwrap();
+        server.behave(ConditionalPut::Keeps);
+        let seen = seen.then_some(StoreMark { change: 2, ..before });
+        let (store, mark) = node(&server, &keys, seen).await.unwrap();
+        assert_eq!((store.append_mode(), mark), (AppendMode::Siblings, before));
+        let bound = store.authenticate_append_mode(&keys).await.unwrap().unwrap();
+        assert_eq!(bound, StoreMark { is_bound: true, ..before });
+        assert_eq!(node(&server, &keys, seen).await.unwrap().1, bound);
+        assert!(store.survey_append_modes(&keys).await.unwrap().is_empty());
+    }
 }
