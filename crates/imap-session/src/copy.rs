@@ -19,7 +19,7 @@ use super::selected::Selected;
 use super::targets;
 use super::user::User;
 
-/// What a COPY or MOVE asks for.
+/// The arguments of COPY or MOVE.
 pub(super) struct Asked {
     pub(super) uid: bool,
     pub(super) set: SequenceSet,
@@ -44,7 +44,7 @@ pub(super) async fn copy(
     })
 }
 
-/// MOVE. The expunges are told with everything else at the end of the command.
+/// MOVE. The expunges are reported with all other updates at the end of the command.
 pub(super) async fn move_messages(
     user: &User,
     selected: &Selected,

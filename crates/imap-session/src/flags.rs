@@ -85,7 +85,7 @@ pub(super) struct FlagList {
 }
 
 impl FlagList {
-    /// Those of a mailbox of that account, for somebody with these rights.
+    /// Those of a mailbox of that account, for a user with these rights.
     pub(super) fn of(
         account: &Arc<Account>,
         state: &AccountState,
@@ -104,7 +104,7 @@ impl FlagList {
         Ok(())
     }
 
-    /// `* OK [PERMANENTFLAGS (…)] text`: those that these rights let somebody change (RFC 4314 §4,
+    /// `* OK [PERMANENTFLAGS (…)] text`: those that these rights let the user change (RFC 4314 §4,
     /// §5.1.1), and `\*` if keywords can be created in that account.
     pub(super) async fn tell_permanent(&self, connection: &mut Connection, text: &str) -> Result<(), End> {
         connection.out().raw(b"* OK [PERMANENTFLAGS ");

@@ -1,11 +1,11 @@
-//! Waiting for a client without holding its account: a session that waits keeps what opens the
-//! account again, and what its client knows of the selected mailbox; the account itself may be
-//! unloaded meanwhile. What is kept is a lease ([`sealpost_mailbox::lease`]).
+//! Waiting for a client without holding its account: a waiting session keeps a lease
+//! ([`sealpost_mailbox::lease`]) that opens the account again, and the client's view of the
+//! selected mailbox; the account itself may be evicted meanwhile.
 //!
 //! A hibernated session has neither [`Session::user`] nor [`Session::selected`], so nothing can use
-//! them by mistake. It wakes when the client sends something, or when the log of an account that it
-//! listens to has grown; then it opens the accounts again, reads on in their logs, and tells the
-//! client what changed, as if it had never let go of them (`docs/decisions/0022-memory.md`).
+//! them by mistake. It wakes when the client sends something, or when the log of a watched account
+//! has grown; then it opens the accounts again, catches up, and reports to the client what changed,
+//! as if it had never released them (`docs/decisions/0022-memory.md`).
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ pub(super) struct Hibernated {
     selected: Option<Selected<()>>,
 }
 
-/// When a client that hears nothing is told that the server is still there.
+/// When an idle client gets a sign that the server is still there.
 pub(super) struct KeepAlive {
     period: Duration,
     due: Instant,
@@ -68,8 +68,8 @@ enum Why {
 }
 
 impl Session {
-    /// What tells of changes in all logs that this session looks at. To be made before it looks, so
-    /// that a change meanwhile is told.
+    /// Watchers of all logs that this session reads. Create them before reading, so that a change
+    /// meanwhile is noticed.
     pub(super) fn watchers(&self) -> LogWatchers {
         let lease = self.lease();
         let shared = self.subscriptions.notify.iter().flat_map(|watch| watch.shared_watchers().cloned());
@@ -84,8 +84,8 @@ impl Session {
         let deadline = self.responses.connection.idle_deadline();
         loop {
             let watchers = self.watchers();
-            // RFC 5465 §6.1.2: a client that counts messages is told of expunges when a command
-            // allows for it.
+            // RFC 5465 §6.1.2: a client that counts messages gets expunges when a command allows
+            // for them.
             let delayed = self.subscriptions.notify.as_ref().is_some_and(|watch| watch.selected().delayed);
             Box::pin(
                 self.report_updates(&UntaggedUpdates { expunges: !delayed, ..UntaggedUpdates::default() }),
@@ -100,7 +100,7 @@ impl Session {
         }
     }
 
-    /// The next input of somebody who is not told of anything meanwhile. The session may be hibernated then.
+    /// The next input of a client that gets no updates meanwhile. The session may hibernate then.
     async fn next_command(&mut self) -> Result<Event, End> {
         let keeps = self.kept_bytes();
         self.responses.connection.may_rest(Some(keeps));

@@ -37,7 +37,7 @@ pub(super) async fn create(
     Ok(Reply { text: UNSHARED.into(), ..created(user, responses, name).await })
 }
 
-/// The mailbox was made; MAILBOXID, unless somebody deleted it already (RFC 8474 §4.1).
+/// The mailbox was created; MAILBOXID, unless another session deleted it already (RFC 8474 §4.1).
 async fn created(user: &User, responses: &mut Responses, name_asked: &Mailbox) -> Reply {
     let name = name_asked.as_str();
     let found = match Mailbox::new(name.strip_suffix('/').unwrap_or(name)) {

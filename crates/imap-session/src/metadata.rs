@@ -1,8 +1,7 @@
 //! GETMETADATA, SETMETADATA and METADATA (RFC 5464, RFC 6154 §4, RFC 9590).
 //!
-//! Private entries are in the log of whoever is logged in, shared ones in the log that the
-//! mailbox's messages are in. The server's shared entries are the operator's: they come from the
-//! settings, and nobody can set them.
+//! Private entries are in the user's log, shared ones in the log that the mailbox's messages are
+//! in. The server's shared entries come from the operator's settings; no client can set them.
 
 mod set;
 mod watch;

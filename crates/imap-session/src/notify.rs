@@ -1,9 +1,9 @@
-//! NOTIFY (RFC 5465): the client is told of what happens in the mailboxes it chose, whether or not
-//! a command is in progress.
+//! NOTIFY (RFC 5465): reports changes of the mailboxes that the client chose, whether or not a
+//! command is in progress.
 //!
-//! What it knows of them is compared with the account's state whenever the account's bell rings; so
-//! nothing is queued for a client that does not read, and what happened many times is told once.
-//! The selected mailbox is told of by its view ([`super::updates`]), as far as the client wants it.
+//! What the client knows of them is compared with the account's state whenever a log watcher
+//! notifies; so nothing is queued for a stalled client, and repeated changes are reported once. The
+//! view reports on the selected mailbox ([`super::updates`]), as far as the client wants it.
 
 mod groups;
 mod known;
@@ -103,7 +103,7 @@ pub(super) fn asked(notify: Notify) -> Result<Option<Asked>, Reply> {
     Ok(Some(Asked { status, selected, groups }))
 }
 
-/// From now on the client is told what it asked for; first how things are, if it wants to know.
+/// Reports what the client asked for from now on; first the present state, if it asked for that.
 pub(super) async fn subscribe(
     user: &User,
     viewed: Option<&Selected>,
@@ -142,7 +142,7 @@ pub(super) async fn subscribe(
     Ok(Reply::ok("NOTIFY completed"))
 }
 
-/// Tells what has changed outside of the selected mailbox, unless it was this client's own doing.
+/// Reports changes outside of the selected mailbox, except this client's own.
 pub(super) async fn report_others(
     user: &User,
     viewed: Option<&Selected>,
@@ -158,7 +158,7 @@ pub(super) async fn report_others(
                 responses.relieve().await?;
             }
         }
-        // The client asked for more than is kept for it: it is told, and nothing more (RFC 5465 §5.8).
+        // More than the server keeps for a client: report the overflow, and end (RFC 5465 §5.8).
         Err(Overflow) => {
             **watch = NotifySubscription::default();
             let code = other_code("NOTIFICATIONOVERFLOW", None);
@@ -169,7 +169,7 @@ pub(super) async fn report_others(
 }
 
 impl NotifySubscription {
-    /// Brings what is known up to date; what has to be told for it.
+    /// Brings the client's known state up to date; the events to report.
     async fn changes(
         &mut self,
         user: &User,
@@ -183,7 +183,7 @@ impl NotifySubscription {
         let shared = self.shares.update(user.accounts(), viewed.map(|view| view.account().id()), own).await;
         let events: Vec<Event> = {
             let state = account.state();
-            // One entry since the client was told last: that of its own command.
+            // One entry since the last report: that of the client's own command.
             let own = own.is_all_since(account.id(), self.known.position(), state.position());
             let metadata = self.known.metadata(&state, &self.groups);
             let events = self.known.update(&state, &self.groups, selected_here(user, viewed))?;

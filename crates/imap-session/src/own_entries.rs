@@ -1,9 +1,9 @@
-//! The log entries that a session's own command made: what of them the client need not be told.
+//! The log entries of a session's own command: the client need not get all of them reported.
 
 use sealpost_account::account::Committed;
 use sealpost_base::{AccountId, Position};
 
-/// Log entries that the command at hand made, and nobody else had a part in.
+/// Log entries that the current command alone made.
 #[derive(Default)]
 pub(super) struct OwnEntries(Vec<(AccountId, Position)>);
 

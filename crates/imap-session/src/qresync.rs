@@ -1,8 +1,9 @@
 //! QRESYNC (RFC 7162 §3.2): what a client missed while it was away.
 //!
-//! A mailbox remembers which UIDs went, and when, up to `limits::VANISHED_RANGES`. A client that
-//! was away longer is told of every UID it asks about that is not there (RFC 7162 §3.2.6): as many
-//! ranges as it asked about and the mailbox has together, however large the numbers are.
+//! A mailbox records which UIDs were expunged, and when, up to `limits::VANISHED_RANGES`. To a
+//! client that was away longer, every UID it asks about that does not exist is reported (RFC 7162
+//! §3.2.6): as many ranges as it asked about and the mailbox has together, however large the
+//! numbers are.
 
 use sealpost_account::state::Mailbox;
 use sealpost_base::{ModSeq, Position, Uid, UidSet};
@@ -13,14 +14,14 @@ use super::reply::Reply;
 use super::responses::Responses;
 use super::selected::Selected;
 
-/// What a client has to be told before it knows a mailbox again.
+/// The changes to report to a client that resynchronizes a mailbox.
 #[derive(Debug, Default)]
 pub(super) struct ResyncDelta {
     /// UIDs that went.
     pub(super) vanished: UidSet,
     /// Since when messages came, or their flags changed.
     pub(super) since: ModSeq,
-    /// Messages that are told of if they did.
+    /// Messages that are reported if they changed.
     pub(super) asked: UidSet,
 }
 
@@ -88,8 +89,8 @@ pub(super) fn missed(view: &Selected, mailbox: &Mailbox, known: &QResync) -> Res
     ResyncDelta { vanished, since, asked }
 }
 
-/// What of these UIDs went after `since`, for UID FETCH (VANISHED); not what the client still has
-/// in its view, which it is told as VANISHED without EARLIER (RFC 7162 §3.2.10).
+/// Those of these UIDs expunged after `since`, for UID FETCH (VANISHED); not those still in the
+/// client's view, which are reported as VANISHED without EARLIER (RFC 7162 §3.2.10).
 pub(super) fn vanished(view: &Selected, mailbox: &Mailbox, since: ModSeq, set: &SequenceSet) -> UidSet {
     vanished_since(mailbox, since, &below_next(mailbox, set)).difference(view.uids())
 }

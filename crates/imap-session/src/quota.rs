@@ -1,7 +1,7 @@
 //! GETQUOTA, GETQUOTAROOT, SETQUOTA, and the limits they are about (RFC 9208).
 //!
 //! An account has one quota root, which has its name and governs all its mailboxes. An
-//! administrator may look at every account's and change it; everybody else looks at their own.
+//! administrator may read and change that of every account; other users read their own.
 
 use std::time::Duration;
 
@@ -19,8 +19,8 @@ use super::responses::Responses;
 use super::user::User;
 use sealpost_session::Context;
 
-/// How long a session goes by limits that another process may have changed, where the store does
-/// not tell of changes.
+/// How long a session uses limits that another process may have changed, where the store does not
+/// report changes.
 const TRUSTED: Duration = Duration::from_secs(10);
 /// Percent of a limit beyond which a client is warned.
 const SOFT_PERCENT: u64 = 90;
@@ -42,7 +42,7 @@ pub(super) struct Quota {
     /// What is in shares of the account.
     shared: Usage,
     seen_changes: u64,
-    /// When the limits were read: by the store, where it tells of changes, and by the monotonic clock.
+    /// When the limits were read: by the store, if it reports changes, and by the monotonic clock.
     seen: Option<StoreMoment>,
     read: Duration,
     /// What the account held when that was last noted.
@@ -52,9 +52,9 @@ pub(super) struct Quota {
 }
 
 impl User {
-    /// Writes down how much the account holds, for deliveries while nobody has it loaded: also
-    /// before the session ends. Nobody waits for it; if it is lost, they go by what was written
-    /// before.
+    /// Records how much the account holds, for deliveries while it is not loaded: also before the
+    /// session ends. The session does not wait for it; if it is lost, deliveries use the value
+    /// recorded before.
     pub(super) fn note_usage(&mut self) {
         let account = self.account().clone();
         let usage = usage::of(&account.state());
@@ -70,7 +70,7 @@ impl User {
         });
     }
 
-    /// Looks at the limits again if somebody may have changed them.
+    /// Reads the limits again if another process may have changed them.
     pub(super) async fn refresh_quota(&mut self) -> Result<(), Failure> {
         let (changes, now) = (self.shared.ctx.usage.changes(), self.shared.ctx.clock.monotonic());
         let seen = self.directory().seen();
@@ -136,7 +136,7 @@ impl User {
         if name.as_ref() == Some(&own.name) {
             return Ok(own);
         }
-        // RFC 9208 §8: whether others have an account, and what is in it, is not for everybody to know.
+        // RFC 9208 §8: users must not learn which other accounts exist and what they hold.
         if own.role != Role::Admin {
             return Err(Reply::no(Code::NoPerm, "that quota root is not yours").into());
         }

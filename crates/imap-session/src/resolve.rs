@@ -28,7 +28,7 @@ impl User {
         }
     }
 
-    /// Where that name leads for whoever has that account, with the rights of that user (RFC 4467 §7,
+    /// Resolves the name as the user of that account, with that user's rights (RFC 4467 §7,
     /// URLFETCH).
     pub(super) async fn resolve_of(&self, account: &Arc<Account>, name: &Mailbox) -> Result<ResolvedMailbox> {
         resolve::User { accounts: self.accounts(), account }.resolve_known(name.as_str()).await

@@ -126,7 +126,7 @@ pub(super) fn query(search: &Search, scope: &NumberedScope) -> Result<Arc<Query>
     Ok(Arc::new(Query::new(&criterion)?))
 }
 
-/// The messages of the scope that match, ascending by UID. Tells the client which are damaged.
+/// The messages of the scope that match, ascending by UID. Reports the corrupt ones to the client.
 ///
 /// # Errors
 /// `NO [UNAVAILABLE]` if messages cannot be read for now; `NO [LIMIT]` if there are too many for the
@@ -147,7 +147,7 @@ pub(super) async fn find(
     Ok(found.matches)
 }
 
-/// Tells the client which messages are damaged, and what that means for them.
+/// Reports to the client which messages are corrupt, and what that means for them.
 pub(super) async fn report_damaged(
     responses: &mut Responses,
     damaged: &[Placement],
@@ -184,7 +184,7 @@ pub(super) fn keep_saved(selected: Option<&mut Selected>, saves: bool, outcome: 
     outcome
 }
 
-/// Messages that are gone are no longer part of `$`, whether or not the client was told (RFC 5182 §2.1).
+/// Removes expunged messages from `$`, whether or not the expunge was reported (RFC 5182 §2.1).
 pub(super) fn forget_expunged(selected: &mut Selected) {
     if selected.saved().is_empty() {
         return;

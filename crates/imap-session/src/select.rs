@@ -30,7 +30,7 @@ struct Opened {
     unseen: Option<u32>,
     /// MAILBOXID.
     object_id: Option<Code>,
-    /// What a client that was here before has to be told.
+    /// The changes to report to a client that resynchronizes.
     missed: ResyncDelta,
 }
 
@@ -101,8 +101,8 @@ pub(super) async fn select(
     })
 }
 
-/// Where that name leads, with all that any node has acknowledged before: whoever opens a mailbox
-/// may have changed it through another node (decision 29).
+/// Resolves the name after catching up with all that any node has acknowledged: the client that
+/// opens a mailbox may have changed it through another node (decision 29).
 async fn current_place(user: &User, name: &Mailbox) -> Result<ResolvedMailbox, Failure> {
     let own = user.account();
     own.refresh().await?;

@@ -39,10 +39,9 @@ pub(super) struct Session {
     pub(super) selected: Option<Selected>,
     /// What is kept of both while the session waits without them; `None` while it is awake.
     pub(super) hibernated: Option<Box<Hibernated>>,
-    /// What the client is to be told of beside its own commands.
+    /// What to report to the client beside the answers to its commands.
     pub(super) subscriptions: Subscriptions,
-    /// Log entries that the command at hand made, and nobody else had a part in: what of them need
-    /// not be told.
+    /// Log entries that the current command alone made, which need not be reported in full.
     pub(super) own: OwnEntries,
     /// The mailbox that was selected is another one now, by this session's own doing: what is still
     /// to be said is BYE.
@@ -103,7 +102,7 @@ impl Session {
             self.log.observe(stream);
         }
         let Session { responses, log, user, selected, hibernated, .. } = *self;
-        // Whoever waits for the client to hang up needs none of these.
+        // Waiting for the client to hang up needs none of these.
         drop((user, selected, hibernated));
         Box::pin(responses.connection.close(&end)).await;
         drop(log);
@@ -198,7 +197,7 @@ impl Session {
         self.finish(&tag, outcome, updates).await
     }
 
-    /// Tells the client what else has changed, then how its command went.
+    /// Reports other changes to the client, then the result of its command.
     async fn finish(&mut self, tag: &Tag, outcome: Outcome, updates: UntaggedUpdates) -> Result<(), End> {
         let mut reply = match outcome {
             Ok(reply) | Err(Failure::Reply(reply)) => reply,
@@ -209,7 +208,7 @@ impl Session {
             updates::report_modseq(selected, &mut self.responses, &mut reply);
         }
         self.own.clear();
-        // What is told from here on is told between commands.
+        // Everything sent from here on is sent between commands.
         self.responses.progress = Progress::none();
         self.complete(tag, reply)?;
         // The client would go on with UIDs that mean nothing any more.
@@ -221,7 +220,7 @@ impl Session {
         self.measure(reply.status);
         match reply.status {
             Status::Bad => return self.misbehaved(),
-            // Who does sensible things between is no nonsense.
+            // A successful command after login resets the count of bad ones.
             Status::Ok if self.user.is_some() => self.errors = 0,
             _ => {}
         }
@@ -278,9 +277,9 @@ impl Session {
 }
 
 impl UntaggedUpdates {
-    /// What a client may be told at the end of that command: expunges not during FETCH, STORE and
-    /// SEARCH, whose sequence numbers they would upset; their UID forms are other commands (RFC
-    /// 3501 §7.4.1).
+    /// The updates allowed at the end of that command: no expunges during FETCH, STORE and SEARCH,
+    /// whose sequence numbers they would upset; their UID forms are other commands (RFC 3501
+    /// §7.4.1).
     fn after(body: &CommandBody) -> Self {
         let numbered = match body {
             CommandBody::Fetch { uid, .. } | CommandBody::Store(Store { uid, .. }) => !uid,

@@ -56,7 +56,7 @@ pub(super) async fn store(
     if store.silent {
         // Only what this client did itself is silent (RFC 3501 §6.4.6).
         updates.known = AlreadySent { uids: changing.difference(&foreign), position };
-        // RFC 7162 §3.1.3: but its mod-sequence is told, with UNCHANGEDSINCE in any case.
+        // RFC 7162 §3.1.3: but its mod-sequence is sent, with UNCHANGEDSINCE in any case.
         updates.modseqs = if unchanged_since.is_some() { passing } else { changing };
         updates.flags = modified.clone();
     } else {

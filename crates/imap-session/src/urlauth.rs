@@ -1,10 +1,10 @@
 //! GENURLAUTH, URLFETCH and RESETKEY (RFC 4467): URLs that show one message, or a part of one, to
-//! somebody else.
+//! another user.
 //!
-//! A URL vouches for itself, but it opens nothing: messages are sealed with keys that only their
-//! owner's sessions have. So URLFETCH serves what this process has open, which is what its owner is
-//! using or has used lately, and else says that it cannot now. `docs/decisions/0017-urlauth.md` has
-//! the reasons and what this means.
+//! A URL authorizes access but carries no key: messages are sealed with keys that only their
+//! owner's sessions have. So URLFETCH serves accounts that this process has loaded, those that
+//! their owners use or have used lately, and refuses for now otherwise.
+//! `docs/decisions/0017-urlauth.md` has the reasons and consequences.
 
 mod key;
 mod mark;
@@ -214,7 +214,7 @@ async fn redeem(me: &User, text: &AString) -> Result<ResolvedUrl, Failure> {
         me.shared.url_marks.waste(rump);
         return Ok(ResolvedUrl::Nothing);
     };
-    // Only whoever was given a URL learns whether its owner is here.
+    // Only a client with a genuine URL learns whether its owner's account is loaded.
     let Some(token) = me.shared.url_marks.genuine(owner.id, rump, &token.token) else {
         return Ok(ResolvedUrl::Nothing);
     };
@@ -250,7 +250,7 @@ fn may_use(me: &User, access: &Access, host: &str) -> bool {
         // There are no anonymous sessions here.
         Access::Anonymous | Access::AuthUser => true,
         Access::User(user) => is_me(me, user, host),
-        // Nobody is a message submission entity: sending mail does not go through IMAP here.
+        // No user is a message submission entity: mail is not sent through IMAP here.
         Access::Submit(_) => false,
     }
 }
@@ -279,7 +279,7 @@ async fn reset_key(
         Ok((events, ()))
     });
     reset.await?;
-    // This client is told here.
+    // Report it to this client now.
     note_resets(user, selected);
     Ok(Reply::ok_with(self::mechanisms(), "the mailbox has a new access key"))
 }

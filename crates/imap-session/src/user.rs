@@ -40,7 +40,7 @@ impl User {
         &self.shared.ctx.accounts
     }
 
-    /// Who else has an account.
+    /// The directory of all accounts.
     pub(super) fn directory(&self) -> &Directory {
         &self.shared.ctx.directory
     }

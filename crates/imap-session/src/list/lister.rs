@@ -1,9 +1,9 @@
 //! [`Lister`]: which names a LIST or LSUB returns, a batch at a time.
 //!
-//! Names are looked at in their order, so that what was returned last says which levels above the
-//! next name are new. A batch ends when its names, or the work of matching, become much: nobody
-//! waits long for the account's state, whatever the patterns and the names are. What changes
-//! between two batches shows or does not; no name is returned twice unless it is renamed meanwhile.
+//! Names are visited in their order, so that the name returned last says which levels above the
+//! next name are new. A batch ends when it has many names or took much matching: other tasks never
+//! wait long for the account's state, whatever the patterns and names. A change between two batches
+//! may or may not show; no name is returned twice unless it is renamed meanwhile.
 
 use std::borrow::Cow;
 use std::collections::{BTreeSet, VecDeque};
@@ -29,7 +29,7 @@ pub(super) struct Lister {
     mode: Mode,
     /// Only names with a special use.
     special: bool,
-    /// `\Subscribed` is told.
+    /// `\Subscribed` is reported.
     tell_subscribed: bool,
     /// Levels that are no mailboxes are `\NonExistent` and not `\Noselect`.
     non_existent: bool,

@@ -15,16 +15,16 @@ use crate::selected::Selected;
 use crate::subscriptions::Subscriptions;
 use crate::user::User;
 
-/// Entries told in one response.
+/// Entries in one response.
 const ENTRIES: usize = 64;
 
-/// What a session that has enabled METADATA was told.
+/// What was reported to a session that has enabled METADATA.
 pub(crate) struct MetadataSubscription {
     /// Changes up to here.
     since: Position,
     /// Changes after that which it made itself.
     own: Vec<Position>,
-    /// The share that is selected, and up to where its changes were told.
+    /// The selected share, and up to where its changes were reported.
     share: Option<(AccountId, Position)>,
 }
 

@@ -17,7 +17,7 @@ pub(crate) struct SelectedEvents {
     pub(crate) messages: bool,
     /// Changes of flags.
     pub(crate) flags: bool,
-    /// What is told of new messages.
+    /// The items reported of new messages.
     pub(crate) items: Vec<FetchItem>,
 }
 
@@ -85,7 +85,7 @@ fn of_selected(events: Vec<NotifyEvent>, delayed: bool) -> SelectedEvents {
     selected
 }
 
-/// What nobody asked for at that moment must not mark messages as read (RFC 5465 §5.2).
+/// Unsolicited FETCH responses must not mark messages as read (RFC 5465 §5.2).
 fn peek(item: FetchItem) -> FetchItem {
     match item {
         FetchItem::BodySection { section, partial, .. } => {
@@ -153,7 +153,7 @@ impl Wanted {
     }
 }
 
-/// Whether the mailbox belongs to somebody else.
+/// Whether the mailbox belongs to another user.
 fn is_others(name: &str) -> bool {
     name.strip_prefix(OTHER_USERS)
         .is_some_and(|rest| rest.is_empty() || rest.starts_with(HIERARCHY_DELIMITER))

@@ -1,5 +1,4 @@
-//! What a client knows of mailboxes that are not selected, and what it has to be told to know them
-//! as they are.
+//! What a client knows of mailboxes that are not selected, and the events that bring it up to date.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +14,7 @@ use super::groups::{Groups, Wanted};
 #[derive(Debug, Default)]
 pub(super) struct NotifyBaseline(KnownMailboxes);
 
-/// Something to be told.
+/// An event to report.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Event {
     /// Messages came or went (RFC 5465 §5.2, §5.3).
@@ -88,13 +87,13 @@ impl NotifyBaseline {
         others.map(|(_, known)| (known.name.clone(), groups.wanted(&known.name, known.subscribed))).collect()
     }
 
-    /// What has to be told of metadata. To be asked before [`NotifyBaseline::update`].
+    /// The metadata events to report. Call it before [`NotifyBaseline::update`].
     pub(super) fn metadata(&self, state: &AccountState, groups: &Groups) -> Result<Vec<Event>, Overflow> {
         if state.position() == self.position() {
             return Ok(Vec::new());
         }
         let mut changed: BTreeMap<Option<String>, Vec<String>> = BTreeMap::new();
-        // What is forgotten cannot be told, and what was removed must be (RFC 5465 §5.6).
+        // Removed entries must be reported (RFC 5465 §5.6), and changes no longer kept cannot be.
         for change in state.metadata_changes(self.position()).ok_or(Overflow)? {
             let mailbox = match change.holder {
                 Holder::Server if groups.server_metadata => None,
@@ -112,8 +111,8 @@ impl NotifyBaseline {
         Ok(changed.into_iter().map(|(mailbox, entries)| Event::Metadata { mailbox, entries }).collect())
     }
 
-    /// Brings what is known up to date; what has to be told for it. Of the messages of `selected`
-    /// nothing is told: that is up to its view.
+    /// Brings the known state up to date; the events to report. Not those of messages of
+    /// `selected`: its view reports them.
     pub(super) fn update(
         &mut self,
         state: &AccountState,
@@ -158,7 +157,7 @@ impl NotifyBaseline {
     }
 }
 
-/// What has to be told of the messages of a mailbox.
+/// The event to report of the messages of a mailbox.
 pub(super) fn of_messages(mailbox: &str, change: MessagesChange, wanted: Wanted) -> Option<Event> {
     let MessagesChange { validity, counts, unseen, any } = change;
     let mailbox = mailbox.to_owned();

@@ -65,7 +65,7 @@ impl Shares {
         Ok(())
     }
 
-    /// Brings what is known up to date; what has to be told for it.
+    /// Brings the known state up to date; the events to report.
     pub(super) async fn update(
         &mut self,
         accounts: &Accounts,

@@ -65,7 +65,7 @@ impl Returns {
         Returns { all: true, ..Returns::default() }
     }
 
-    /// Whether nothing is told: SAVE alone suppresses the response (RFC 5182 §2.1).
+    /// Whether nothing is returned: SAVE alone suppresses the response (RFC 5182 §2.1).
     pub(crate) fn is_silent(&self) -> bool {
         *self == Returns { save: true, context: self.context, ..Returns::default() }
     }
@@ -92,9 +92,9 @@ pub(crate) fn is_fuzzy(keys: &[SearchKey]) -> bool {
 pub(crate) struct Answer<'a> {
     pub(crate) scope: &'a NumberedScope,
     pub(crate) matches: &'a [Match],
-    /// Whether UIDs are told.
+    /// Whether UIDs are returned.
     pub(crate) uid: bool,
-    /// Whether the search asked for mod-sequences: the highest is told.
+    /// Whether the search asked for mod-sequences: the highest is returned.
     pub(crate) modseq: bool,
 }
 
@@ -202,8 +202,8 @@ impl Answer<'_> {
         Ok(())
     }
 
-    /// The highest mod-sequence of the messages that are told (RFC 4731 §3.2), if it was asked for and there
-    /// are any.
+    /// The highest mod-sequence of the messages returned (RFC 4731 §3.2), if it was asked for and
+    /// there are any.
     fn highest_modseq(&self, returns: &Returns) -> Option<ModSeq> {
         if !self.modseq {
             return None;
