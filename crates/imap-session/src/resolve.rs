@@ -37,7 +37,7 @@ impl User {
     /// Looks at all shares that the account has links to.
     ///
     /// # Errors
-    /// What the store says. A share that is damaged is listed, and says so when it is opened.
+    /// Store errors. A share that is damaged is listed, and says so when it is opened.
     pub(super) async fn links(&self) -> Result<LinkRights, Failure> {
         Ok(self.resolver().links().await?)
     }

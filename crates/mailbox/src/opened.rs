@@ -13,7 +13,7 @@ use crate::access::Access;
 use crate::entry::entry_of;
 use crate::refusal::{MailboxGone, Refusal};
 
-/// What somebody needs to take messages out of a mailbox: to mark them as deleted, and to expunge them.
+/// The rights that removing messages needs: to mark them as deleted, and to expunge them.
 const TAKES_OUT: Rights = Rights::DELETE_MESSAGES.with(Rights::EXPUNGE);
 
 /// A mailbox that a client has open.
@@ -25,7 +25,7 @@ pub struct OpenedMailbox {
     pub mailbox: MailboxId,
     /// Its UIDVALIDITY when it was opened.
     pub uid_validity: UidValidity,
-    /// As whom it was opened.
+    /// How the user reached it.
     pub access: Access,
 }
 
@@ -84,9 +84,10 @@ pub fn find(
     state.mailbox(mailbox).filter(same).filter(|_| readable).ok_or(MailboxGone)
 }
 
-/// Expunges the messages that are marked as deleted; of these with `among` only those. No events without any.
+/// Expunges the messages that are marked as deleted; with `among` only those of it. No events if
+/// there are none.
 pub fn expunge_deleted(state: &AccountState, mailbox: &Mailbox, among: Option<&UidSet>) -> Vec<Event> {
-    // With no message marked there is nothing to look through.
+    // No message is marked: skip the scan.
     if mailbox.deleted() == 0 {
         return Vec::new();
     }

@@ -18,26 +18,26 @@ use crate::refusal::{OverQuota, Refusal};
 use crate::resolve::{ResolvedMailbox, User, follow};
 use crate::usage_tracker::UsageTracker;
 
-/// What a user shares with.
+/// What sharing a user's mailboxes needs.
 #[derive(Clone, Copy)]
 pub struct Sharing<'a> {
     /// The user.
     pub user: User<'a>,
     /// The name of the user's account.
     pub name: &'a str,
-    /// Who has an account, and which shares are whose.
+    /// The accounts, and the owners of shares.
     pub directory: &'a Directory,
     /// For ids and keys.
     pub random: &'a dyn Random,
     /// How much other accounts hold.
     pub usage: &'a UsageTracker,
-    /// What is left of shares from before then is removed: see [`leftovers::removable_before`].
+    /// Leftovers of shares from before then are removed: see [`leftovers::removable_before`].
     pub before: Timestamp,
 }
 
 impl Sharing<'_> {
-    /// Makes a share of a mailbox of the user's own account. Other sessions that have it open are told that
-    /// it is gone: its UIDs are others now. What is refused leaves nothing.
+    /// Makes a share of a mailbox of the user's own account. For other sessions that have it open
+    /// it is gone, because its UIDs change. A refused call leaves nothing behind.
     pub async fn make(self, place: &ResolvedMailbox, acl: &Acl) -> Result<ResolvedMailbox> {
         let own = self.user.account;
         leftovers::remove(self.user.accounts, self.directory, self.before, own).await;
@@ -135,7 +135,7 @@ impl Sharing<'_> {
         link.map(|link| link.root.clone())
     }
 
-    /// Offers a share to everybody who has rights there.
+    /// Offers a share to all accounts with rights there.
     async fn offer_to_members(self, place: &ResolvedMailbox) -> Result<()> {
         let acl = place.account.state().acl();
         for member in acl.members() {
@@ -195,11 +195,11 @@ impl Sharing<'_> {
         let (link, about) = (self.new_link(), About { name: full, ..about });
         let record = self.record_share(owner.id, &link).await?;
         if let Err(error) = self.begin_below(&parent, &link, &about, &acl).await {
-            // Nobody was given the key.
+            // The key was not given to any account.
             self.directory.delete_share(&record).await?;
             return Err(error.into());
         }
-        // The owner first: what only readers had a link to would be nobody's.
+        // The owner first: a share that only readers had a link to would have no owner.
         let offer = Offer { link: link.clone(), name: below.to_owned(), below: Some(parent.account.id()) };
         self.user.accounts.offer(owner.id, &owner.public, offer).await?;
         let offer = Offer {
@@ -207,7 +207,7 @@ impl Sharing<'_> {
             name: about.name.clone(),
             below: None,
         };
-        // It is made now, whoever learns of it. A member that could not be told learns of it by the next
+        // The share exists from here on. A member that gets no link now gets one with the next
         // SETACL.
         for member in acl.members() {
             let Ok(name) = AccountName::parse(&member.name) else { continue };
@@ -233,7 +233,7 @@ impl Sharing<'_> {
         about: &About,
         acl: &Acl,
     ) -> Result<()> {
-        // What is below a share comes after what was there before: the share above remembers.
+        // UIDVALIDITY continues after earlier mailboxes of the name: the parent share records it.
         let above = parent.account.state().last_uid_validity();
         let share = self.begin_share(link, above).await?;
         let noted = share::noted(&share.state());
@@ -251,8 +251,8 @@ impl Sharing<'_> {
 }
 
 impl User<'_> {
-    /// Deletes a share: first for everybody, in its own log, then the name here. The owner's name goes when
-    /// its session next looks.
+    /// Deletes a share: first for all users, in its own log, then the name here. The owner's name
+    /// is removed when a session of the owner next reads the share.
     pub async fn delete_share(self, place: &ResolvedMailbox) -> Result<()> {
         let access = place.access;
         let closed = place.account.commit(|state| {
@@ -274,8 +274,8 @@ impl User<'_> {
         Ok(())
     }
 
-    /// Removes the link to another user's mailbox that this user may not delete: it is gone from this user's
-    /// names, and for nobody else. Whoever may give rights there can offer it again.
+    /// Removes the link to another user's mailbox that this user may not delete: only from this
+    /// user's names. A user who may give rights there can offer it again.
     pub async fn drop_link(self, place: &ResolvedMailbox) -> Result<()> {
         let own = self.account;
         let share = place.account.id();
@@ -287,7 +287,7 @@ impl User<'_> {
         Ok(())
     }
 
-    /// What the shares of the user's own account hold, and those alone.
+    /// The usage of the shares of the user's own account alone.
     pub async fn usage_in_own_shares(self) -> Result<Usage> {
         let own = self.account;
         let links: Vec<(MailboxId, Link)> = {

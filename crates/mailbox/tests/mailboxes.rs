@@ -1,4 +1,4 @@
-//! What protocols decide with: names, rights, changes of flags, quota.
+//! Names, rights, changes of flags and quota, as protocols use them.
 
 use std::sync::Arc;
 
@@ -146,7 +146,7 @@ async fn headroom_is_what_the_limits_leave() {
     let headroom = QuotaHeadroom { limits, other: Usage::of_messages(1, 0) };
     assert_eq!(headroom.check(&state, Usage::of_messages(1, 10)), Ok(()));
     assert_eq!(headroom.check(&state, Usage::of_messages(2, 10)), Err(OverQuota(Resource::Messages)));
-    // What the change itself gives back does not count.
+    // Usage that the change itself frees does not count.
     let check = headroom.checking(Usage::of_messages(1, 0)).unwrap();
     assert!(check(&state, Usage::of_messages(2, 10)).is_ok());
     assert_eq!(check(&state, Usage::of_messages(3, 10)).err().unwrap().kind(), Kind::Limit);

@@ -40,7 +40,7 @@ pub struct AppendMemory {
 pub(super) struct AppendBatch {
     share: Budget,
     messages: Unplaced,
-    /// What their records take, in bytes.
+    /// Memory of their records, in bytes.
     weight: usize,
     acquired: Vec<Permit>,
     later_share: Budget,
@@ -91,7 +91,7 @@ impl AppendBatch {
     /// Stores a complete message: it is durable after [`AppendBatch::store`].
     ///
     /// # Errors
-    /// What the store says.
+    /// Store errors.
     pub(super) async fn finish(&mut self, account: &Account, ingest: Ingest) -> Result<Stored> {
         if self.later.is_none() && self.len() > 0 {
             let acquired = self.later_share.try_acquire(Later::BYTES);
@@ -107,7 +107,7 @@ impl AppendBatch {
     /// Makes all of them durable.
     ///
     /// # Errors
-    /// What the store says.
+    /// Store errors.
     pub(super) async fn store(&mut self) -> Result<()> {
         match self.later.take() {
             Some((mut later, _memory)) => later.store().await,
@@ -136,7 +136,7 @@ impl AppendBatch {
         Ok(())
     }
 
-    /// One step more. Before it waits, it frees what others may wait for.
+    /// Acquires one more step. Before waiting, it frees memory that others may wait for.
     async fn acquire(&mut self) -> Result<(), Refusal> {
         let step = limits::APPEND_STEP_BYTES;
         let acquired = match self.share.try_acquire(step) {
@@ -160,9 +160,9 @@ impl AppendBatch {
     }
 }
 
-/// What a set of flags takes, in bytes.
+/// Memory of a set of flags, in bytes.
 fn weight(flags: &Flags) -> usize {
-    /// What an allocation takes beside its content.
+    /// Overhead of an allocation, in bytes.
     const ALLOCATION: usize = 16;
     let keywords = flags.keywords.iter().map(|name| size_of::<String>() + name.len() + ALLOCATION);
     size_of::<Flags>() + keywords.sum::<usize>()
