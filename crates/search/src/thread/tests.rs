@@ -195,7 +195,7 @@ fn a_thread_may_be_as_deep_as_the_mailbox() {
 
 #[test]
 fn what_is_beyond_a_bound_is_taken_apart() {
-    // No room for dummies: what is only referred to holds nothing together.
+    // No memory for dummies: messages that are only referred to join no threads.
     let mails = [mail("b", "a", "x", 1), mail("c", "a", "y", 2), mail("d", "b", "z", 3)];
     assert_eq!(references_within(&mails, 0), "(1 3)(2)");
     // More references than are looked at: the last ones count.
