@@ -15,13 +15,13 @@ pub enum Kind {
     Invalid,
     /// Something else changed first; look again and decide anew.
     Conflict,
-    /// What was asked for is not there.
+    /// The requested object does not exist.
     NotFound,
     /// Not allowed: wrong password, no right.
     Denied,
     /// A named limit was passed.
     Limit,
-    /// Stored bytes are not what was written: a broken seal, a missing chunk.
+    /// Stored bytes differ from those written: a broken seal, a missing chunk.
     Corrupt,
     /// It is not kept here, and the server that has it cannot be reached or no longer has it: an
     /// evicted body.
