@@ -12,7 +12,7 @@ pub use crate::parse::Value;
 use crate::types::{DateTime, Flag, Response, Section};
 pub use decoder::ResponseDecoder;
 
-/// What the server sent.
+/// An event in the server's output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
     /// A complete response other than FETCH.
@@ -82,7 +82,7 @@ pub enum BodyName {
     Rfc822Text,
 }
 
-/// What a server may make the decoder hold.
+/// Bounds on what the decoder holds for a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Bytes of a body that comes in one piece.

@@ -50,7 +50,7 @@ pub(super) fn store_modifiers(cursor: &mut Cursor<'_>) -> Parsed<Vec<StoreModifi
     once(modifiers, "a STORE modifier is given twice")
 }
 
-/// The list after a space, if the command goes on.
+/// The list after a space, if the command continues.
 fn after_space<'a, T>(
     cursor: &mut Cursor<'a>,
     item: impl Fn(&mut Cursor<'a>) -> Parsed<T>,
