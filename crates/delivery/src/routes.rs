@@ -69,7 +69,7 @@ pub struct Smarthost {
     pub port: u16,
     /// How connections are secured.
     pub tls: SmarthostTls,
-    /// What it wants to know.
+    /// The credentials that it requires.
     pub credentials: Option<Credentials>,
 }
 
