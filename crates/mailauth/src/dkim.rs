@@ -2,7 +2,7 @@
 //!
 //! - [`Verifier`]: header first, then the body in pieces, then the texts of the DNS records that it names.
 //! - [`Signer`]: header first, then the body in pieces; gives the fields to put before the message.
-//! - [`SigningKey`], [`KeyRecord`]: the two halves of a key; the second is what DNS publishes.
+//! - [`SigningKey`], [`KeyRecord`]: the two halves of a key; the second is published in DNS.
 //!
 //! RSA-SHA256 and Ed25519-SHA256 are known. RSA-SHA1, and RSA keys below 1024 bits, count for
 //! nothing (RFC 8301 §3.1, §3.2).
@@ -81,7 +81,7 @@ pub enum Fault {
     Expired,
     /// DNS has no key under that name.
     NoKey,
-    /// What DNS has there is no key record.
+    /// The DNS record is no key record.
     KeySyntax,
     /// `p=` is empty.
     KeyRevoked,
