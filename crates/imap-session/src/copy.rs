@@ -53,7 +53,7 @@ pub(super) async fn move_messages(
     asked: &Asked,
 ) -> Outcome {
     let selected = selected.writable()?;
-    // RFC 6851 §4.2: what STORE, COPY and EXPUNGE need together.
+    // RFC 6851 §4.2: the rights of STORE, COPY and EXPUNGE together.
     selected.opened().check_may_take_out()?;
     let targets = targets::resolve(selected, &asked.set, asked.uid)?;
     let placed = put(user, selected, responses, own, &targets, asked, Kind::Move).await?;

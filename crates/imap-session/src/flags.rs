@@ -71,14 +71,14 @@ pub(super) fn write(out: &mut Writer, state: &AccountState, id: FlagSetId, recen
     out.close();
 }
 
-/// What FLAGS and PERMANENTFLAGS list (RFC 3501 §7.2.6, §7.1), as it is at one moment: the system
-/// flags, and the keywords that messages of the mailbox have had. All of them may be hundreds of
+/// The flags in FLAGS and PERMANENTFLAGS (RFC 3501 §7.2.6, §7.1), at one moment: the system flags,
+/// and the keywords that messages of the mailbox have had. All of them may be hundreds of
 /// kilobytes, so they are written in pieces: the names stay in the account's state, where a keyword
 /// keeps its number.
 pub(super) struct FlagList {
     account: Arc<Account>,
     keywords: Vec<KeywordId>,
-    /// What the client may do with them.
+    /// The rights of the user.
     rights: Rights,
     /// It may make new keywords.
     any: bool,

@@ -1,4 +1,4 @@
-//! When this process looked at what is left of accounts' shared mailboxes.
+//! When this process last checked accounts for leftovers of shared mailboxes.
 
 use std::num::NonZeroUsize;
 use std::sync::{Mutex, PoisonError};
@@ -7,9 +7,9 @@ use std::time::Duration;
 use lru::LruCache;
 use sealpost_base::AccountId;
 
-/// How often a process looks at one account's.
+/// How often a process checks one account.
 const PERIOD: Duration = Duration::from_secs(3600);
-/// Accounts of which it is remembered when they were looked at.
+/// Accounts of which the time of the last check is kept.
 const REMEMBERED: NonZeroUsize = NonZeroUsize::new(4096).expect("not zero");
 
 /// When accounts were looked at, by the monotonic clock.

@@ -85,7 +85,7 @@ pub use shared::ImapShared;
 
 /// Serves one IMAP connection until it ends, TLS already spoken if the listener demands it.
 pub async fn serve(stream: Stream, shared: Arc<ImapShared>) {
-    // In a box, so that the task is as small as what it waits for.
+    // Boxed, so that the task is as small as the future that it waits for.
     let queue = QueueHandle::default();
     let session = Box::new(session::Session::new(stream, shared, queue.clone()));
     fair_scheduler::run(&queue, pin!(session.run())).await;

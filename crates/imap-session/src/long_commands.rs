@@ -7,7 +7,7 @@
 
 use sealpost_base::{Budget, Permit, limits};
 
-/// What a command takes in all, parsed, for each of its bytes.
+/// Memory of a command in all, parsed, for each of its bytes.
 const PARSED_FACTOR: usize = 2;
 /// Each share is the memory budget divided by this.
 const SHARE: usize = 8;

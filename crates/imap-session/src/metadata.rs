@@ -50,7 +50,7 @@ struct Shelf {
     holder: Holder,
 }
 
-/// Where to go on with entries.
+/// Where to continue with entries.
 enum Next {
     /// There are no more.
     End,
@@ -138,7 +138,7 @@ async fn tell_values(
             out.room = Some(room_for_a_long_value(user, responses).await?);
         }
         let value = value(user, source, shelf, top.as_str());
-        // What was asked for by its name alone is answered in any case.
+        // An entry requested by its name alone is answered in any case.
         if depth == Depth::Zero || value.is_some() {
             out.add(top.clone(), value);
             write_entries(responses, &mut out, BATCH_BYTES).await?;
@@ -169,7 +169,7 @@ async fn tell_values(
     Ok(out.longest)
 }
 
-/// Writes what waits if it is more than `limit` bytes.
+/// Writes pending entries if they are more than `limit` bytes.
 async fn write_entries(
     responses: &mut Responses,
     out: &mut Outgoing<'_>,
@@ -188,8 +188,8 @@ async fn write_entries(
     Ok(())
 }
 
-/// Memory for one value that is longer than what a connection may hold without asking. It is held
-/// until the client took it; one that does not, while others wait for theirs, is cut off.
+/// Memory for one value that is longer than a connection may hold without acquiring memory. It is
+/// held until the client took it; a stalled client is cut off while others wait for such memory.
 async fn room_for_a_long_value(user: &User, responses: &mut Responses) -> Result<Permit, Failure> {
     let (room, accounts) = (user.shared.long_values.acquire(LONG_VALUE_BYTES), user.accounts());
     let room = responses.await_with_progress(unless_pressed(|| accounts.is_pressure_severe(), room)).await?;
@@ -210,7 +210,7 @@ fn value(user: &User, source: &Source, shelf: &Shelf, entry: &str) -> Option<Vec
     metadata::value(&shelf.account.state(), shelf.holder, entry).map(<[u8]>::to_vec)
 }
 
-/// What is not stored but follows from something else.
+/// The value of an entry that is not stored but computed.
 fn computed(user: &User, source: &Source, entry: &str) -> Option<Vec<u8>> {
     match (entry, source.private.holder) {
         // RFC 6154 §4: "a space-separated list of special-use attributes", or NIL.
@@ -254,7 +254,7 @@ impl Outgoing<'_> {
         self.waiting.push((entry, value));
     }
 
-    /// Copies entries below `top` from behind `after` on; where to go on.
+    /// Copies entries below `top` from behind `after` on; where to continue.
     fn collect(
         &mut self,
         state: &AccountState,
@@ -303,7 +303,7 @@ fn is_computed(source: &Source, entry: &str) -> bool {
     }
 }
 
-/// Each entry once, and not again what is below another anyway.
+/// Each entry once, without entries that are below another one anyway.
 fn distinct(entries: &[Entry], depth: Depth) -> Vec<&Entry> {
     let mut distinct: Vec<&Entry> = Vec::new();
     let mut seen = std::collections::HashSet::new();

@@ -35,30 +35,30 @@ use shares::Shares;
 const EVENTS: &str = "(MessageNew MessageExpunge FlagChange MailboxName SubscriptionChange \
                       MailboxMetadataChange ServerMetadataChange)";
 
-/// What a client has asked for by NOTIFY, and what it knows.
+/// A client's subscription by NOTIFY, and its known state.
 #[derive(Default)]
 pub(super) struct NotifySubscription {
     selected: SelectedEvents,
     groups: Groups,
     known: NotifyBaseline,
     shares: Shares,
-    /// Room for all of this, if it is much.
+    /// Memory for all of this, if it is large.
     charge: Option<Reservation>,
 }
 
-/// What a NOTIFY SET asks for.
+/// The arguments of NOTIFY SET.
 pub(super) struct Asked {
-    /// The client wants to know how things are now.
+    /// The client wants the present state reported first.
     status: bool,
     selected: SelectedEvents,
     groups: Groups,
 }
 
-/// What is watched up to this size is part of what a connection takes anyway, in bytes.
+/// Subscriptions up to this size are covered by the memory of a connection, in bytes.
 const SMALL_WATCH: usize = 8 * 1024;
 
 impl NotifySubscription {
-    /// Counts what is kept, if that is much; whether there is room for it.
+    /// Counts the known state, if it is large; whether there is memory for it.
     fn weigh(&mut self, accounts: &Accounts) -> Result<(), Overflow> {
         let bytes = self.groups.bytes() + self.known.bytes();
         if bytes <= SMALL_WATCH {
@@ -75,12 +75,12 @@ impl NotifySubscription {
         if room { Ok(()) } else { Err(Overflow) }
     }
 
-    /// What of it is the connection's, in bytes: all of it if it is little.
+    /// Bytes of it that the connection's memory covers: all if it is small.
     pub(super) fn kept_bytes(&self) -> usize {
         if self.charge.is_some() { 0 } else { self.groups.bytes() + self.known.bytes() }
     }
 
-    /// What is wanted of the selected mailbox.
+    /// The events wanted of the selected mailbox.
     pub(super) fn selected(&self) -> &SelectedEvents {
         &self.selected
     }
@@ -91,10 +91,10 @@ impl NotifySubscription {
     }
 }
 
-/// What NOTIFY SET asks for; `None`: nothing.
+/// The arguments of NOTIFY SET; `None` for NOTIFY NONE.
 ///
 /// # Errors
-/// `NO [BADEVENT]` for an event that is not known.
+/// `NO [BADEVENT]` for an unknown event.
 pub(super) fn asked(notify: Notify) -> Result<Option<Asked>, Reply> {
     let Notify::Set { status, groups } = notify else { return Ok(None) };
     let Ok((selected, groups)) = groups::sort(groups) else {
@@ -217,7 +217,7 @@ async fn report_event(user: &User, responses: &mut Responses, event: Event) -> R
         Event::Metadata { mailbox, entries } => report_entries(responses, mailbox, entries),
         Event::Access { mailbox, readable: true, .. } => report_name(user, responses, &mailbox, None),
         Event::Access { mailbox, listed, .. } => {
-            // RFC 5465 §5.4: what may no longer be listed is gone for this client.
+            // RFC 5465 §5.4: a mailbox that may no longer be listed is gone for this client.
             let gone = (!listed).then_some(MailboxAttribute::NonExistent);
             report_attributes(responses, &mailbox, gone.into_iter().chain([no_access()]).collect(), None);
         }
@@ -297,7 +297,7 @@ fn no_access() -> MailboxAttribute {
     Atom::new("NoAccess").map_or(MailboxAttribute::NoSelect, MailboxAttribute::Other)
 }
 
-/// What STATUS begins with (RFC 5465 §3.1).
+/// The first items of STATUS (RFC 5465 §3.1).
 fn first_items(wanted: Wanted) -> Vec<StatusItem> {
     let mut items = vec![StatusItem::UidValidity];
     if wanted.messages {

@@ -52,7 +52,7 @@ pub(super) fn tell_deleted(responses: &mut Responses, written: &Mailbox, name: &
 }
 
 fn say(responses: &mut Responses, mut item: ListItem, old: Option<&str>) {
-    // What was read as a name can be said as one.
+    // A name that was parsed can be written as one.
     let old = old.and_then(|old| Mailbox::new(old).ok());
     item.extended.extend(old.map(ListExtension::OldName));
     responses.out().response(&Response::List(item));

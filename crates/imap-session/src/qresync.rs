@@ -1,4 +1,4 @@
-//! QRESYNC (RFC 7162 §3.2): what a client missed while it was away.
+//! QRESYNC (RFC 7162 §3.2): the changes since a client's last session.
 //!
 //! A mailbox records which UIDs were expunged, and when, up to `limits::VANISHED_RANGES`. To a
 //! client that was away longer, every UID it asks about that does not exist is reported (RFC 7162
@@ -25,7 +25,7 @@ pub(super) struct ResyncDelta {
     pub(super) asked: UidSet,
 }
 
-/// What the parameters of SELECT ask for, CONDSTORE switched on if they say so.
+/// Reads the parameters of SELECT, and switches CONDSTORE on if they require it.
 ///
 /// # Errors
 /// `BAD` for QRESYNC that was not enabled (RFC 7162 §3.2.5).
@@ -70,8 +70,8 @@ pub(super) fn fetch_since(
     Ok((since, vanished))
 }
 
-/// What a client missed that knows the mailbox as it says (RFC 7162 §3.2.5); nothing if it means
-/// another UIDVALIDITY.
+/// The changes since the client's stated knowledge of the mailbox (RFC 7162 §3.2.5); none if that
+/// is of another UIDVALIDITY.
 pub(super) fn missed(view: &Selected, mailbox: &Mailbox, known: &QResync) -> ResyncDelta {
     if known.uid_validity != mailbox.uid_validity().0.get() {
         return ResyncDelta::default();

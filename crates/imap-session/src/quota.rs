@@ -24,7 +24,7 @@ use sealpost_session::Context;
 const TRUSTED: Duration = Duration::from_secs(10);
 /// Percent of a limit beyond which a client is warned.
 const SOFT_PERCENT: u64 = 90;
-/// What STORAGE and ANNOTATION-STORAGE are counted in, in bytes (RFC 9208 §5.1, §5.4).
+/// The unit of STORAGE and ANNOTATION-STORAGE, in bytes (RFC 9208 §5.1, §5.4).
 const UNIT: u64 = 1024;
 
 /// Every resource, with its name.
@@ -39,13 +39,13 @@ const RESOURCES: [(Resource, &str); 4] = [
 pub(super) struct Quota {
     root: AccountName,
     limits: Quotas,
-    /// What is in shares of the account.
+    /// The usage of the account's shares.
     shared: Usage,
     seen_changes: u64,
     /// When the limits were read: by the store, if it reports changes, and by the monotonic clock.
     seen: Option<StoreMoment>,
     read: Duration,
-    /// What the account held when that was last noted.
+    /// The usage last recorded.
     noted: Usage,
     /// The client knows that a limit is near.
     warned: bool,
@@ -91,17 +91,17 @@ impl User {
         Ok(())
     }
 
-    /// What the account's own log may hold.
+    /// The headroom of the account's own log.
     pub(super) fn own_headroom(&self) -> QuotaHeadroom {
         QuotaHeadroom { limits: self.quota.limits, other: self.quota.shared }
     }
 
-    /// What the log of a mailbox may hold.
+    /// The headroom of a mailbox's log.
     pub(super) async fn headroom_at(&self, resolved: &ResolvedMailbox) -> Result<QuotaHeadroom, Failure> {
         Ok(self.user_quota().headroom_at(resolved).await?)
     }
 
-    /// What bounds what this user may store.
+    /// The limits on what this user may store.
     pub(super) fn user_quota(&self) -> UserQuota<'_> {
         UserQuota {
             user: self.resolver(),
@@ -157,8 +157,8 @@ pub(super) async fn get_quota(user: &User, responses: &mut Responses, root: &ASt
 
 /// GETQUOTAROOT. The mailbox need not exist (RFC 9208 §4.1.2).
 pub(super) async fn get_quota_root(user: &User, responses: &mut Responses, mailbox: &Mailbox) -> Outcome {
-    // What others share counts for them, and how much they have is not this user's business (RFC
-    // 9208 §8): such a mailbox has no root here.
+    // Others' shares count for their owners, whose usage this user must not learn (RFC 9208 §8):
+    // such a mailbox has no root here.
     if let Ok(resolved) = user.resolve(mailbox).await
         && matches!(resolved.access, Access::Share { owner: false, .. })
     {
@@ -225,7 +225,7 @@ impl Quota {
         quota
     }
 
-    /// A resource of which so much is used that the client should know.
+    /// A resource whose usage is so near its limit that the client is warned.
     fn near(&self, state: &AccountState) -> Option<Resource> {
         let usage = usage::of(state).with(self.shared);
         Resource::ALL.into_iter().find(|resource| {
@@ -275,7 +275,8 @@ fn inherent(resource: Resource) -> Option<u64> {
     }
 }
 
-/// What is limited, each with its usage; rounded up, so that there is never more than there may be.
+/// The limited resources, each with its usage; rounded up, so that usage within limits never shows
+/// as above them.
 fn resources(quotas: &Quotas, usage: &Usage) -> Vec<QuotaResource> {
     let limited = RESOURCES.iter().filter_map(|(resource, name)| {
         let limit = quotas.of(*resource).into_iter().chain(inherent(*resource)).min()?;

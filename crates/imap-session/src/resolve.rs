@@ -42,7 +42,7 @@ impl User {
         Ok(self.resolver().links().await?)
     }
 
-    /// What follows this user's names.
+    /// The resolver of this user's mailbox names.
     pub(super) fn resolver(&self) -> resolve::User<'_> {
         resolve::User { accounts: self.accounts(), account: self.account() }
     }

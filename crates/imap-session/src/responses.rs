@@ -10,9 +10,9 @@ use super::progress::{Progress, Reporter};
 /// Where a command writes its responses.
 pub(super) struct Responses {
     pub(super) connection: Connection,
-    /// What ENABLE switched on.
+    /// The extensions that ENABLE switched on.
     pub(super) dialect: Dialect,
-    /// How far the command at hand is.
+    /// The progress of the current command.
     pub(super) progress: Progress,
 }
 
@@ -27,7 +27,7 @@ impl Responses {
         self.connection.out()
     }
 
-    /// Sends what waits, if that is much.
+    /// Sends pending output, if it is large.
     pub(super) fn relieve(&mut self) -> impl Future<Output = Result<(), End>> {
         self.connection.relieve()
     }

@@ -42,7 +42,7 @@ pub(super) async fn sasl_login(
     Ok(Credentials { name, secret })
 }
 
-/// The initial response, or what the client answers to `+ prompt`.
+/// The initial response, or the client's answer to `+ prompt`.
 pub(super) async fn sasl_message(
     responses: &mut Responses,
     initial: Option<Secret>,

@@ -1,4 +1,4 @@
-//! SEARCH (RFC 3501 §6.4.4, RFC 4731), and what SORT, THREAD and ESEARCH share with it.
+//! SEARCH (RFC 3501 §6.4.4, RFC 4731), and its common part with SORT, THREAD and ESEARCH.
 //!
 //! A command is translated ([`compile`]), run by the search engine over a [`numbered`] scope, and answered
 //! ([`answer`]). Its result can be kept as `$` (RFC 5182), a set of UIDs in the session's view.

@@ -1,5 +1,5 @@
-//! What a session's client knows of the selected mailbox, and how it learns the rest (RFC 3501
-//! §7.3, §7.4, §5.2).
+//! A client's view of the selected mailbox, and the changes still to report (RFC 3501 §7.3, §7.4,
+//! §5.2).
 //!
 //! The client addresses messages by sequence number, so the numbers are those of this view and not
 //! of the mailbox. The view changes only in [`Selected::changes`], whose result must then be
@@ -52,14 +52,14 @@ pub(super) struct Selected<A = Arc<Account>> {
     frozen: bool,
     /// How many keywords FLAGS listed.
     keywords: usize,
-    /// What `$` stands for.
+    /// The value of `$`.
     saved: UidSet,
     /// Searches that are kept up to date.
     pub(super) contexts: Contexts,
     /// How often the mailbox access key was reset, as far as the client knows; `None`: there is
     /// none (RFC 4467).
     pub(super) key_resets: Option<u32>,
-    /// Room for all of this, if it is much.
+    /// Memory for all of this, if it is large.
     charge: Option<Reservation>,
 }
 
@@ -103,13 +103,13 @@ pub(super) struct Changes {
 }
 
 impl<A> Selected<A> {
-    /// What the view takes, in bytes.
+    /// Memory of the view, in bytes.
     fn bytes(&self) -> usize {
         let sets = [&self.uids, &self.recent, &self.saved].map(UidSet::range_count);
         (sets.iter().sum::<usize>() + self.contexts.ranges()) * UidSet::RANGE_BYTES
     }
 
-    /// What of that is the connection's, in bytes: all of it if it is little.
+    /// Bytes of it that the connection's memory covers: all if it is small.
     pub(super) fn kept_bytes(&self) -> usize {
         if self.charge.is_some() { 0 } else { self.bytes() }
     }
@@ -149,14 +149,14 @@ impl Selected {
         }
     }
 
-    /// How many rows are looked through for those that are `\Deleted`.
+    /// How many rows are scanned for `\Deleted` messages.
     pub(super) fn rows_to_expunge(&self) -> usize {
         let state = self.account.state();
-        // With no message \Deleted there is nothing to look through.
+        // No message is \Deleted: no scan.
         state.mailbox(self.mailbox).map_or(0, |mailbox| if mailbox.deleted() > 0 { mailbox.len() } else { 0 })
     }
 
-    /// Counts what the view takes, if that is much; whether there is room for it.
+    /// Counts the memory of the view, if it is large; whether there is memory for it.
     pub(super) fn weigh(&mut self, accounts: &Accounts) -> bool {
         let bytes = self.bytes();
         if bytes <= SMALL_SETS {
@@ -192,14 +192,14 @@ impl Selected {
         self.keywords < mailbox.keywords().count()
     }
 
-    /// What FLAGS lists now; from now on it counts as having done so.
+    /// The flags for FLAGS now, which count as listed from now on.
     pub(super) fn listed(&mut self, state: &AccountState, mailbox: &Mailbox) -> FlagList {
         self.keywords = mailbox.keywords().count();
         FlagList::of(&self.account, state, mailbox, self.rights(state))
     }
 
-    /// What the client may do here, in that state of the mailbox's log. Less than the rights if it
-    /// asked to look only.
+    /// The client's rights here, in that state of the mailbox's log. Without those to change if it
+    /// opened the mailbox read-only.
     pub(super) fn rights(&self, state: &AccountState) -> Rights {
         let rights = self.access.rights(state);
         if self.read_only { rights.without(CHANGES) } else { rights }
@@ -238,8 +238,8 @@ impl Selected {
         self.uid_validity
     }
 
-    /// What `$` stands for (RFC 5182 §2.1). UIDs that are no longer in the view may be among them:
-    /// they match nothing, and are never given again.
+    /// The value of `$` (RFC 5182 §2.1). UIDs that are no longer in the view may be among them:
+    /// they match nothing, and are never reused.
     pub(super) fn saved(&self) -> &UidSet {
         &self.saved
     }
@@ -281,7 +281,7 @@ impl Selected {
         }
     }
 
-    /// The selected mailbox, for work during which the session goes on.
+    /// The selected mailbox, for work during which the session continues.
     pub(super) fn opened(&self) -> OpenedMailbox {
         let Selected { mailbox, uid_validity, access, .. } = *self;
         OpenedMailbox { account: self.account.clone(), mailbox, uid_validity, access }
@@ -344,8 +344,8 @@ impl Selected {
         Ok(changes)
     }
 
-    /// What goes from the results of searches that are kept up to date because its messages are
-    /// gone, by the numbers that the client still has.
+    /// Expunged messages that leave the results of searches kept up to date, by the numbers that
+    /// the client still has.
     pub(super) fn gone_from_contexts(&mut self, state: &AccountState) -> Vec<Update> {
         let mut contexts = std::mem::take(&mut self.contexts);
         let gone = match self.mailbox_in(state) {
@@ -384,8 +384,8 @@ impl Selected {
         numbers
     }
 
-    /// Messages from that UID on whose flags changed after `since`, but for those that are known: a
-    /// part of them.
+    /// Messages from that UID on whose flags changed after `since`, except known ones: a part of
+    /// them.
     pub(super) fn flags_changed(
         &self,
         mailbox: &Mailbox,

@@ -37,14 +37,13 @@ pub(super) struct Session {
     pub(super) user: Option<User>,
     /// Selected state while `Some`.
     pub(super) selected: Option<Selected>,
-    /// What is kept of both while the session waits without them; `None` while it is awake.
+    /// What is kept of both while the session is hibernated; `None` otherwise.
     pub(super) hibernated: Option<Box<Hibernated>>,
     /// What to report to the client beside the answers to its commands.
     pub(super) subscriptions: Subscriptions,
     /// Log entries that the current command alone made, which need not be reported in full.
     pub(super) own: OwnEntries,
-    /// The mailbox that was selected is another one now, by this session's own doing: what is still
-    /// to be said is BYE.
+    /// This session itself replaced the selected mailbox by another one: only BYE is left to send.
     pub(super) moved: bool,
     /// The login is over, but not the connection.
     pub(super) over: bool,
@@ -59,8 +58,8 @@ impl Session {
         Session::over(shared, connection, log, queue)
     }
 
-    /// The same for another user. Whatever else a session remembers is forgotten: it is in fields
-    /// that are begun anew (RFC 8437 §4.1), and only these five go on.
+    /// The same for another user. All other state of the session is reset (RFC 8437 §4.1); only
+    /// these five fields are kept.
     fn anew(self) -> Self {
         let Session { shared, responses, log, queue, errors, .. } = self;
         queue.leave();
@@ -108,7 +107,7 @@ impl Session {
         drop(log);
     }
 
-    /// Before the session lets go of its account.
+    /// Before the session releases its account.
     pub(super) fn note_usage(&mut self) {
         if let Some(user) = &mut self.user {
             user.note_usage();
@@ -175,7 +174,7 @@ impl Session {
             | Event::Line(_) => {}
         }
         if self.responses.connection.has_input() {
-            // Others have their turn between the commands of a client that sends thousands at once.
+            // Let other tasks run between the commands of a client that sends thousands at once.
             tokio::task::yield_now().await;
         }
         self.responses.connection.relieve().await
@@ -211,7 +210,7 @@ impl Session {
         // Everything sent from here on is sent between commands.
         self.responses.progress = Progress::none();
         self.complete(tag, reply)?;
-        // The client would go on with UIDs that mean nothing any more.
+        // The client would continue with invalid UIDs.
         if self.moved { Err(End::MailboxGone) } else { Ok(()) }
     }
 

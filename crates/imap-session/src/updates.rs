@@ -37,7 +37,7 @@ const VANISHED_RANGES: usize = 400;
 /// The updates that the client may get at the end of a command.
 #[derive(Default)]
 pub(super) struct UntaggedUpdates {
-    /// Nothing: SELECT says how the mailbox was when it was opened, and the next command what changed since.
+    /// Nothing: SELECT reports the mailbox as it was opened, and the next command later changes.
     pub(super) nothing: bool,
     /// Expunges too (RFC 3501 §7.4.1).
     pub(super) expunges: bool,
@@ -51,9 +51,9 @@ pub(super) struct UntaggedUpdates {
     pub(super) modseqs: UidSet,
     /// The command expunges messages: that is reported whatever else the client asked for.
     pub(super) takes_out: bool,
-    /// The command is one that changes something: what is new by one log entry is the client's own doing.
+    /// The command changes something: news by one log entry are the client's own change.
     pub(super) own: bool,
-    /// Room for the sets, if they are much.
+    /// Memory for the sets, if they are large.
     pub(super) room: Option<Reservation>,
 }
 
@@ -99,8 +99,8 @@ impl Session {
     }
 }
 
-/// Brings client and view up to date, as far as `updates` and NOTIFY allow, if that was used:
-/// `wanted` is what it says of the selected mailbox.
+/// Brings client and view up to date, as far as `updates` and NOTIFY allow: `wanted` are NOTIFY's
+/// events for the selected mailbox, if it was used.
 async fn report(
     ctx: &Context,
     selected: &mut Selected,
@@ -112,7 +112,7 @@ async fn report(
     if wanted.is_none_or(|wanted| wanted.messages) {
         report_changes(ctx, selected, responses, own, updates, wanted).await?;
     } else {
-        // RFC 5465 §3.1: of the selected mailbox the client wants to know nothing but what it does itself.
+        // RFC 5465 §3.1: the client wants no reports of the selected mailbox but its own changes.
         if updates.takes_out {
             report_own_expunges(selected, responses).await?;
         }
@@ -125,7 +125,7 @@ async fn report(
     weigh(ctx, selected)
 }
 
-/// Counts what is kept of the selected mailbox, if that is much.
+/// Counts the memory of the view, if it is large.
 fn weigh(ctx: &Context, selected: &mut Selected) -> Result<(), End> {
     if selected.weigh(&ctx.accounts) { Ok(()) } else { Err(End::Crowded) }
 }
@@ -162,14 +162,14 @@ async fn report_changes(
         (changes, own, gone, state.position())
     };
     let changes = changes.map_err(|_| End::MailboxGone)?;
-    // The numbers of those that are gone are a set too.
+    // The numbers of expunged messages are a set too.
     weigh(ctx, selected)?;
     let sets = [&changes.expunged, &changes.expunged, &changes.arrived];
     let _room = reserve(&ctx.accounts, &sets).await.map_err(|_| End::Crowded)?;
-    // RFC 5267 §4.3.4: before the expunges, while the numbers mean what they did.
+    // RFC 5267 §4.3.4: before the expunges, while the numbers are still valid.
     contexts::report_gone(responses, gone).await?;
     if changes.is_empty() && updates.flags.is_empty() && updates.modseqs.is_empty() {
-        // What the client itself changed, and silently, changes results too.
+        // The client's own silent changes change results too.
         return contexts::update(ctx, selected, responses, &changes.arrived, position).await;
     }
     report_expunges(selected, responses, &changes).await?;
@@ -177,7 +177,7 @@ async fn report_changes(
     if changes.keywords {
         report_keywords(selected, responses).await?;
     }
-    // RFC 5465 §5.1: what NOTIFY asked for has the UID.
+    // RFC 5465 §5.1: reports for NOTIFY have the UID.
     let with_uid = updates.uid || wanted.is_some();
     let flags = changes.flags.uids.union(&updates.flags);
     report_rows(selected, responses, &flags, Items::Flags, with_uid).await?;
@@ -394,7 +394,7 @@ fn report_batch(
     let (mut reported, mut highest, mut next) = (0, ModSeq::ZERO, None);
     'ranges: for (first, last) in uids.ranges_from(from) {
         for row in mailbox.rows(first.max(from)..=last) {
-            // A row may have hundreds of long keywords: what is not sent yet is bounded in bytes too.
+            // A row may have hundreds of long keywords: pending output is bounded in bytes too.
             if reported == BATCH_ROWS || out.len() - begun > BATCH_BYTES {
                 next = Some(row.uid);
                 break 'ranges;

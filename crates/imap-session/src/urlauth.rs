@@ -33,9 +33,9 @@ pub(super) use mark::UrlMarks;
 /// The one mechanism there is (RFC 4467 §2.4.1).
 const INTERNAL: &str = "INTERNAL";
 
-/// What a URL comes to.
+/// The result of resolving a URL.
 enum ResolvedUrl {
-    /// Nothing: it is no URL of this server's, not for this user, over, or what it names is gone.
+    /// Nothing: it is no URL of this server, not for this user, expired, or its message is gone.
     Nothing,
     /// It is genuine, but the owner's mailbox is locked.
     Locked,
@@ -192,7 +192,7 @@ async fn send_found(user: &User, responses: &mut Responses, found: &ResolvedUrl)
     Ok(())
 }
 
-/// What a URL comes to for this session's user, with the access that its owner has (RFC 4467 §6, §7).
+/// Resolves a URL for this session's user, with the access of its owner (RFC 4467 §6, §7).
 async fn redeem(me: &User, text: &AString) -> Result<ResolvedUrl, Failure> {
     let Ok(url) = ImapUrl::parse(text.as_bytes()) else { return Ok(ResolvedUrl::Nothing) };
     let (Some(server), Some(auth)) = (&url.server, &url.auth) else { return Ok(ResolvedUrl::Nothing) };
@@ -210,7 +210,7 @@ async fn redeem(me: &User, text: &AString) -> Result<ResolvedUrl, Failure> {
         }
     }
     let Some(owner) = owner else {
-        // RFC 4467 §6: as much work as for an owner that there is.
+        // RFC 4467 §6: as much work as for an existing owner.
         me.shared.url_marks.waste(rump);
         return Ok(ResolvedUrl::Nothing);
     };
@@ -244,7 +244,7 @@ async fn redeem(me: &User, text: &AString) -> Result<ResolvedUrl, Failure> {
     }
 }
 
-/// Whether this session's user is among those that the URL is for (RFC 4467 §3).
+/// Whether the URL authorizes this session's user (RFC 4467 §3).
 fn may_use(me: &User, access: &Access, host: &str) -> bool {
     match access {
         // There are no anonymous sessions here.
@@ -319,8 +319,8 @@ pub(super) fn tell_mechanisms(user: &User, selected: &mut Selected, responses: &
     }
 }
 
-/// The accounts that a name in a URL may mean: one without a domain is of the URL's host, or what
-/// it is at login.
+/// The accounts that a name in a URL may mean: one without a domain is of the URL's host, or as at
+/// login.
 fn names(user: &str, host: &str, directory: &Directory) -> impl Iterator<Item = AccountName> {
     let of_host = if user.contains('@') { None } else { AccountName::parse(&format!("{user}@{host}")).ok() };
     of_host.into_iter().chain(directory.account_name(user).ok())

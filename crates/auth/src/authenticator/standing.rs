@@ -4,7 +4,7 @@
 //! A record is read for every login, but a session may last for weeks. One task reads the records
 //! of the accounts with sessions every [`PERIOD`]; sessions hold a [`Standing`], which costs
 //! nothing while they wait, and end when the account is removed or suspended, their token revoked
-//! or the password they used changed. A store that cannot be asked ends nobody's session.
+//! or the password they used changed. A store that cannot be read ends no session.
 //!
 //! A store that reports changes is not read while there are none: ten thousand waiting sessions
 //! cost nothing. While a bus is connected, processes that change a record announce it on the bus;

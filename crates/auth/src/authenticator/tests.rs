@@ -176,7 +176,7 @@ async fn a_name_that_is_no_account_costs_a_check_too() {
     let turns = take_all_turns(&world).await;
     for (name, secret) in [("nobody@x", "pw"), ("nobody@x", ""), ("@", "pw")] {
         let attempt = tokio::time::timeout(Duration::from_millis(20), world.login(name, secret)).await;
-        assert!(attempt.is_err(), "{name:?} waits for its turn like everybody");
+        assert!(attempt.is_err(), "{name:?} waits for a permit like any other");
     }
     drop(turns);
     assert!(world.refused("nobody@x", "pw").await);

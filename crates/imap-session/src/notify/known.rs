@@ -23,7 +23,7 @@ pub(super) enum Event {
         /// Changes of flags are wanted too, and how many messages are not `\Seen` has changed.
         unseen: bool,
     },
-    /// Flags changed, or what UIDs mean (RFC 5465 §5.1).
+    /// Flags changed, or UIDVALIDITY (RFC 5465 §5.1).
     Flags {
         mailbox: String,
         /// How many messages are not `\Seen` has changed.
@@ -35,7 +35,7 @@ pub(super) enum Event {
     Name(String),
     /// Entries of a mailbox's metadata have changed, or of the server's (RFC 5465 §5.6, §5.7).
     Metadata { mailbox: Option<String>, entries: Vec<String> },
-    /// What this client may do with a mailbox that is shared has changed (RFC 5465 §5.9).
+    /// This user's rights to a shared mailbox have changed (RFC 5465 §5.9).
     Access { mailbox: String, listed: bool, readable: bool },
     /// A mailbox has another name (RFC 5465 §5.4).
     Renamed { from: String, to: String },
@@ -76,12 +76,12 @@ impl NotifyBaseline {
         self.0.position()
     }
 
-    /// What is kept of them, in bytes.
+    /// Memory of the known state, in bytes.
     pub(super) fn bytes(&self) -> usize {
         self.0.bytes()
     }
 
-    /// The names of the mailboxes that are known, and what is wanted of each; without that of `selected`.
+    /// The names of the known mailboxes, and the events wanted of each; without `selected`.
     pub(super) fn mailboxes(&self, groups: &Groups, selected: Option<MailboxId>) -> Vec<(String, Wanted)> {
         let others = self.0.mailboxes().filter(|(id, known)| selected != Some(*id) && !known.link);
         others.map(|(_, known)| (known.name.clone(), groups.wanted(&known.name, known.subscribed))).collect()
@@ -122,7 +122,7 @@ impl NotifyBaseline {
         let (mut events, mut renamed, mut subscriptions) = (Vec::new(), Vec::new(), Vec::new());
         for change in self.0.update(state, groups)? {
             match change {
-                // Made, or renamed into what is watched.
+                // Created, or renamed to a watched name.
                 TreeChange::Created(now) => {
                     if groups.wanted(&now.name, now.subscribed).names {
                         affected(&mut events, groups, state, &now.name);
@@ -137,12 +137,12 @@ impl NotifyBaseline {
                 // The messages of a link are in another log.
                 TreeChange::Messages { mailbox, was, now, change } => {
                     if selected != Some(mailbox) && !now.link {
-                        // What is no longer subscribed was so when that changed.
+                        // A mailbox no longer subscribed was subscribed before that change.
                         let wanted = groups.wanted(&now.name, now.subscribed || was.subscribed);
                         events.extend(of_messages(&now.name, change, wanted));
                     }
                 }
-                // Renamed out of what is watched, it is gone from there.
+                // Renamed to a name that is not watched: it is gone for this client.
                 TreeChange::Destroyed(was) => {
                     if groups.wanted(&was.name, was.subscribed).names {
                         affected(&mut events, groups, state, &was.name);

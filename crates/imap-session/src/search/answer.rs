@@ -1,5 +1,5 @@
-//! The answer to a search: `* SEARCH`, `* SORT`, or one ESEARCH response with what RETURN asked for
-//! (RFC 4731 §3.1, RFC 5182 §2.4, RFC 9394 §3, RFC 6203 §4), and what of it `$` stands for afterwards.
+//! The answer to a search: `* SEARCH`, `* SORT`, or one ESEARCH response with the parts in RETURN
+//! (RFC 4731 §3.1, RFC 5182 §2.4, RFC 9394 §3, RFC 6203 §4), and the part saved as `$`.
 
 use sealpost_base::{ModSeq, Uid, UidSet, limits};
 use sealpost_imap::types::{
@@ -32,7 +32,7 @@ impl Returns {
         search.returns.iter().flatten().any(|option| *option == SearchReturn::Save)
     }
 
-    /// What the search asks for; `None` without RETURN.
+    /// The search's return options; `None` without RETURN.
     ///
     /// # Errors
     /// `BAD` for RELEVANCY without FUZZY (RFC 6203 §4).
@@ -99,10 +99,10 @@ pub(crate) struct Answer<'a> {
 }
 
 impl Answer<'_> {
-    /// What `$` stands for after this.
+    /// The value of `$` after this.
     ///
     /// # Errors
-    /// `NO [NOTSAVED]` if it takes too much room (RFC 5182 §2.5).
+    /// `NO [NOTSAVED]` if it takes too much memory (RFC 5182 §2.5).
     pub(crate) fn saved(&self, returns: &Returns) -> Result<UidSet, Reply> {
         let uids = match returns.chosen(self.matches.len()) {
             // Mostly they ascend, and take no more than their gaps.
@@ -180,7 +180,7 @@ impl Answer<'_> {
         Ok(())
     }
 
-    /// The numbers in their order, those that follow on each other as ranges (RFC 5267 §3.2: ascending only).
+    /// The numbers in their order, consecutive ones as ranges (RFC 5267 §3.2: ascending only).
     async fn write_set(&self, connection: &mut Connection, matches: &[Match]) -> Result<(), End> {
         let mut run: Option<(u32, u32)> = None;
         let mut begun = false;

@@ -28,7 +28,7 @@ impl UrlMarks {
         octets.iter().map(|octet| format!("{octet:02x}")).collect()
     }
 
-    /// What the mailbox access key has to say, if this server made the token for that URL.
+    /// The tag to verify with the mailbox access key, if this server made the token for that URL.
     pub(super) fn genuine<'a>(&self, owner: AccountId, rump: &[u8], token: &'a [u8]) -> Option<&'a [u8]> {
         let (version, rest) = token.split_first()?;
         let (mark, tag) = rest.split_at_checked(TAG_BYTES)?;
