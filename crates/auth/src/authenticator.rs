@@ -89,7 +89,7 @@ pub enum Denied {
     Suspended,
     /// Too many attempts are waiting already; later it may work.
     Busy,
-    /// The store could not be asked; later it may work. The error is for the log.
+    /// The store could not be read; later it may work. The error is for the log.
     Unavailable(Error),
 }
 
@@ -178,8 +178,8 @@ impl Authenticator {
         self.count(self.check_bearer(peer, name, token).await.and_then(let_in))
     }
 
-    /// As [`Authenticator::bearer`], with nothing but the token, which says whose it is: as HTTP
-    /// shows one (RFC 6750 §2.1).
+    /// As [`Authenticator::bearer`], with the token alone, which names its account: as in HTTP
+    /// (RFC 6750 §2.1).
     pub async fn bearer_alone(&self, peer: Option<IpAddr>, token: &[u8]) -> Result<Entered, Denied> {
         // Bytes that are no token count as a guess at no account.
         let name = account_of_app_password(token).unwrap_or_default();
@@ -352,7 +352,7 @@ impl Authenticator {
     }
 
     /// The key that a secret found in a slot of `record`, unless that was forged. A slot from
-    /// before slots had tags gets one: its secret has just shown whose it is.
+    /// before slots had tags gets one: the secret has just authenticated it.
     async fn authentic(
         &self,
         record: &AccountRecord,

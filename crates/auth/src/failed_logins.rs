@@ -40,7 +40,7 @@ pub enum Reason {
     Suspended,
     /// Too many logins wait.
     Busy,
-    /// A secret was sent where it could be read by others, and was not looked at.
+    /// A secret was sent in plaintext, and was not checked.
     Cleartext,
     /// One user asked to act for another.
     Authorization,

@@ -14,7 +14,7 @@
 const METHODS: [&[u8]; 10] =
     [b"GET", b"POST", b"HEAD", b"PUT", b"DELETE", b"CONNECT", b"OPTIONS", b"TRACE", b"PATCH", b"PRI"];
 
-/// Bytes of a line that are looked at.
+/// Bytes of a line that are checked.
 pub const LOOKED_AT: usize = 64;
 
 /// Whether the line begins with a method of HTTP, as a word of its own.

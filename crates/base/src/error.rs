@@ -1,7 +1,8 @@
-//! One error type for the storage side of the platform: what the caller can do about it, and why it happened.
+//! One error type for the storage side of the platform: what the caller can do about it, and why it
+//! happened.
 //!
-//! The kind decides the reply (one table per protocol maps kinds to replies); the message is for the operator
-//! and never holds a secret or message text.
+//! The kind decides the reply (one table per protocol maps kinds to replies); the message is for
+//! the operator and never holds a secret or message text.
 
 use std::error::Error as StdError;
 use std::fmt;

@@ -47,7 +47,7 @@ pub const MIME_ENCODED_DEPTH: usize = 3;
 pub const MIME_PARTS: usize = 1000;
 /// Bytes that one of them takes beside its values, while the message is scanned.
 pub const MIME_PART_BYTES: usize = 1024;
-/// Bytes of one header field (folded lines included) that are looked at; the rest is kept but not parsed.
+/// Bytes of one header field (folded lines included) that are parsed; the rest is kept.
 pub const HEADER_FIELD_BYTES: usize = 64 * 1024;
 /// Bytes of parsed header values kept in one message's structure, all parts together.
 pub const STRUCTURE_BYTES: usize = 512 * 1024;
@@ -73,9 +73,9 @@ pub const SMTP_ENVELOPE_FREE_BYTES: usize = 4 * 1024;
 pub const SMTP_ENVELOPE_STEP_BYTES: usize = 16 * 1024;
 /// Accounts that the recipients of one SMTP or LMTP transaction may lead to through aliases.
 pub const SMTP_ACCOUNTS: usize = 10_000;
-/// Bytes of a message that a session holds before it draws on the memory budget.
+/// Bytes of a message that a session holds before it acquires memory for it.
 pub const SMTP_HEAD_BYTES: usize = 8 * 1024;
-/// Bytes of a message to several recipients that are held in memory (drawn from the budget); a
+/// Bytes of a message to several recipients that are held in memory (acquired from the budget); a
 /// larger one is spooled.
 pub const SMTP_MEMORY_BYTES: usize = 256 * 1024;
 /// Bytes of one SMTP command line, CRLF included (RFC 5321 §4.5.3.1.4 asks for 512; extensions add to it).
@@ -167,7 +167,7 @@ pub const CLOCK_AHEAD: Duration = Duration::from_secs(30 * 86_400);
 pub const CLOCK_NOTED: Duration = Duration::from_secs(60 * 60);
 /// Logs, and likewise records, of which a node keeps the last position or version seen.
 pub const WATERMARKS: usize = 32_768;
-/// Records that are looked at when a node starts, to see whether its server key authenticates them.
+/// Records that are read when a node starts, to check that its server key authenticates them.
 pub const SERVER_KEY_RECORDS: usize = 1024;
 /// Server keys in a key file, older ones included.
 pub const SERVER_KEYS: usize = 64;
@@ -196,9 +196,9 @@ pub const ADMIN_ROWS: usize = 200;
 pub const IMAP_COMMAND_BYTES_ANONYMOUS: usize = 40 * 1024;
 /// Bytes of one IMAP command after login, literals that stream (messages) not included.
 pub const IMAP_COMMAND_BYTES: usize = 256 * 1024;
-/// Bytes of an IMAP command that are held before memory is drawn for it.
+/// Bytes of an IMAP command that are held before memory is acquired for it.
 pub const IMAP_COMMAND_FREE_BYTES: usize = 4 * 1024;
-/// Bytes of IMAP responses that wait to be sent before memory is drawn for them.
+/// Bytes of IMAP responses that wait to be sent before memory is acquired for them.
 pub const IMAP_OUTPUT_FREE_BYTES: usize = 4 * 1024;
 /// Bytes of a literal that a client may send without waiting where LITERAL- is announced (RFC 7888 §5).
 pub const IMAP_LITERAL_MINUS_BYTES: u64 = 4096;
@@ -226,7 +226,7 @@ pub const FUZZY_STRINGS: usize = 16;
 pub const FUZZY_WORDS: usize = 16;
 /// Bytes of a string by which SORT compares it.
 pub const SORT_KEY_BYTES: usize = 1000;
-/// References of one message that THREAD looks at: the last ones.
+/// References of one message that THREAD uses: the last ones.
 pub const THREAD_REFERENCES: usize = 1000;
 /// Criteria of one SORT.
 pub const IMAP_SORT_CRITERIA: usize = 32;
@@ -349,7 +349,7 @@ pub const SECRET_BYTES: usize = 1024;
 pub const APPENDED_QUEUE: usize = 1024;
 /// Bytes of a line that the bus between nodes sends.
 pub const BUS_LINE_BYTES: usize = 64 * 1024;
-/// Bytes of a message from the bus that are looked at; larger ones are passed over.
+/// Bytes of a message from the bus; larger ones are skipped.
 pub const BUS_MESSAGE_BYTES: usize = 256;
 /// Other nodes that are tracked by their messages on the bus.
 pub const BUS_NODES: usize = 1024;

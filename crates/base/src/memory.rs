@@ -50,7 +50,7 @@ impl MemoryDivision {
         MemoryDivision { bound, process, connections, accounts, caches, work }
     }
 
-    /// The part for work, to draw from. Made once.
+    /// The part for work, as a budget. Made once.
     pub fn budget(&self) -> Budget {
         Budget::with_largest(self.work, LARGEST_REQUEST)
     }

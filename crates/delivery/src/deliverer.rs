@@ -151,7 +151,7 @@ impl Inner {
         Ok(found)
     }
 
-    /// Whether mail for a domain may go to `address` because DNS says so.
+    /// Whether mail for a domain may go to an `address` from DNS.
     fn check_address(&self, address: IpAddr, host: &str) -> Result<(), Failure> {
         if self.opener.settings.own_addresses.contains(&address) {
             return Err(Failure::new(Reason::MailLoop, host));

@@ -77,7 +77,7 @@ impl Outcome {
     }
 }
 
-/// A delivery and what it means for reports.
+/// A delivery, and which server reports its success.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct Delivered {
     /// The server's reply to the end of the message.

@@ -17,9 +17,9 @@ pub struct Routes {
 /// A way for some mail.
 #[derive(Debug, Clone)]
 pub struct Route {
-    /// Domains of recipients that it is for.
+    /// Domains of its recipients.
     pub destination: Domains,
-    /// Domains of senders that it is for. Reports, whose sender is empty, match [`Domains::Any`] alone.
+    /// Domains of its senders. Reports, whose sender is empty, match [`Domains::Any`] alone.
     pub sender: Domains,
     /// Where the mail goes.
     pub via: Via,

@@ -241,8 +241,8 @@ pub fn obstacle(path: &Path) -> Option<(PathBuf, Owner)> {
     Denied::at(path).map(|denied| (denied.path, denied.owner))
 }
 
-/// The first of these files that is there and that this process may not read or, with `write`,
-/// write; as an error that says so.
+/// An error about the first of these files that exists and that this process may not read or, with
+/// `write`, write.
 pub fn denied_among<'a>(paths: impl IntoIterator<Item = &'a Path>, write: bool) -> Option<io::Error> {
     let wanted = if write { Access::READ_OK | Access::WRITE_OK } else { Access::READ_OK };
     let mut denied = paths

@@ -60,7 +60,7 @@ pub(super) struct Connection {
     accounts: Accounts,
     /// Where the memory for long commands comes from.
     long_commands: LongCommands,
-    /// That of the command at hand, if it is long.
+    /// The memory of the current command, if it is long.
     command_memory: Option<LongCommand>,
     /// When it has to be complete.
     command_until: Instant,
@@ -78,7 +78,7 @@ pub(super) struct Connection {
     compression: Option<Compression>,
     /// Whether the login is still valid.
     standing: Option<Standing>,
-    /// The last read filled what it was given.
+    /// The last read filled its buffer.
     busy: bool,
     /// A message is coming in.
     bulk: bool,

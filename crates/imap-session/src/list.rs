@@ -70,7 +70,7 @@ async fn tell_listed(
             ReturnOption::MyRights => acl::report_rights(user, responses, &mailbox).await,
             ReturnOption::Subscribed | ReturnOption::Children | ReturnOption::SpecialUse => continue,
         }
-        // RFC 5819 §2, RFC 9590 §3: a mailbox that is gone by now, or cannot be looked at, has none.
+        // RFC 5819 §2, RFC 9590 §3: a mailbox that is gone by now, or cannot be read, has none.
         .or_else(|failure| match failure {
             Failure::Reply(_) => Ok(()),
             Failure::End(end) => Err(Failure::End(end)),

@@ -57,7 +57,7 @@ pub(super) async fn authenticate(
     }
 }
 
-/// Whether a password may be said here.
+/// Whether a password may be sent here.
 pub(super) fn is_allowed(ctx: &Context, responses: &Responses) -> bool {
     responses.connection.stream().is_some_and(|stream| ctx.allows_login(stream))
 }

@@ -25,11 +25,11 @@ pub(super) use set::set_metadata;
 pub(super) use watch::{MetadataSubscription, tell_metadata, watch_metadata};
 
 /// Bytes of names and values that are copied out of the state and written at once; one value may be
-/// added to it, for which memory is drawn if it is longer than that.
+/// added to it, for which memory is acquired if it is longer than that.
 const BATCH_BYTES: usize = limits::IMAP_OUTPUT_FREE_BYTES;
 /// A name and a value as they are sent: copied, and written into a buffer that doubles as it grows.
 const LONG_VALUE_BYTES: usize = 3 * (limits::METADATA_VALUE_BYTES + limits::METADATA_ENTRY_BYTES);
-/// Entries looked at while the state is held.
+/// Entries read while the state is held.
 const BATCH_ENTRIES: usize = 256;
 /// How the administrator is reached (RFC 5464 §3.2.1.1).
 const ADMIN: &str = "/shared/admin";

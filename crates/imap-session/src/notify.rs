@@ -206,7 +206,7 @@ async fn report_event(user: &User, responses: &mut Responses, event: Event) -> R
             report_status(user, responses, &mailbox, &items).await?;
         }
         Event::Flags { mailbox, unseen, validity } => {
-            // RFC 5465 §5.1: without any of these there is nothing that could be said.
+            // RFC 5465 §5.1: without any of these there is nothing to report.
             if modseq || unseen || validity {
                 let mut items = vec![StatusItem::UidValidity];
                 items.extend(modseq.then_some(StatusItem::HighestModSeq));

@@ -8,14 +8,14 @@ use sealpost_base::{AccountId, Position};
 pub(super) struct OwnEntries(Vec<(AccountId, Position)>);
 
 impl OwnEntries {
-    /// The command at hand made this change, if it is one.
+    /// The current command made this change, if it is one.
     pub(super) fn note<T>(&mut self, log: AccountId, committed: &Committed<T>) {
         if !committed.applied.is_empty() {
             self.0.push((log, committed.position));
         }
     }
 
-    /// The command at hand made the entry at that position, if there is one.
+    /// The current command made the entry at that position, if there is one.
     pub(super) fn note_at(&mut self, log: AccountId, at: Option<Position>) {
         self.0.extend(at.map(|at| (log, at)));
     }

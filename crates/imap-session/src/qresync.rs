@@ -104,7 +104,7 @@ fn below_next(mailbox: &Mailbox, set: &SequenceSet) -> UidSet {
 }
 
 /// The largest UID of which the client knows the right number. No number above the mailbox's size
-/// is right, so no more pairs than that are looked at.
+/// is right, so no more pairs than that are checked.
 fn last_match(view: &Selected, matches: &SequenceMatch) -> Option<Uid> {
     let numbers = matches.numbers.iter(view.len());
     let uids = matches.uids.iter(u32::MAX);

@@ -1,5 +1,5 @@
-//! REPLACE and UID REPLACE in IMAP's words (RFC 8508): a new message comes, an old one goes. How is for
-//! [`sealpost_mailbox::append::replace`] to say.
+//! REPLACE and UID REPLACE (RFC 8508), which store a new message and expunge an old one: the IMAP
+//! side of [`sealpost_mailbox::append::replace`].
 
 use sealpost_account::rights::Rights;
 use sealpost_base::Uid;

@@ -1,4 +1,4 @@
-//! Names of mailboxes in IMAP's commands: where they lead is for [`sealpost_mailbox::resolve`] to say.
+//! Names of mailboxes in IMAP's commands, which [`sealpost_mailbox::resolve`] resolves.
 
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ impl User {
     /// Looks at all shares that the account has links to.
     ///
     /// # Errors
-    /// Store errors. A share that is damaged is listed, and says so when it is opened.
+    /// Store errors. A corrupt share is listed, and fails when it is opened.
     pub(super) async fn links(&self) -> Result<LinkRights, Failure> {
         Ok(self.resolver().links().await?)
     }

@@ -86,10 +86,10 @@ async fn search_selected(
     Ok(Reply::ok("SEARCH completed"))
 }
 
-/// RFC 6855 §3: once UTF-8 is agreed on, the strings are UTF-8, whatever else might be said of them.
+/// RFC 6855 §3: after ENABLE UTF8=ACCEPT, strings are UTF-8 and CHARSET is not allowed.
 ///
 /// # Errors
-/// `BAD` if something else is said.
+/// `BAD` if there is a CHARSET.
 pub(super) fn may_name_charset(responses: &Responses, search: &Search) -> Result<(), Reply> {
     if responses.dialect.utf8_accept() && search.charset.is_some() {
         return Err(Reply::bad("no CHARSET after ENABLE UTF8=ACCEPT"));

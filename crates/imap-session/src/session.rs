@@ -226,7 +226,7 @@ impl Session {
         Ok(())
     }
 
-    /// The command at hand was answered.
+    /// The current command was answered.
     fn measure(&mut self, status: Status) {
         self.log.end_command(match status {
             Status::No => Verdict::No,

@@ -25,7 +25,7 @@ use super::session::Session;
 use super::urlauth;
 use sealpost_session::Context;
 
-/// Rows looked at while the account's state is held.
+/// Rows read while the account's state is held.
 const BATCH_ROWS: usize = 256;
 
 /// Bytes of responses after which a batch ends.

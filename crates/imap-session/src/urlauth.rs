@@ -144,7 +144,7 @@ async fn fetch_urls(user: &User, responses: &mut Responses, urls: &[AString]) ->
             other => found.push((url, other)),
         }
     }
-    // RFC 4467 §7: the response has a pair for each, and one response is for all of them.
+    // RFC 4467 §7: one response has a pair for each of them.
     for (n, (url, found)) in found.iter().enumerate() {
         if n == 0 {
             responses.out().raw(b"* URLFETCH");

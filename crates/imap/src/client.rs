@@ -42,11 +42,11 @@ pub enum FetchData {
     Uid(u32),
     /// `FLAGS`
     Flags(Vec<Flag>),
-    /// `FLAGS`, those that can be read, and some of those that cannot, as they can be shown.
+    /// `FLAGS`: the valid ones, and some of the invalid ones in a printable form.
     FlagsInPart(Vec<Flag>, Vec<Box<str>>),
     /// `INTERNALDATE`
     InternalDate(DateTime),
-    /// `INTERNALDATE` that is no date: what it is, as it can be shown.
+    /// `INTERNALDATE` that is no date: the value in a printable form.
     NoDate(Box<str>),
     /// `RFC822.SIZE`
     Rfc822Size(u64),

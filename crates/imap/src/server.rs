@@ -1,9 +1,9 @@
 //! The server's side of a connection without the connection: bytes in, [`Event`]s out.
 //!
-//! However the bytes are divided, the events are the same. A command is held until it is complete, within
-//! [`Limits::command_bytes`]; one that is longer is read and thrown away without being held, and answered. The
-//! messages of an APPEND are never held: they come out in pieces as they come in, and so does the
-//! command around them.
+//! However the bytes are divided, the events are the same. A command is held until it is complete,
+//! within [`Limits::command_bytes`]; a longer one is discarded without being held, and answered.
+//! The messages of an APPEND are never held: they come out in pieces as they come in, and so does
+//! the command around them.
 //!
 //! ```text
 //! loop {
@@ -94,7 +94,7 @@ pub struct Limits {
     /// Bytes of a literal that the client does not wait with (`{n+}`): `None` for LITERAL+, which
     /// has no bound of its own, else that of LITERAL- (RFC 7888 §5).
     pub non_sync_bytes: Option<u64>,
-    /// Bytes of the messages of one refused command that are thrown away before the connection is given up.
+    /// Bytes of one refused command's messages that are discarded before the connection is closed.
     pub skipped_bytes: u64,
     /// The same for all else of a refused command.
     pub skipped_command_bytes: u64,

@@ -20,7 +20,7 @@ use crate::types::{Mailbox, Partial, Section};
 /// A URL of a message or of a part of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImapUrl {
-    /// Whose server; `None`: the URL is relative, and begins with `/`.
+    /// The server; `None`: the URL is relative, and begins with `/`.
     pub server: Option<UrlServer>,
     /// The mailbox.
     pub mailbox: Mailbox,
@@ -43,7 +43,7 @@ pub struct UrlServer {
     pub user: Option<String>,
     /// The host, lower case.
     pub host: String,
-    /// The port, if it is said.
+    /// The port, if there is one.
     pub port: Option<u16>,
 }
 

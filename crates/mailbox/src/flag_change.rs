@@ -29,7 +29,7 @@ pub struct FlagsChanged {
     pub passing: UidSet,
     /// Messages that it leaves alone, because they had changed (RFC 7162 §3.1.3).
     pub modified: UidSet,
-    /// Messages that others changed after what was reported to the client.
+    /// Messages that others changed after the last report to the client.
     pub foreign: UidSet,
     /// How many of the messages are still there.
     pub present: usize,

@@ -22,7 +22,7 @@ const BRIEFLY: Duration = Duration::from_millis(50);
 pub struct Lease<A = Arc<Account>> {
     /// The user's own.
     pub own: A,
-    /// Others that the user looks at. Each of them may be the user's own too.
+    /// Others that the session uses. Each of them may be the user's own too.
     pub others: Vec<A>,
 }
 
@@ -45,7 +45,7 @@ impl LogWatchers {
 }
 
 impl Lease {
-    /// On a user's own account, and on another one that the user looks at.
+    /// On a user's own account, and on another one that the session uses.
     pub fn new(own: Arc<Account>, other: Option<Arc<Account>>) -> Self {
         Lease { own, others: other.into_iter().collect() }
     }

@@ -19,7 +19,7 @@ const TAKES_OUT: Rights = Rights::DELETE_MESSAGES.with(Rights::EXPUNGE);
 /// A mailbox that a client has open.
 #[derive(Clone)]
 pub struct OpenedMailbox {
-    /// Whose log it is.
+    /// The account of the log.
     pub account: Arc<Account>,
     /// The mailbox there.
     pub mailbox: MailboxId,
@@ -69,7 +69,7 @@ impl OpenedMailbox {
     }
 }
 
-/// As [`OpenedMailbox::mailbox_in`], where the parts are at hand.
+/// As [`OpenedMailbox::mailbox_in`], from the parts.
 ///
 /// # Errors
 /// As there.

@@ -199,7 +199,7 @@ pub fn access_list(mailbox: ResolvedMailbox) -> Result<AccessList> {
     let state = mailbox.account.state();
     let owner = match mailbox.access {
         Access::Own => None,
-        // A damaged share does not say whose it is.
+        // A corrupt share does not name its owner.
         Access::Share { .. } => state.about().map(|about| about.owner_name),
     };
     Ok(AccessList { owner, entries: state.acl().entries().to_vec() })

@@ -31,7 +31,7 @@ pub struct UsageTracker {
     /// Counts changes of limits made by this process.
     changes: AtomicU64,
     noting: Mutex<JoinSet<()>>,
-    /// Accounts to whose records something is being added: it must not be added twice.
+    /// Accounts whose records are being updated: nothing must be added twice.
     adding: Mutex<HashSet<AccountId>>,
 }
 

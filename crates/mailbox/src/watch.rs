@@ -84,7 +84,7 @@ impl KnownMailboxes {
         Ok(known)
     }
 
-    /// The state that was looked at last.
+    /// The state that was read last.
     pub fn position(&self) -> Position {
         self.position
     }

@@ -55,7 +55,7 @@ impl Fixture {
         User { accounts: &self.accounts, account: &self.account }
     }
 
-    /// Decides on a change as of now, without doing it.
+    /// Decides on a change in the present state, without making it.
     fn decide(
         &self,
         change: &FlagChange,

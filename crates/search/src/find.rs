@@ -28,7 +28,7 @@ use crate::query::{Bound, Query};
 use crate::scan;
 use crate::scope::{MailboxGone, MailboxIndex, MailboxScope, Scope};
 
-/// Rows looked at while the account's state is held, of a search for little.
+/// Rows read while the account's state is held, in a cheap search.
 const BATCH_ROWS: usize = 512;
 /// Batches of rows decided without reading, before other tasks run.
 const BATCHES_OF_ROWS: usize = 16;
@@ -57,7 +57,7 @@ pub struct Findings {
     pub damaged: Vec<Placement>,
     /// Some messages could not be read for now.
     pub unavailable: bool,
-    /// Mailboxes that went away, or may not be read any more: nothing of them is among the matches.
+    /// Mailboxes deleted or no longer readable: none of their messages is among the matches.
     pub gone: Vec<MailboxIndex>,
 }
 

@@ -52,7 +52,7 @@ pub(crate) enum Fuzzy {
 pub(crate) struct Words {
     part: TextPart,
     words: Vec<Word>,
-    /// The pattern of the same string, for messages whose text is not at hand.
+    /// The pattern of the same string, for messages without their text.
     exact: usize,
 }
 

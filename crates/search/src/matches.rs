@@ -1,8 +1,8 @@
 //! The messages that a search found, and the memory that they take.
 //!
-//! A result of many messages lives until its answer is sent, however slowly the client takes it. So its
-//! memory comes from a part of the budget that is for results alone: a session that holds some of it may wait
-//! for other memory, for there always is some that is not results.
+//! A result of many messages lives until its answer is sent, however slow the client is. So its
+//! memory comes from a part of the budget for results alone: a session that holds some of it may
+//! wait for other memory, which results never use up.
 
 use std::ops::Deref;
 use std::sync::Arc;

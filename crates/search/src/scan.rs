@@ -12,7 +12,7 @@ use crate::evaluate::{KnownFields, Relevance, RowFields};
 use crate::find::Candidate;
 use crate::query::{Bound, Query};
 
-/// Bytes of a header field's name that are looked at; no name that is looked for can be longer than a
+/// Bytes of a header field's name that are compared; no name in a search can be longer than a
 /// command.
 const NAME_BYTES: usize = 1024;
 /// Stored texts that are read together, as they are stored; one at least.
@@ -52,7 +52,7 @@ pub(crate) async fn by_stored_texts(
         let mut verdicts = Vec::new();
         account
             .texts(&messages, |at, text| {
-                // Taken, so that the text goes as soon as it was looked at.
+                // Taken, so that the text is dropped as soon as it was searched.
                 let mut known = std::mem::replace(&mut known[at], KnownFields::none());
                 verdicts.push(readable(text).map(|text| {
                     if let Some(text) = text {

@@ -20,7 +20,7 @@ pub struct Scope<'a>(&'a [MailboxScope]);
 /// A mailbox of a [`Scope`], and which of its messages are searched.
 #[derive(Clone)]
 pub struct MailboxScope {
-    /// In whose log the mailbox is.
+    /// The account whose log has the mailbox.
     pub account: Arc<Account>,
     /// Where the right to read it comes from.
     pub access: Access,

@@ -31,7 +31,7 @@ pub struct Sorted {
     pub matches: Matches,
     /// Messages that are damaged, and have no place in the order that means anything.
     pub damaged: Vec<Placement>,
-    /// Mailboxes that went away, or may not be read any more: nothing of them is left.
+    /// Mailboxes deleted or no longer readable: none of their messages is left.
     pub gone: Vec<MailboxIndex>,
 }
 

@@ -11,7 +11,7 @@ use crate::matches::Match;
 use crate::progress::{Failure, Progress};
 use crate::scope::{MailboxGone, MailboxIndex, MailboxScope, Scope};
 
-/// Summaries looked at while an account's state is held.
+/// Summaries read while an account's state is held.
 const BATCH_ROWS: usize = 512;
 
 /// The fields of a message that need no summary.

@@ -93,7 +93,7 @@ impl DataDecoder {
                     self.state = state;
                     kept += 1;
                 }
-                // Data before the byte goes first; the byte is looked at again by the next call.
+                // Data before the byte comes first; the next call reads the byte again.
                 Step::Hold(_) | Step::End if kept > 0 => {
                     return Some(Piece::Data(input.split_to(kept).freeze()));
                 }

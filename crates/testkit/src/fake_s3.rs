@@ -34,7 +34,7 @@ pub enum Fault {
     CutShort,
     /// It is done; one bit of the answer's body is wrong.
     Flipped,
-    /// It is done; half of the answer's body comes, and is said to be all.
+    /// It is done; half of the answer's body is sent as if it were all.
     Halved,
     /// It is done; the answer does not say how long its body is, and ends with the connection.
     NoContentLength,

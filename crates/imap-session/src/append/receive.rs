@@ -33,7 +33,7 @@ pub(super) struct Received {
     catenate: bool,
     /// The bytes that come are those of a literal8, and may not have NUL.
     binary: bool,
-    /// They are a whole message, whose binary parts are encoded on the way.
+    /// They are a whole message, whose binary parts are encoded while it is read.
     unbinary: Option<Unbinary>,
 }
 

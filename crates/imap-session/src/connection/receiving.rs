@@ -24,7 +24,7 @@ const SMALL_READ_BYTES: usize = 4 * 1024;
 const READ_BYTES: usize = 16 * 1024;
 /// Bytes that it reads at once while a message comes in.
 const BULK_READ_BYTES: usize = 32 * 1024;
-/// How long a client may take for a command that memory was drawn for, from then on.
+/// How long a client may take for a command after memory was acquired for it.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long a compressor is kept for a client that asks for nothing.
 const COMPRESSOR_REST: Duration = Duration::from_secs(1);
@@ -65,7 +65,7 @@ impl Connection {
         }
     }
 
-    /// Draws memory for the command at hand before more of it is read, if it is long.
+    /// Acquires memory for the current command before more of it is read, if it is long.
     async fn draw_for_command(&mut self, deadline: Instant) -> Result<(), End> {
         if self.command_memory.is_some() || self.decoder.pending() <= limits::IMAP_COMMAND_FREE_BYTES {
             return Ok(());

@@ -25,7 +25,7 @@ pub(super) struct Context {
     /// Whether updates carry UIDs.
     pub(super) uid: bool,
     pub(super) query: Arc<Query>,
-    /// When ages were last looked at, in seconds since 1970.
+    /// When ages were last checked, in seconds since 1970.
     pub(super) looked: i64,
     pub(super) results: Results,
 }

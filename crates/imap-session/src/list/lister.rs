@@ -35,7 +35,7 @@ pub(super) struct Lister {
     non_existent: bool,
     /// Mailboxes that may not be listed: there are none of these names (RFC 4314 §4, LIST).
     hidden: BTreeSet<String>,
-    /// The last name that was looked at.
+    /// The last name that was visited.
     last: Option<String>,
     /// Names that wait until the names below them are checked.
     pending: VecDeque<Pending>,
@@ -53,12 +53,12 @@ enum Mode {
     Lsub { levels: bool },
 }
 
-/// A name whose CHILDINFO is looked for.
+/// A name whose CHILDINFO is being determined.
 struct Pending {
     name: String,
     /// It satisfies the selection criteria itself.
     selected: bool,
-    /// The last subscribed name below it that was looked at.
+    /// The last subscribed name below it that was visited.
     last: String,
 }
 

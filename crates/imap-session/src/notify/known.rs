@@ -71,7 +71,7 @@ impl NotifyBaseline {
         Ok(NotifyBaseline(KnownMailboxes::new(state, groups)?))
     }
 
-    /// The state that was looked at last.
+    /// The state that was read last.
     pub(super) fn position(&self) -> Position {
         self.0.position()
     }

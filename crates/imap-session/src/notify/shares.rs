@@ -124,7 +124,7 @@ async fn open(user: &User, id: MailboxId, name: String, link: &Link) -> Option<W
     }
 }
 
-/// The links whose messages or metadata are asked about.
+/// The links whose messages or metadata are wanted.
 fn wanted_links(state: &AccountState, groups: &Groups) -> Vec<(MailboxId, String, Link, Wanted)> {
     let links = state.links().map(|(mailbox, link)| {
         let wanted = groups.wanted_in(state, mailbox.name());

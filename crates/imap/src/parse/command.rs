@@ -28,7 +28,7 @@ pub enum Refused {
         /// Why the name is invalid.
         invalid: InvalidMailbox,
     },
-    /// The buffer ends at a literal whose bytes are not there.
+    /// The buffer ends at a literal whose bytes are missing.
     Incomplete,
 }
 

@@ -65,7 +65,7 @@ fn word(cursor: &mut Cursor<'_>) -> String {
     cursor.word(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.')).to_ascii_uppercase()
 }
 
-/// No modifier says anything when it is said twice.
+/// Refuses repeated modifiers.
 fn once<T>(items: Vec<T>, otherwise: &'static str) -> Parsed<Vec<T>> {
     let kinds: Vec<_> = items.iter().map(std::mem::discriminant).collect();
     let twice = kinds.iter().enumerate().any(|(i, kind)| kinds[..i].contains(kind));

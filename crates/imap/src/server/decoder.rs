@@ -40,7 +40,7 @@ pub(super) enum State {
     Dead,
 }
 
-/// How far a command was looked at.
+/// How far a command was scanned.
 #[derive(Debug, Default)]
 pub(super) struct Collect {
     /// Where the present line begins: after the last literal.
@@ -343,7 +343,7 @@ impl Decoder {
     }
 
     /// A literal that LITERAL- does not allow, announced at the end of `input[..end]`. For an
-    /// APPEND the answer has to say TOOBIG (RFC 7888 §5).
+    /// APPEND the answer must have TOOBIG (RFC 7888 §5).
     fn bad_literal(&self, end: usize) -> Event {
         let code = append_begin(&self.input[..end], self.utf8).map(|_| Code::TooBig);
         let reason = "a literal of more than 4096 bytes must wait for the server".into();

@@ -21,7 +21,7 @@ use crate::types::{AppendHead, AppendLiteral, Code, Tag};
 pub(super) struct Append {
     tag: Tag,
     syntax: Syntax,
-    /// How far the segment was looked at while it is not all there.
+    /// How far the segment was scanned while it is incomplete.
     collect: Collect,
     /// The segment, when it is complete: the input begins with the rest of it.
     segment: Option<Segment>,

@@ -14,7 +14,7 @@ pub(super) struct Skip {
     literal: u64,
     /// The end of the present line as far as it came.
     tail: Vec<u8>,
-    /// Bytes of messages thrown away so far.
+    /// Bytes of messages discarded so far.
     of_messages: u64,
     /// All others.
     of_command: u64,

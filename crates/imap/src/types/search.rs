@@ -30,7 +30,7 @@ pub struct Search {
 pub struct ModSeqEntry {
     /// The flag of `/flags/…`; never `\Recent`.
     pub flag: Flag,
-    /// Whose value.
+    /// The kind of entry.
     pub scope: ModSeqScope,
 }
 

@@ -1,10 +1,9 @@
 //! The messages of one append that are stored and not placed yet, and the memory for their records.
 //!
-//! A client may send a thousand messages with tens of keywords each, and take its time. Their
-//! records come from a share of the budget that is for them alone, in steps. So an append that
-//! holds records may wait for other memory, of which there always is some that is not records. An
-//! append that needs more records waits for a bounded time: others that wait too may hold all of
-//! the share.
+//! A client may send a thousand messages with tens of keywords each, slowly. Memory for their
+//! records comes from a share of the budget for records alone, in steps. So an append that holds
+//! records may wait for other memory, which records never use up. An append that needs more records
+//! waits for a bounded time: others that wait too may hold all of the share.
 //!
 //! From the second message on, small messages become durable together ([`Later`]), if there is
 //! memory for that at once.

@@ -91,7 +91,7 @@ async fn give_up(own: &Account, share: AccountId) -> Result<bool> {
     Ok(committed.await?.value)
 }
 
-/// Records of shares that the account's state says nothing of.
+/// Records of shares that are unknown to the account's state.
 fn unheard_of(state: &AccountState, records: &[ShareRecord]) -> Vec<ShareRecord> {
     let known: HashSet<AccountId> = state
         .links()

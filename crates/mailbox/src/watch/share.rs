@@ -25,7 +25,7 @@ pub struct WatchedShare {
 pub struct ShareChange {
     /// The state that was read before.
     pub since: Position,
-    /// The state that was looked at now.
+    /// The state that was read now.
     pub position: Position,
     /// The rights that the observer had.
     pub rights_before: Rights,

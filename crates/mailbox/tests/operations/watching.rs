@@ -1,4 +1,4 @@
-//! Observers of mailboxes: what differs from what they know.
+//! Observers of mailboxes: differences from their known state.
 
 use sealpost_account::{Flags, SpecialUses, SystemFlags};
 use sealpost_mailbox::ops;
