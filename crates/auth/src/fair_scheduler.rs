@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn one_after_the_other_in_the_order_they_came() {
+    fn tasks_get_permits_in_order_of_arrival() {
         let (ours, theirs) = (turns(), turns());
         let others: Rc<RefCell<Vec<Worker>>> = Rc::default();
         others.borrow_mut().extend((0..3).map(|_| worker(&ours)));

@@ -312,7 +312,7 @@ mod tests {
         assert!(poll(&mut small).is_pending());
         assert_eq!(budget.waiting(), 2);
         drop(held);
-        assert!(poll(&mut small).is_pending(), "the one that came first goes first");
+        assert!(poll(&mut small).is_pending(), "the earlier request is served first");
         let permit = poll(&mut large);
         assert!(permit.is_ready());
         assert!(poll(&mut small).is_ready());

@@ -169,7 +169,7 @@ mod tests {
         let telling = async { told.await.map_err(|_| End::Crowded) };
         tokio::pin!(work);
         let finished =
-            beside(work.as_mut(), telling, Duration::MAX).now_or_never().expect("the work goes on");
+            beside(work.as_mut(), telling, Duration::MAX).now_or_never().expect("the work does not wait");
         assert!(matches!(finished, Ok(Some(true))));
     }
 

@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn temporary_failures_are_no_and_tell_nothing_of_the_store() {
+    fn temporary_failures_are_no_without_store_details() {
         let reply = Reply::from_error(&Error::retry("store: /var/mail: disk full"));
         assert_eq!((reply.status, reply.code), (Status::No, Some(Code::Unavailable)));
         assert!(!reply.text.contains("/var"));

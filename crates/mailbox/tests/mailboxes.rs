@@ -99,7 +99,7 @@ async fn a_name_leads_to_a_mailbox_or_to_an_error() {
 }
 
 #[tokio::test]
-async fn a_change_of_flags_is_one_event_for_what_changes() {
+async fn a_flag_change_is_one_event_for_changing_messages() {
     let w = Fixture::with(4).await;
     let change = flag(&[1, 2, 9], SystemFlags::FLAGGED);
     let (events, changed) = w.decide(&change, Rights::ALL).unwrap();
@@ -112,7 +112,7 @@ async fn a_change_of_flags_is_one_event_for_what_changes() {
 }
 
 #[tokio::test]
-async fn a_conditional_change_leaves_what_changed_alone() {
+async fn a_conditional_change_skips_changed_messages() {
     let w = Fixture::with(3).await;
     let since = w.account.state().position();
     let (events, _) = w.decide(&flag(&[2], SystemFlags::SEEN), Rights::ALL).unwrap();
@@ -126,7 +126,7 @@ async fn a_conditional_change_leaves_what_changed_alone() {
 }
 
 #[tokio::test]
-async fn a_change_does_what_the_rights_let_it() {
+async fn rights_limit_a_flag_change() {
     let w = Fixture::with(1).await;
     let both = flag(&[1], SystemFlags::SEEN.with(SystemFlags::DELETED));
     let (events, _) = w.decide(&both, Rights::SEEN).unwrap();
@@ -136,7 +136,7 @@ async fn a_change_does_what_the_rights_let_it() {
 }
 
 #[tokio::test]
-async fn headroom_is_what_the_limits_leave() {
+async fn headroom_is_the_rest_of_the_limits() {
     let w = Fixture::with(3).await;
     let state = w.account.state();
     let none = QuotaHeadroom::default();

@@ -179,7 +179,7 @@ mod tests {
         let drawn = now(&results, few + 1).unwrap();
         assert_eq!(budget.in_use(), (few + 1) * SEARCHED_BYTES);
         let found = Matches::new(matches(few as u32), drawn);
-        assert_eq!((found.len(), budget.in_use()), (few, 0), "what was found is little");
+        assert_eq!((found.len(), budget.in_use()), (few, 0), "a small result takes no memory");
     }
 
     #[test]
@@ -189,7 +189,7 @@ mod tests {
         let part = (8 << 20) / SHARE;
         let found = Matches::new(matches(5000), now(&results, 10_000).unwrap());
         assert_eq!(budget.in_use(), 5000 * size_of::<Match>());
-        assert!(results.acquire(part / SEARCHED_BYTES).now_or_never().is_none(), "all there is for most");
+        assert!(results.acquire(part / SEARCHED_BYTES).now_or_never().is_none(), "all of their memory");
         drop(found);
         let most = now(&results, part / SEARCHED_BYTES).unwrap();
         assert_eq!(budget.in_use(), part);
@@ -204,7 +204,7 @@ mod tests {
         assert!((&mut waits).now_or_never().is_none(), "there is no memory for another one yet");
         drop(found);
         assert!(waits.now_or_never().unwrap().is_ok());
-        assert!(budget.try_acquire(budget.fair_part()).is_some(), "other work goes on");
+        assert!(budget.try_acquire(budget.fair_part()).is_some(), "other work gets memory");
         drop(most);
     }
 
@@ -223,6 +223,6 @@ mod tests {
     }
 
     fn now(results: &ResultMemory, messages: usize) -> Result<Option<ResultPermit>, TooLarge> {
-        results.acquire(messages).now_or_never().expect("there is room")
+        results.acquire(messages).now_or_never().expect("there is memory")
     }
 }

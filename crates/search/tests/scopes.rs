@@ -170,7 +170,7 @@ async fn a_whole_account_has_all_mailboxes_with_messages() {
     let w = Fixture::filled().await;
     let mut all = MailboxScope::all_of(&w.own);
     let own = all.len();
-    assert!(own > 2, "the inbox, Work, and those that every account has");
+    assert!(own > 2, "the inbox, Work, and the default mailboxes");
     all.extend(w.three().pop());
     let found = w.find(&all, Criterion::Always(true)).await;
     assert_eq!(found.matches.len(), 6);
@@ -204,7 +204,7 @@ async fn sort(w: &Fixture, found: Matches, comparators: &[(SortKey, bool)]) -> V
 }
 
 #[tokio::test]
-async fn one_order_goes_through_all_mailboxes() {
+async fn one_order_spans_all_mailboxes() {
     let w = Fixture::filled().await;
     for _ in 0..2 {
         let all = w.find(&w.three(), Criterion::Always(true)).await.matches;

@@ -280,7 +280,7 @@ mod tests {
         }
 
         #[test]
-        fn encoded_comes_back(mut message in mail_bytes(), cut in 0usize..64) {
+        fn encoded_data_decodes_to_itself(mut message in mail_bytes(), cut in 0usize..64) {
             let (mut encoder, mut wire) = (DataEncoder::new(), BytesMut::new());
             let (head, tail) = message.split_at(cut.min(message.len()));
             encoder.push(head, &mut wire);

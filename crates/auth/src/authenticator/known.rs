@@ -64,7 +64,7 @@ mod tests {
         for n in 1..=limits::KNOWN_ADDRESSES as u32 {
             known.note(account(0), network(n));
         }
-        assert!(!known.contains(account(0), network(0)), "the oldest has made room");
+        assert!(!known.contains(account(0), network(0)), "the oldest was evicted");
         assert!(known.contains(account(0), network(1)));
         for n in 1..=limits::KNOWN_ACCOUNTS as u32 {
             known.note(account(n), network(0));

@@ -157,7 +157,7 @@ async fn logins_are_cached_until_expiry_or_a_record_change() {
 }
 
 #[tokio::test]
-async fn so_many_logins_are_remembered_and_no_more() {
+async fn cached_logins_are_bounded() {
     let world = Fixture::new(Login { cache_entries: 2, ..patient() }).await;
     for name in ["a@x", "b@x", "c@x"] {
         world.account(name, "pw").await;
@@ -356,7 +356,7 @@ async fn bearers_show_tokens_and_nothing_else() {
         );
     }
     let alone = async |app_password: &str| world.auth.bearer_alone(None, app_password.as_bytes()).await;
-    assert!(alone(&app_password).await.unwrap().root.same(&root), "it says whose it is");
+    assert!(alone(&app_password).await.unwrap().root.same(&root), "it names its account");
     assert!(matches!(alone("pw").await, Err(Denied::Credentials)));
     world.directory.revoke_app_password(&name, info.id).await.unwrap();
     assert!(matches!(bearer("me@x", &app_password).await, Err(Denied::Credentials)), "at once");

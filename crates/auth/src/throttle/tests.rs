@@ -116,7 +116,7 @@ fn right_passwords_from_one_address_wait_only_for_each_other() {
         begun.into_iter().for_each(Attempt::succeeded);
         rounds += 1;
     }
-    assert_eq!(rounds, 25, "an office that comes back after a restart");
+    assert_eq!(rounds, 25, "an office that reconnects after a restart");
     assert_eq!((world.throttle.delayed(), world.wait("192.0.2.1", "x")), (0, ms(0)));
 }
 

@@ -26,5 +26,5 @@ pub fn fuzz_dns_answers(data: &[u8]) {
     }
     let whole = watch_messages(&[data]);
     let pieces: Vec<&[u8]> = data.chunks(3).collect();
-    assert_eq!(whole, watch_messages(&pieces), "cutting changes what passes");
+    assert_eq!(whole, watch_messages(&pieces), "cutting changes the messages");
 }

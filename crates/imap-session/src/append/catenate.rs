@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn of_filtered_bytes_those_that_are_wanted() {
+    fn filtered_bytes_are_cut_to_the_range() {
         let mut out = Vec::new();
         let mut at = 0;
         for piece in [&b"abc"[..], b"", b"defg", b"h"] {

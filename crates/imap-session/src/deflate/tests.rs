@@ -132,7 +132,7 @@ fn receive(inflater: &mut Inflater, packed: &[u8], piece: usize) -> Result<Vec<u
 }
 
 #[test]
-fn what_a_client_refers_back_to_is_kept_through_rests() {
+fn the_window_survives_rests() {
     // Random letters, so that references reach only earlier text, from one end of the window to
     // the other.
     let mut state = 1u32;
@@ -175,7 +175,7 @@ fn a_bomb_is_decompressed_in_pieces_on_demand() {
 }
 
 #[test]
-fn an_idle_client_costs_what_it_said_and_no_tables() {
+fn an_idle_client_costs_its_window_and_no_tables() {
     let mut deflater = deflater(budget());
     let mut inflater = Inflater::new(BytesMut::new());
     for n in 0..10 {
@@ -281,7 +281,7 @@ fn short_output_gets_no_compressor_and_their_number_is_bounded() {
 }
 
 #[tokio::test]
-async fn so_many_and_no_more() {
+async fn compressed_connections_are_bounded() {
     let budget = budget();
     let compressions = Compressions::of(&budget);
     let mut admitted = Vec::new();
@@ -308,7 +308,7 @@ proptest! {
     }
 
     #[test]
-    fn what_one_side_sends_the_other_receives(
+    fn sent_texts_are_received(
         texts in prop::collection::vec((prop::collection::vec(prop_oneof![Just(b'x'), any::<u8>()], 0..3000), any::<bool>()), 1..8),
         room in 16usize..3000,
         piece in 1usize..500,

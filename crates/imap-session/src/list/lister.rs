@@ -425,7 +425,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(300))]
         #[test]
-        fn what_is_listed_is_what_the_rfc_says(
+        fn listed_names_agree_with_the_definition(
             mailboxes in prop::collection::vec("[ab!](/[ab]){0,3}", 0..8),
             subscribed in prop::collection::vec("[ab!](/[ab]){0,3}", 0..8),
             pattern in "[ab/*%]{1,4}",
@@ -438,7 +438,7 @@ mod tests {
             let count = found.len();
             let got: BTreeMap<_, _> =
                 found.into_iter().map(|l| (l.name, (l.selected, l.child_info))).collect();
-            prop_assert_eq!(count, got.len(), "a name came twice");
+            prop_assert_eq!(count, got.len(), "a name was returned twice");
             let pattern = ListPattern::new(&pattern).unwrap();
             prop_assert_eq!(got, naive(&state, &pattern, recursive));
 

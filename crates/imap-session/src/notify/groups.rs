@@ -218,12 +218,12 @@ mod tests {
     }
 
     #[test]
-    fn names_mean_what_they_mean_elsewhere() {
+    fn group_names_are_normalized() {
         let named = vec![Mailbox::new("inbox/Entwu\u{308}rfe").unwrap()];
         let names = [NotifyEvent::MailboxName];
         let (_, groups) = sort(vec![group(MailboxFilter::Subtree(named), &names)]).unwrap();
         assert!(groups.wanted("INBOX/Entwürfe/neu", false).names);
-        assert!(groups.wanted("INBOX/Entwu\u{308}rfe", false).names, "one that is kept as it is written");
+        assert!(groups.wanted("INBOX/Entwu\u{308}rfe", false).names, "a name that is kept as written");
     }
 
     #[test]

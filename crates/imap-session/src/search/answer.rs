@@ -247,7 +247,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_kept_is_bounded_in_ranges() {
+    fn saved_results_are_bounded_in_ranges() {
         let scattered = |n: usize| (1..=n as u32).rev().filter_map(|n| Uid::new(n * 2)).collect::<Vec<_>>();
         let most = kept(scattered(limits::IMAP_SAVED_RANGES)).unwrap();
         assert_eq!((most.len(), most.range_count()), (limits::IMAP_SAVED_RANGES, limits::IMAP_SAVED_RANGES));

@@ -377,7 +377,7 @@ fn an_append_in_full() {
 }
 
 #[test]
-fn refusing_while_the_data_comes() {
+fn refusing_during_message_data() {
     let mut decoder = Decoder::new(small());
     decoder.feed(b"a APPEND x {6}\r\nab");
     for expected in ["a APPEND", "message", "6"] {

@@ -221,7 +221,7 @@ async fn a_message_that_moves_into_a_share_is_an_update() {
 }
 
 #[tokio::test]
-async fn a_log_that_is_gone_cannot_be_followed() {
+async fn a_removed_log_cannot_be_followed() {
     let w = shared().await;
     let known = now(&w).await;
     assert!(look::<ObjectId>(&w, &known, 100).await.is_some());

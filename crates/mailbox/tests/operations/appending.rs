@@ -88,7 +88,7 @@ async fn quota_counts_announced_and_freed_bytes() {
     w.append(&w.me, "INBOX", seen()).await.unwrap();
     assert!(over(w.append(&w.me, "INBOX", seen()).await.map(drop)));
     let mut replacing = begin(&w, &w.me, "INBOX", MESSAGE.len() as u64).await;
-    add(&w, &mut replacing, &seen()).await.expect("the one that it replaces goes");
+    add(&w, &mut replacing, &seen()).await.expect("the replaced message does not count");
     // Where the log ends by now, the quota is asked again.
     let (messages, _memory) = append.finish().await.unwrap();
     let inbox = w.resolve(&w.me, "INBOX").await;
@@ -148,7 +148,7 @@ async fn a_target_without_insert_right_or_deleted_is_missing() {
     w.grant("Projects", "lr").await;
     let (messages, _memory) = append.finish().await.unwrap();
     let refused = append::place(w.quota(&w.you), &place, messages, Usage::default()).await;
-    assert!(matches!(refused, Err(Refusal::NoTarget)), "the right is gone");
+    assert!(matches!(refused, Err(Refusal::NoTarget)), "the right was revoked");
     let place = w.resolve(&w.me, "Drafts").await;
     let mut append = Append::begin(&w.memory, place.clone(), 0, MESSAGE_SIZE);
     add(&w, &mut append, &seen()).await.unwrap();

@@ -38,7 +38,7 @@ impl Client {
             part = updated(mailbox, self.known.flags, next, Some(self.known.uid_next), keep);
         }
         for uid in created.iter() {
-            let row = mailbox.row(uid).expect("what is new is there");
+            let row = mailbox.row(uid).expect("a new message exists");
             assert!(self.messages.insert(uid, state.flags_by_name(row.flags)).is_none());
         }
         let now = known(state);

@@ -191,7 +191,7 @@ async fn a_damaged_message_is_named_and_nothing_is_copied() {
 }
 
 #[tokio::test]
-async fn so_many_messages_do_not_go_between_logs_at_once() {
+async fn cross_account_copies_are_bounded() {
     let w = shared("lri").await;
     let (source, to) = (w.open(&w.you, "INBOX").await, w.resolve(&w.you, THEIRS).await);
     let many = (1..=10_001).collect::<Vec<_>>();

@@ -296,7 +296,7 @@ mod tests {
         let by = |key| order(&[(key, false)], &mails, 1 << 20);
         assert_eq!(by(SortKey::Received), [2, 1, 0, 3]);
         assert_eq!(by(SortKey::Size), [2, 1, 0, 3]);
-        assert_eq!(by(SortKey::Sent), [1, 2, 0, 3], "by arrival where there is no date, then as they are");
+        assert_eq!(by(SortKey::Sent), [1, 2, 0, 3], "by arrival without a date, then in mailbox order");
         assert_eq!(by(SortKey::From), [3, 2, 1, 0]);
         assert_eq!(by(SortKey::DisplayFrom), [3, 1, 2, 0]);
         assert_eq!(by(SortKey::To), [3, 2, 0, 1], "the name of a group is its mailbox");
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn strings_are_cut_to_what_there_is_room_for() {
+    fn strings_are_cut_to_fit_the_memory() {
         let mail = |tail: &str| format!("Subject: {}{tail}\r\n\r\n", "x".repeat(100));
         let mails = [mail("b"), mail("a"), "Subject: w\r\n\r\n".to_owned()];
         let mails: Vec<_> = mails.iter().map(|mail| (mail.as_str(), 0, 0)).collect();

@@ -179,7 +179,7 @@ mod tests {
         let kept = (0..20).filter(|mailbox| orders.get(&key(*mailbox)).is_some());
         assert_eq!(kept.collect::<Vec<_>>(), [17, 18, 19], "40,000 bytes each");
         orders.keep(key(20), order(&matches(1..=40_000), |_| 0));
-        assert!(orders.get(&key(20)).is_none(), "more than there is room for in all");
+        assert!(orders.get(&key(20)).is_none(), "larger than the whole cache");
         let scattered = matches((1..=5000).map(|n| 2 * n));
         orders.keep(key(21), order(&scattered, |_| 0));
         assert!(orders.get(&key(21)).is_none(), "so many gaps take more than the messages");

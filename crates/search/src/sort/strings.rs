@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_there_costs_nothing_again() {
+    fn repeated_strings_take_no_memory() {
         let mut strings = Strings::default();
         assert_eq!(strings.push(b"abc"), 3 + STRING_BYTES);
         assert_eq!(strings.push(b"abc"), 0);

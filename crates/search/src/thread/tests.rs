@@ -58,7 +58,7 @@ fn ordered(mails: &[Mail]) -> String {
 }
 
 #[test]
-fn replies_hang_below_what_they_answer() {
+fn replies_are_below_the_messages_they_answer() {
     let mails = [
         mail("a", "", "s", 1),
         mail("b", "a", "Re: s", 2),
@@ -194,7 +194,7 @@ fn a_thread_may_be_as_deep_as_the_mailbox() {
 }
 
 #[test]
-fn what_is_beyond_a_bound_is_taken_apart() {
+fn threads_beyond_a_bound_are_split() {
     // No memory for dummies: messages that are only referred to join no threads.
     let mails = [mail("b", "a", "x", 1), mail("c", "a", "y", 2), mail("d", "b", "z", 3)];
     assert_eq!(references_within(&mails, 0), "(1 3)(2)");
@@ -214,7 +214,7 @@ fn more_messages_than_there_is_memory_for() {
 }
 
 #[test]
-fn what_a_message_takes_is_counted_right() {
+fn the_memory_of_a_message_is_counted() {
     let held = |links: &Links| {
         let numbers = links.parent.capacity() + links.children.capacity() + links.message.capacity();
         links.ids.allocation_size()
