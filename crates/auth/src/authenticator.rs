@@ -1,14 +1,14 @@
-//! Who may log in: names and secrets against the slots of account records.
+//! Checks logins: names and secrets against the slots of account records.
 //!
-//! What holds whoever asks:
-//! - A wrong password costs what a right one does, and a name that is no account costs the same: the store is
-//!   asked the same questions and Argon2 runs in any case.
+//! Invariants for every client:
+//! - A wrong password costs as much as a right one, and so does a name without an account: the
+//!   store gets the same requests and Argon2 runs in any case.
 //! - The account's record is read from the store for every login, so a changed password, a revoked
 //!   token and a removed account take effect at once, whichever process changed it; sessions that
 //!   are open end soon ([`standing`]).
-//! - Logins that prove themselves cheaply (remembered ones and tokens) never wait behind those that
-//!   do not. Of the others those are checked first that come from where the account has logged in
-//!   before, then those from where nothing has failed.
+//! - Logins without a password check (cached ones and tokens) never wait behind password checks. Of
+//!   the others, those from an address where the account has logged in before are checked first,
+//!   then those from an address without failures.
 //! - Recovery codes do not log in; they are for `passwd --recovery`.
 //!
 //! The reasons are in `docs/decisions/0005-authentication.md` and
@@ -80,16 +80,16 @@ struct Decoy {
     slot: Slot,
 }
 
-/// Why a login failed. Clients are told no more than which of these it was.
+/// Why a login failed. Clients learn no more than the variant.
 #[derive(Debug)]
 pub enum Denied {
-    /// No such account or not its password; nobody is told which.
+    /// No such account or not its password; no reply reveals which.
     Credentials,
     /// Name and secret are right, and the account is suspended.
     Suspended,
     /// Too many attempts are waiting already; later it may work.
     Busy,
-    /// The store could not be asked; later it may work. The error is for the log.
+    /// The store could not be read; later it may work. The error is for the log.
     Unavailable(Error),
 }
 
@@ -139,7 +139,7 @@ impl Authenticator {
     async fn check(&self, peer: Option<IpAddr>, name: &str, secret: &[u8]) -> Result<Entered, Denied> {
         let network = peer.map(Network::of);
         let (tried, record) = self.find(name).await?;
-        // What cannot be anybody's secret is checked like any wrong one.
+        // Bytes that cannot be a secret are checked like any wrong one.
         let (secret, record) = match Secret::new(secret) {
             Ok(secret) => (secret, record),
             Err(_) => (stand_in(secret), None),
@@ -171,17 +171,17 @@ impl Authenticator {
         }
     }
 
-    /// As [`Authenticator::login`], with a token and nothing else: a password that somebody
-    /// configured as one is not taken. Whoever fails waits like everybody; there is nothing to
-    /// stretch, as a token is 256 random bits.
+    /// As [`Authenticator::login`], with a token only: a password that a user configured as a token
+    /// is rejected. Failures are throttled like all others; key stretching is not needed, as a
+    /// token is 256 random bits.
     pub async fn bearer(&self, peer: Option<IpAddr>, name: &str, token: &[u8]) -> Result<Entered, Denied> {
         self.count(self.check_bearer(peer, name, token).await.and_then(let_in))
     }
 
-    /// As [`Authenticator::bearer`], with nothing but the token, which says whose it is: as HTTP
-    /// shows one (RFC 6750 §2.1).
+    /// As [`Authenticator::bearer`], with the token alone, which names its account: as in HTTP
+    /// (RFC 6750 §2.1).
     pub async fn bearer_alone(&self, peer: Option<IpAddr>, token: &[u8]) -> Result<Entered, Denied> {
-        // What is no token counts as a guess at no account.
+        // Bytes that are no token count as a guess at no account.
         let name = account_of_app_password(token).unwrap_or_default();
         self.bearer(peer, &name, token).await
     }
@@ -201,17 +201,18 @@ impl Authenticator {
         Err(Denied::Credentials)
     }
 
-    /// What lets the session of that login know when it has to end. Must be called inside a tokio runtime.
+    /// Notifies the session of that login when it has to end. Must be called inside a tokio
+    /// runtime.
     pub fn standing(&self, entered: &Entered) -> Standing {
         self.standings.begin(&entered.record, entered.slot)
     }
 
-    /// Which sessions may go on, for whoever hears of changes.
+    /// The standings of all sessions, for the task that receives change notices.
     pub fn standings(&self) -> &Standings {
         &self.standings
     }
 
-    /// Wipes remembered logins that have expired; the server calls it now and then.
+    /// Wipes cached logins that have expired; the server calls it periodically.
     pub fn sweep(&self) {
         self.remembered.sweep();
     }
@@ -227,12 +228,12 @@ impl Authenticator {
         result
     }
 
-    /// What logins count.
+    /// The counters of logins.
     pub fn metrics(&self) -> &LoginMetrics {
         &self.metrics
     }
 
-    /// Password checks that wait for their turn now.
+    /// Password checks that are queued now.
     pub fn checks_waiting(&self) -> usize {
         self.checks.waiting()
     }
@@ -242,12 +243,13 @@ impl Authenticator {
         self.throttle.delayed()
     }
 
-    /// How many logins are remembered now.
+    /// How many logins are cached now.
     pub fn remembered(&self) -> usize {
         self.remembered.len()
     }
 
-    /// What `name` is counted under, and the record of the account if it is one's.
+    /// The name that attempts at `name` are counted under, and its account's record if there is
+    /// one.
     async fn find(&self, name: &str) -> Result<(Name, Option<AccountRecord>), Denied> {
         let account = self.directory.account_name(name).ok();
         let tried = Name::of(account.as_ref().map_or(name, |account| account.as_str()));
@@ -258,8 +260,8 @@ impl Authenticator {
         Ok((tried, record))
     }
 
-    /// A login that needs no password check: one that is remembered, or a token. A token is 256
-    /// random bits: there is nothing to guess.
+    /// A login that needs no password check: a cached one, or a token. A token is 256 random bits:
+    /// guessing is hopeless.
     async fn cheaply(&self, record: &AccountRecord, secret: &Secret) -> Result<Option<Entered>, Denied> {
         match self.recall(record, secret) {
             Some((root, slot)) => Ok(Some(Entered { record: record.clone(), root, slot })),
@@ -276,8 +278,8 @@ impl Authenticator {
         found
     }
 
-    /// Checks a secret that does not prove itself cheaply. Without a record it does what a wrong
-    /// password would cost.
+    /// Checks a secret that needs a password check. Without a record it costs as much as a wrong
+    /// password.
     async fn attempt(
         &self,
         network: Option<Network>,
@@ -289,7 +291,7 @@ impl Authenticator {
             for_login(&record.slots, secret.bytes()).into_iter().cloned().collect()
         });
         let mut attempt = self.begin(network, tried, record).await?;
-        // What looks like a token of the account and is not has cost nothing, and need not.
+        // A wrong token of the account needs no password check.
         if token_slot(&slots.iter().collect::<Vec<_>>()).is_some() {
             attempt.failed();
             return Ok(None);
@@ -350,7 +352,7 @@ impl Authenticator {
     }
 
     /// The key that a secret found in a slot of `record`, unless that was forged. A slot from
-    /// before slots had tags gets one: its secret has just shown whose it is.
+    /// before slots had tags gets one: the secret has just authenticated it.
     async fn authentic(
         &self,
         record: &AccountRecord,
@@ -380,7 +382,7 @@ impl Authenticator {
         Ok(self.keys.one(record.id, root))
     }
 
-    /// Does what a wrong password would cost.
+    /// Spends what a wrong password would cost.
     async fn pretend<T>(&self, turn: CheckPermit, secret: Secret) -> Result<Option<T>, Denied> {
         let decoy = Arc::clone(&self.decoy);
         let check =
@@ -405,7 +407,7 @@ impl Authenticator {
     }
 }
 
-/// What attempts that are the same as one under way are told.
+/// The shared answer for attempts that equal one under way.
 #[derive(Clone)]
 struct Answer {
     /// The version of the account's record that it is about.
@@ -429,7 +431,7 @@ impl Answer {
     }
 }
 
-/// Only whoever has the right secret is told that an account is suspended.
+/// Only a client with the right secret learns that an account is suspended.
 fn let_in(entered: Entered) -> Result<Entered, Denied> {
     if entered.record.lets_in() { Ok(entered) } else { Err(Denied::Suspended) }
 }
@@ -451,7 +453,7 @@ fn checks_at_once(settings: &Login, budget: &Budget) -> usize {
     cores.min(budget.total() / 2 / checks::CHECK_BYTES).max(1)
 }
 
-/// Something to check in the place of what cannot be a secret (empty, too long, with a NUL).
+/// A stand-in to check for bytes that cannot be a secret (empty, too long, with a NUL).
 fn stand_in(secret: &[u8]) -> Secret {
     let printable: Vec<u8> = secret.iter().take(limits::SECRET_BYTES / 4).map(|b| b | 0x40).collect();
     Secret::new(&printable).or_else(|_| Secret::new(b"-")).expect("a dash is a secret")

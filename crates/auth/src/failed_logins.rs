@@ -3,13 +3,12 @@
 //!
 //! RFC 9051 §11.7: "A server SHOULD report any authentication failure". The line has the client's
 //! address, the protocol and the name that was tried. It never has a secret, and people type
-//! passwords into the field for the name: so a name is in the line only if it is one that could be
-//! an account's here ([`shown`]). What a client sends cannot make two lines of one, or a line that
-//! says something else: a name has letters, digits and the marks of addresses, and nothing but
-//! that.
+//! passwords into the field for the name: so a name is in the line only if it could be that of an
+//! account here ([`shown`]). A client cannot forge or split lines: a name in a line has only
+//! letters, digits and the marks of addresses.
 //!
-//! Whoever fails often costs few lines: so many from one network at once, then one now and then,
-//! and so many in all. How many were left out is in the next line, and counted.
+//! Lines are rate-limited: so many from one network at once, then one per period, and so many in
+//! all. How many were left out is in the next line, and counted.
 
 use std::net::IpAddr;
 use std::num::NonZeroUsize;
@@ -24,7 +23,7 @@ use sealpost_directory::Directory;
 use crate::authenticator::Denied;
 use crate::throttle::Network;
 
-/// What the lines are logged as: `contrib/fail2ban` looks for it.
+/// The log target of the lines: `contrib/fail2ban` looks for it.
 pub const TARGET: &str = "sealpost::logins";
 /// Lines of one network: so many at once, then one in this time.
 const OF_NETWORK: Rate = Rate { burst: 20, period: Duration::from_secs(10) };
@@ -41,7 +40,7 @@ pub enum Reason {
     Suspended,
     /// Too many logins wait.
     Busy,
-    /// A secret was sent where it could be read by others, and was not looked at.
+    /// A secret was sent in plaintext, and was not checked.
     Cleartext,
     /// One user asked to act for another.
     Authorization,
@@ -72,7 +71,7 @@ struct Rate {
 struct Bucket(Duration);
 
 impl Reason {
-    /// As the log has it; `None`: what failed is this server, and the log says so elsewhere.
+    /// The reason to log; `None` if the server failed, which is logged elsewhere.
     pub fn of(denied: &Denied) -> Option<Self> {
         match denied {
             Denied::Credentials => Some(Reason::Credentials),
@@ -212,7 +211,7 @@ mod tests {
             ("", None),
             ("@", None),
             ("@localhost", None),
-            // What would make something else of the line.
+            // Names that would forge the line.
             ("a\r\nb@localhost", None),
             ("a\u{1b}[31m@localhost", None),
             ("a\u{202e}b@localhost", None),
@@ -225,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_network_has_so_many_lines_and_what_is_left_out_is_told() {
+    fn lines_of_a_network_are_limited_and_omissions_reported() {
         let clock = Arc::new(FakeClock::new(Timestamp(0)));
         let failed = FailedLogins::new(clock.clone());
         let peer = |n: u8| Some(IpAddr::from([192, 0, 2, n]));
@@ -239,7 +238,7 @@ mod tests {
         assert_eq!(failed.take(peer(1)), None);
         clock.advance(OF_NETWORK.period);
         assert_eq!((failed.take(peer(1)), failed.take(peer(1))), (Some(1), None));
-        // All of them together, and no more is remembered than there is room for.
+        // All of them together, with a bounded number of networks.
         let mut lines = 0;
         for n in 0..20_000u32 {
             let address = std::net::Ipv6Addr::from(u128::from(n) << 64);

@@ -7,7 +7,7 @@
 //! poll, so a task that waits for anything holds none, and an account that is alone loses nothing
 //! but the other processors.
 //!
-//! Connections that name recipients belong to no account, so all RCPT commands there are share one queue.
+//! Connections that name recipients belong to no account, so all RCPT commands share one queue.
 
 use std::collections::{HashMap, VecDeque};
 use std::future::poll_fn;
@@ -31,7 +31,7 @@ pub struct AccountQueue {
 
 #[derive(Default)]
 struct Queue {
-    /// AccountQueue that somebody has, or that were given to somebody who has not come yet.
+    /// Permits in use, or given to waiters that have not been polled since.
     taken: usize,
     /// The waiters that were given one.
     given: Vec<u64>,
@@ -70,7 +70,7 @@ impl FairScheduler {
         if let Some(turns) = accounts.get(&account).and_then(Weak::upgrade) {
             return turns;
         }
-        // Now and then, those that nobody has any more.
+        // From time to time, drop the queues of accounts without sessions.
         if accounts.len().is_power_of_two() {
             accounts.retain(|_, turns| turns.strong_count() > 0);
         }
@@ -135,7 +135,7 @@ fn turn(turns: Arc<AccountQueue>, place: &mut Option<Waiter>, cx: &Context<'_>) 
         Some(Waiter { number, .. }) => {
             if let Some(at) = queue.given.iter().position(|given| given == number) {
                 queue.given.swap_remove(at);
-                // It is not in the queue any more; what dropping the place does finds nothing.
+                // It has left the queue already, so dropping the waiter changes nothing.
                 drop(queue);
                 *place = None;
                 return Poll::Ready(CpuPermit(turns));
@@ -228,7 +228,7 @@ mod tests {
 
     type Worker = (LocalBoxFuture<'static, ()>, Arc<Woken>);
 
-    /// Something that is done at its first turn.
+    /// A task that completes at its first poll.
     fn worker(turns: &Arc<AccountQueue>) -> Worker {
         let handle = joined(turns);
         (async move { run(&handle, pin!(async {})).await }.boxed_local(), Arc::default())
@@ -243,12 +243,12 @@ mod tests {
     }
 
     #[test]
-    fn one_after_the_other_in_the_order_they_came() {
+    fn tasks_get_permits_in_order_of_arrival() {
         let (ours, theirs) = (turns(), turns());
         let others: Rc<RefCell<Vec<Worker>>> = Rc::default();
         others.borrow_mut().extend((0..3).map(|_| worker(&ours)));
         let (during, mut stranger) = (others.clone(), worker(&theirs));
-        // While one has its turn, on another thread as it were.
+        // While one has a permit, as if on another thread.
         let busy = async move {
             assert!(poll(&mut stranger).is_ready(), "another account does not wait");
             assert!(during.borrow_mut().iter_mut().all(|other| poll(other).is_pending()));
@@ -258,11 +258,11 @@ mod tests {
 
         let mut others = others.borrow_mut();
         assert_eq!(others.iter().map(woken).collect::<Vec<_>>(), [1, 0, 0]);
-        assert!(poll(&mut others[1]).is_pending(), "it is not its turn");
-        assert!(poll(&mut worker(&ours)).is_pending(), "nor that of one who comes now");
+        assert!(poll(&mut others[1]).is_pending(), "it has no permit");
+        assert!(poll(&mut worker(&ours)).is_pending(), "nor has a new task");
         assert!(poll(&mut others[0]).is_ready());
         assert_eq!(others.iter().map(woken).collect::<Vec<_>>(), [1, 1, 0]);
-        // Whoever goes does not keep its turn.
+        // A dropped task passes its permit on.
         drop(others.remove(1));
         assert!(poll(&mut others[1]).is_ready());
         assert_eq!(lock(&ours.queue).taken, 0);

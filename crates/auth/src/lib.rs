@@ -1,6 +1,6 @@
-//! Who may log in, for every protocol: names and secrets against account records, delays for those
-//! who guess, sessions that end when their login is revoked, and a fair share of the processors for
-//! each account.
+//! Authentication, for every protocol: names and secrets against account records, delays after
+//! failed logins, sessions that end when their login is revoked, and a fair share of the processors
+//! for each account.
 //!
 //! Nothing here speaks a protocol or knows a connection: a session brings the client's address, a
 //! name and a secret.

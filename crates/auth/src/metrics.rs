@@ -1,11 +1,11 @@
-//! What logins count, for whoever reads metrics.
+//! Metrics of logins.
 
 use sealpost_base::metrics::Counter;
 use sealpost_vault::slot::SlotKind;
 
 use crate::authenticator::Denied;
 
-/// What logins count.
+/// The counters of logins.
 #[derive(Debug, Default)]
 pub struct LoginMetrics {
     /// Logins that succeeded, by the kind of slot: password, app password, recovery code.

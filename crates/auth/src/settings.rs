@@ -1,20 +1,19 @@
-//! What an operator decides about logins.
+//! The operator's settings for logins.
 
 use std::time::Duration;
 
-/// How logins are checked, remembered and slowed.
+/// How logins are checked, cached and throttled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Login {
     /// Password checks (Argon2id, 19 MiB each) that run at once; 0: as many as there are cores.
     pub checks_at_once: usize,
-    /// Password checks that may wait for their turn; when there is one more, the one that would be
-    /// served last is told to come back later.
+    /// Password checks that may wait; when there is one more, the one that would be served last
+    /// gets a temporary error.
     pub checks_waiting: usize,
-    /// How long a login that succeeded is remembered, so that a client that polls does not cost a
-    /// password check each time; zero turns it off. A changed password takes effect at once in any
-    /// case.
+    /// How long a successful login is cached, so that a client that polls does not cost a password
+    /// check each time; zero turns it off. A changed password takes effect at once in any case.
     pub cache_ttl: Duration,
-    /// How many logins are remembered; the oldest makes room.
+    /// How many logins are cached; the oldest is evicted.
     pub cache_entries: usize,
     /// Failures of an address or account that cost no delay, attempts under way included; networks
     /// around an address have more.
@@ -23,9 +22,9 @@ pub struct Login {
     pub first_delay: Duration,
     /// The longest delay.
     pub max_delay: Duration,
-    /// One failure is forgotten after each such period.
+    /// One failure expires after each such period.
     pub failure_decay: Duration,
-    /// Addresses, and likewise accounts, whose failures are counted; the longest unseen makes room.
+    /// Addresses, and likewise accounts, whose failures are counted; the least recent is evicted.
     pub failure_table_size: usize,
     /// Logins that may be held back at the same time from addresses that have failed, and as many
     /// from others; one more is refused at once.

@@ -1,17 +1,17 @@
-//! Slows down those who guess: failures make the next attempt wait, per network and per account.
+//! Throttles password guessing: failures delay the next attempt, per network and per account.
 //!
 //! An attempt under way counts as a failure until it succeeds, so a burst of guesses is no quicker
-//! than one after the other. The attempts of an address form a line; they begin one delay apart, or
-//! as soon as those before have succeeded. Networks around an address have counts of their own,
-//! with thresholds that grow with their size: whoever rents a whole network gains little by it. An
-//! account's attempts do not form a line, so that those who guess at it cannot keep its owner
-//! waiting longer than one delay, and an address from which the account has logged in before does
-//! not wait for them at all.
+//! than one after the other. The attempts of an address form a queue; they begin one delay apart,
+//! or as soon as those before have succeeded. Networks around an address have counts of their own,
+//! with thresholds that grow with their size: an attacker gains little by renting a whole network.
+//! An account's attempts do not form a queue, so that guessers cannot delay its owner longer than
+//! one delay, and an address from which the account has logged in before does not wait for them at
+//! all.
 //!
-//! Nobody is ever locked out. Attempts that prove themselves without a password check (a remembered
-//! login, a token) do not come here. Success forgives nothing: who guesses could buy forgiveness
-//! with an account of his own, and a client that polls would wipe out what is counted against its
-//! account. Time does, one failure after the other.
+//! No account is ever locked out. Attempts without a password check (a cached login, a token) are
+//! not throttled here. A success clears no failures: an attacker could clear them with an account
+//! of its own, and a client that polls would clear the failures of its account. Failures expire
+//! with time, one after the other.
 //!
 //! The reasons are in `docs/decisions/0055-logins-under-attack.md`.
 
@@ -50,7 +50,7 @@ struct Tables {
     next: u64,
 }
 
-/// What was tried as an account name: a hash of it, so that long names do not take more memory.
+/// The account name of an attempt: a hash of it, so that long names do not take more memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Name([u8; 16]);
 
@@ -58,7 +58,7 @@ pub struct Name([u8; 16]);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Priority {
     class: Class,
-    /// What counts against the network, then against the account: about their logarithms.
+    /// Failures of the network, then of the account: about their logarithms.
     failures: (u32, u32),
 }
 
@@ -79,9 +79,9 @@ pub struct Attempt {
     is_known: bool,
     /// Its place in the address's line.
     number: u64,
-    /// Until when it is held back for what counts against the account.
+    /// Until when it is delayed for failures of the account.
     account: Duration,
-    /// Rings when another attempt of the address has begun or ended.
+    /// Notified when another attempt of the address has begun or ended.
     changed: Arc<Notify>,
     state: AttemptState,
 }
@@ -97,7 +97,7 @@ enum AttemptState {
     Over,
 }
 
-/// What an attempt that is held back has to do.
+/// The next step of a delayed attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Step {
     Begin,
@@ -125,7 +125,7 @@ impl Name {
 }
 
 impl Throttle {
-    /// Nobody has failed yet.
+    /// Without failures.
     pub fn new(settings: Login, clock: Arc<dyn Clock>) -> Self {
         let capacity = NonZeroUsize::new(settings.failure_table_size).unwrap_or(NonZeroUsize::MIN);
         let networks = std::array::from_fn(|_| LruCache::new(capacity));
@@ -242,7 +242,7 @@ impl Attempt {
         Priority { class, failures: (network, account) }
     }
 
-    /// The answer is being found out: whoever goes now may learn it.
+    /// The check runs: a client that disconnects from now on may know the answer.
     pub fn checking(&mut self) {
         self.state = AttemptState::Checking;
     }
@@ -293,17 +293,17 @@ impl Attempt {
         }
     }
 
-    /// How long it is held back now, as far as can be told; in its address's line from now on.
+    /// How long it is delayed now, as an estimate; in its address's queue from now on.
     fn wait(&self, tables: &mut Tables, now: Duration) -> Result<Duration, Crowded> {
         let settings = &self.throttle.0.settings;
         let mut until = self.account;
         if let Some(line) = self.line(tables, now) {
             let place = line.place(self.number);
             let (ready, between) = (line.ready(Scale::ONE, settings), line.delay(Scale::ONE, settings));
-            // Those in front may begin sooner than that, and may not: either is told.
+            // Those in front may begin sooner or later: `changed` notifies of either.
             until = until.max(ready + between.saturating_mul(u32::try_from(place).unwrap_or(u32::MAX)));
-            // Before anything has failed all may be the users behind one address, who come back
-            // after a restart.
+            // Without failures, all of them may be users behind one address that reconnect after a
+            // restart.
             if until > now && line.is_failing(settings) && place >= settings.delayed_per_address {
                 return Err(Crowded);
             }
@@ -358,7 +358,7 @@ impl Attempt {
         }
     }
 
-    /// What counts against its address, and the line there.
+    /// The failures of its address, and the queue there.
     fn line<'a>(&self, tables: &'a mut Tables, now: Duration) -> Option<&'a mut Failures> {
         let level = self.network?.narrow();
         Some(tables.network(level, now, &self.throttle.0.settings))

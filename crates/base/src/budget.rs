@@ -1,13 +1,14 @@
-//! The memory budget: one weighted, fair, asynchronous semaphore that every buffer over 16 KiB draws from.
+//! The memory budget: one weighted, fair, asynchronous semaphore that every buffer over 16 KiB is
+//! acquired from.
 //!
-//! Work waits for budget, it never fails for lack of it; requests are served in the order they
-//! came, so that a large one is not starved by small ones. No request can hold more than
-//! [`Budget::fair_part`]: asking for more is trimmed to that, so that waiting always ends once
-//! others are done. What cannot do with less ([`Budget::acquire_whole`]) has room set aside, of
-//! which nobody's lasting share is a part.
+//! Work waits for budget, it never fails for lack of it; requests are served in order of arrival,
+//! so that a large one is not starved by small ones. No request can hold more than
+//! [`Budget::fair_part`]: a larger one is trimmed to that, so that waiting always ends once others
+//! are done. Memory is set aside for requests that need all of their bytes
+//! ([`Budget::acquire_whole`]); it is part of no long-lived share.
 //!
-//! A [`Budget::share`] has a queue of its own: however many wait in it, whoever draws on another
-//! share does not wait for them.
+//! A [`Budget::share`] has a queue of its own: requests that wait in it do not delay requests of
+//! other shares.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -21,9 +22,9 @@ pub struct Budget(Arc<Shared>);
 
 struct Shared {
     total: usize,
-    /// Room for the largest request that is not trimmed.
+    /// Set aside for the largest request that is not trimmed.
     largest: usize,
-    /// What this is a share of.
+    /// The budget that this is a share of.
     whole: Option<Budget>,
     state: Mutex<BudgetState>,
 }
@@ -42,11 +43,11 @@ struct Waiter {
     waker: Waker,
 }
 
-/// Bytes drawn from a [`Budget`]; given back when dropped.
+/// Bytes acquired from a [`Budget`]; released when dropped.
 pub struct Permit {
     budget: Budget,
     bytes: usize,
-    /// The same bytes of what the budget is a share of.
+    /// The same bytes of the budget that this one is a share of.
     of_whole: Option<Box<Permit>>,
 }
 
@@ -69,8 +70,8 @@ impl Budget {
         Budget(Arc::new(Shared { total, largest, whole, state: Mutex::new(state) }))
     }
 
-    /// A share of this budget: what is drawn from it is drawn from both, and all of it together is
-    /// `bytes` at most. Who waits for the share holds nothing of the whole.
+    /// A share of this budget of `bytes` at most: permits are acquired from both. A request that
+    /// waits for the share holds nothing of the whole.
     pub fn share(&self, bytes: usize) -> Self {
         Self::with(bytes.min(self.common()).max(1), 0, Some(self.clone()))
     }
@@ -80,13 +81,13 @@ impl Budget {
         self.0.total
     }
 
-    /// What shares that are held for long are parts of: all but the room for the largest request,
-    /// which so is found whatever they hold.
+    /// The part for long-lived shares: all but the memory set aside for the largest request, which
+    /// always finds it whatever they hold.
     pub fn common(&self) -> usize {
         self.0.total - self.0.largest
     }
 
-    /// The most one request may hold: an eighth of what is common; of a share, what it may of the
+    /// The most one request may hold: an eighth of the common part; of a share, as much as of the
     /// whole, if the share is as large.
     pub fn fair_part(&self) -> usize {
         match &self.0.whole {
@@ -111,20 +112,20 @@ impl Budget {
         self.request(bytes.min(self.fair_part()))
     }
 
-    /// As [`Budget::acquire`] for a buffer that is of that size whatever is drawn for it: trimmed
-    /// only to the whole budget. Whoever asks holds nothing of it.
+    /// As [`Budget::acquire`] for a buffer of a fixed size: trimmed only to the whole budget. The
+    /// caller must hold nothing of it.
     pub fn acquire_large(&self, bytes: usize) -> Acquire {
         self.request(bytes.min(self.0.total))
     }
 
-    /// As [`Budget::acquire`] for what cannot do with less than `bytes`: they are trimmed only to
-    /// what there is. Whoever asks holds nothing of the budget, and gives it back without waiting
-    /// for anybody.
+    /// As [`Budget::acquire`] for work that needs all of `bytes`: they are trimmed only to the
+    /// memory set aside, or the fair part if that is larger. The caller must hold nothing of the
+    /// budget, and must release the permit without waiting for other work.
     pub fn acquire_whole(&self, bytes: usize) -> Acquire {
         self.request(bytes.min(self.0.largest.max(self.fair_part())))
     }
 
-    /// Takes `bytes` if they are free and nobody waits; never blocks.
+    /// Takes `bytes` if they are free and no request waits; never blocks.
     pub fn try_acquire(&self, bytes: usize) -> Option<Permit> {
         self.try_request(bytes.min(self.fair_part()))
     }
@@ -151,7 +152,7 @@ impl Budget {
         Acquire { budget: self.clone(), bytes, ticket: None, then: None }
     }
 
-    /// Counts, in everything that this is a share of, a request that begins to wait here, or ends to.
+    /// Counts a request that begins or stops waiting here, in every budget that this is a share of.
     fn count_waiting(&self, change: isize) {
         let mut share = self;
         while let Some(whole) = &share.0.whole {
@@ -188,7 +189,7 @@ impl Permit {
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        // Whoever waits for the share finds room in the whole.
+        // The whole first: a request that waits for the share must find memory there.
         self.of_whole = None;
         self.budget.release(self.bytes);
     }
@@ -245,7 +246,7 @@ impl Future for Acquire {
 }
 
 impl Acquire {
-    /// Without what it is a share of.
+    /// Without the budget that it is a share of.
     fn poll_share(&mut self, cx: &mut Context<'_>) -> Poll<Permit> {
         let this = self;
         let mut state = this.budget.lock();
@@ -311,7 +312,7 @@ mod tests {
         assert!(poll(&mut small).is_pending());
         assert_eq!(budget.waiting(), 2);
         drop(held);
-        assert!(poll(&mut small).is_pending(), "the one that came first goes first");
+        assert!(poll(&mut small).is_pending(), "the earlier request is served first");
         let permit = poll(&mut large);
         assert!(permit.is_ready());
         assert!(poll(&mut small).is_ready());
@@ -349,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_for_a_share_keeps_nobody_else_waiting() {
+    fn waiting_for_a_share_does_not_delay_others() {
         let budget = Budget::new(800);
         let (many, few) = (budget.share(200), budget.share(200));
         let held: Vec<_> = (0..2).map(|_| many.try_acquire(100).unwrap()).collect();

@@ -75,7 +75,7 @@ impl Clock for SystemClock {
     }
 }
 
-/// A clock that moves only when told to.
+/// A clock that is advanced by hand.
 #[derive(Debug)]
 pub struct FakeClock {
     start: i64,

@@ -1,4 +1,4 @@
-//! Numbers with what they count, for people to read: `1 message`, `2 messages`.
+//! Numbers with a noun, for people to read: `1 message`, `2 messages`.
 
 /// The number, and what it counts: `one` if it is 1, else `many`. What is counted may bring its verb:
 /// `counted(n, "message is missing", "messages are missing")`.

@@ -1,20 +1,20 @@
 //! Lines that a browser sends and a mail client does not: an HTTP request line, and a header field.
 //!
-//! A page can make a browser send a request to any port, and a network attacker can lead an HTTPS
-//! request to a mail port whose certificate fits (cross-protocol attacks, "ALPACA"). A mail server
-//! that answers `500` and reads on takes the request's body, which the page chose, for commands of
-//! the browser's owner. So the first such line ends the session, before anything of what follows is
-//! read, and nothing of the line is sent back.
+//! A page can make a browser send a request to any port, and a network attacker can redirect an
+//! HTTPS request to a mail port whose certificate fits (cross-protocol attacks, "ALPACA"). A mail
+//! server that answers `500` and continues takes the request's body, which the page chose, for
+//! commands of the browser's user. So the first such line ends the session, before any later input
+//! is read, and nothing of the line is sent back.
 //!
 //! Only the first [`LOOKED_AT`] bytes of a line count, so the answer does not depend on how much of
-//! it has come.
+//! it has arrived.
 
 /// Methods of HTTP (RFC 9110 §9.3, RFC 5789), and what HTTP/2 begins with (RFC 9113 §3.4). None is
 /// a command of SMTP or LMTP.
 const METHODS: [&[u8]; 10] =
     [b"GET", b"POST", b"HEAD", b"PUT", b"DELETE", b"CONNECT", b"OPTIONS", b"TRACE", b"PATCH", b"PRI"];
 
-/// Bytes of a line that are looked at.
+/// Bytes of a line that are checked.
 pub const LOOKED_AT: usize = 64;
 
 /// Whether the line begins with a method of HTTP, as a word of its own.
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn request_lines_are_told_from_commands() {
+    fn request_lines_differ_from_commands() {
         for line in [
             "GET / HTTP/1.1",
             "post /cgi HTTP/1.1",
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn header_fields_are_told_from_commands() {
+    fn header_fields_differ_from_commands() {
         for line in ["Host: mail.example", "Content-Type:text/plain", "X:", "Cookie: a=b; c=d"] {
             assert!(is_header_field(line.as_bytes()), "{line}");
         }

@@ -1,7 +1,8 @@
-//! One error type for the storage side of the platform: what the caller can do about it, and why it happened.
+//! One error type for the storage side of the platform: what the caller can do about it, and why it
+//! happened.
 //!
-//! The kind decides the reply (one table per protocol maps kinds to replies); the message is for the operator
-//! and never holds a secret or message text.
+//! The kind decides the reply (one table per protocol maps kinds to replies); the message is for
+//! the operator and never holds a secret or message text.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -15,13 +16,13 @@ pub enum Kind {
     Invalid,
     /// Something else changed first; look again and decide anew.
     Conflict,
-    /// What was asked for is not there.
+    /// The requested object does not exist.
     NotFound,
     /// Not allowed: wrong password, no right.
     Denied,
     /// A named limit was passed.
     Limit,
-    /// Stored bytes are not what was written: a broken seal, a missing chunk.
+    /// Stored bytes differ from those written: a broken seal, a missing chunk.
     Corrupt,
     /// It is not kept here, and the server that has it cannot be reached or no longer has it: an
     /// evicted body.

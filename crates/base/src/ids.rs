@@ -131,8 +131,8 @@ random_id! {
 }
 
 impl ObjectId {
-    /// `count` new ids that follow each other, from a random one on: what is stored together is
-    /// then together in indexes ordered by name, too.
+    /// `count` consecutive new ids, from a random one on: objects stored together are then adjacent
+    /// in indexes ordered by name, too.
     pub fn consecutive(random: &dyn Random, count: usize) -> impl Iterator<Item = Self> + use<> {
         let first = u128::from_be_bytes(Self::random(random).0);
         (0..count as u128).map(move |nth| ObjectId(first.wrapping_add(nth).to_be_bytes()))

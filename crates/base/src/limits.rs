@@ -6,15 +6,16 @@ use std::time::Duration;
 
 /// Plaintext bytes in one sealed chunk of a message object.
 pub const CHUNK_BYTES: usize = 64 * 1024;
-/// Rows of the local store that are looked up in its indexes when a server starts, the newest: what
-/// it writes next comes after them.
+/// The newest rows of the local store, which a server looks up in the indexes when it starts: new
+/// rows come after them.
 pub const NEWEST_ROWS: usize = 10_000;
-/// How long a server looks at the indexes of the local store while it starts; what is left then is
-/// for `sealpost check`.
+/// How long a server checks the indexes of the local store while it starts; the rest is left to
+/// `sealpost check`.
 pub const DATABASE_START_TIME: Duration = Duration::from_secs(10);
-/// How long `sealpost check` looks at the database of the local store; then it says so and goes on.
+/// How long `sealpost check` checks the database of the local store; then it reports that and
+/// continues.
 pub const DATABASE_CHECK_TIME: Duration = Duration::from_secs(6 * 3600);
-/// What is said of a damaged database, in lines.
+/// Lines of a report on a damaged database.
 pub const DATABASE_FINDINGS: usize = 100;
 /// Lost objects that a repair of the local store names; all are counted.
 pub const REPAIR_NAMED: usize = 10_000;
@@ -24,18 +25,18 @@ pub const REPAIR_NAMED: usize = 10_000;
 pub const STORE_RESERVE_BYTES: u64 = 32 * 1024 * 1024;
 /// Objects up to this many sealed bytes live in the local backend's database; larger ones are files.
 pub const INLINE_OBJECT_BYTES: usize = 64 * 1024;
-/// Bytes of blocks on their way into the cache of a remote store; who reads more waits for the disk
-/// a moment, or does not keep it.
+/// Bytes of blocks queued for the cache of a remote store; a read beyond them waits for the disk a
+/// moment, or is not cached.
 pub const STORE_CACHE_QUEUE_BYTES: usize = 3 * 1024 * 1024;
 /// Requests to a remote store that one process has under way, the default of the setting
 /// `store.requests`; one more waits.
 pub const STORE_REQUESTS: usize = 32;
 /// Bytes that are read at once from a connection to a remote store, and kept by it between requests.
 pub const STORE_READ_BYTES: usize = 64 * 1024;
-/// Bytes of an answer of a remote store to a request that names no range: a log entry, or a page of
-/// a listing, with room to spare.
+/// Bytes of an answer of a remote store to a request without a range: more than a log entry, or a
+/// page of a listing, takes.
 pub const STORE_ANSWER_BYTES: usize = 32 * 1024 * 1024;
-/// Bytes of what it says to a request that it refuses.
+/// Bytes of its answer to a request that it refuses.
 pub const STORE_REFUSAL_BYTES: usize = 64 * 1024;
 
 /// Nesting of MIME parts below the message; deeper parts become opaque leaves.
@@ -46,7 +47,7 @@ pub const MIME_ENCODED_DEPTH: usize = 3;
 pub const MIME_PARTS: usize = 1000;
 /// Bytes that one of them takes beside its values, while the message is scanned.
 pub const MIME_PART_BYTES: usize = 1024;
-/// Bytes of one header field (folded lines included) that are looked at; the rest is kept but not parsed.
+/// Bytes of one header field (folded lines included) that are parsed; the rest is kept.
 pub const HEADER_FIELD_BYTES: usize = 64 * 1024;
 /// Bytes of parsed header values kept in one message's structure, all parts together.
 pub const STRUCTURE_BYTES: usize = 512 * 1024;
@@ -65,16 +66,16 @@ pub const PREVIEW_CHARS: usize = 200;
 pub const MESSAGE_BYTES: u64 = 2 * 1024 * 1024 * 1024;
 /// Recipients of one SMTP or LMTP transaction (RFC 5321 §4.5.3.1.8 asks for at least 100).
 pub const SMTP_RECIPIENTS: usize = 1000;
-/// Memory that the recipients of one transaction take without drawing it, in bytes: some ten of
-/// them. It is a part of what a connection is charged ([`CONNECTION_BYTES`]).
+/// Memory that the recipients of one transaction take without acquiring it, in bytes: some ten of
+/// them. It is covered by the charge of a connection ([`CONNECTION_BYTES`]).
 pub const SMTP_ENVELOPE_FREE_BYTES: usize = 4 * 1024;
-/// What they draw at once for more, in bytes.
+/// Bytes that they acquire at once for more.
 pub const SMTP_ENVELOPE_STEP_BYTES: usize = 16 * 1024;
 /// Accounts that the recipients of one SMTP or LMTP transaction may lead to through aliases.
 pub const SMTP_ACCOUNTS: usize = 10_000;
-/// Bytes of a message that a session holds before it draws on the memory budget.
+/// Bytes of a message that a session holds before it acquires memory for it.
 pub const SMTP_HEAD_BYTES: usize = 8 * 1024;
-/// Bytes of a message to several recipients that are held in memory (drawn from the budget); a
+/// Bytes of a message to several recipients that are held in memory (acquired from the budget); a
 /// larger one is spooled.
 pub const SMTP_MEMORY_BYTES: usize = 256 * 1024;
 /// Bytes of one SMTP command line, CRLF included (RFC 5321 §4.5.3.1.4 asks for 512; extensions add to it).
@@ -107,7 +108,7 @@ pub const MAIL_NOTE_BYTES: usize = 1024 * 1024;
 /// Bytes of a message, its trace header included, that a queue's log holds itself; a larger one is
 /// an object of its own.
 pub const QUEUE_INLINE_BYTES: usize = 64 * 1024;
-/// Bytes of one entry of a queue's log; what waits beyond them goes into the next one.
+/// Bytes of one entry of a queue's log; further pending events go into the next one.
 pub const QUEUE_ENTRY_BYTES: usize = 1024 * 1024;
 /// Events in one entry of a queue's log.
 pub const QUEUE_ENTRY_EVENTS: usize = 2048;
@@ -115,7 +116,7 @@ pub const QUEUE_ENTRY_EVENTS: usize = 2048;
 pub const QUEUE_RECIPIENTS: usize = SMTP_ACCOUNTS;
 /// Bytes of one queued mail in the log, envelope included: less than an entry may have ([`ENTRY_BYTES`]).
 pub const QUEUE_ENVELOPE_BYTES: usize = 4 * 1024 * 1024;
-/// Bytes of what a server replied that are kept with a recipient.
+/// Bytes of a server's reply that are kept with a recipient.
 pub const QUEUE_REPLY_BYTES: usize = 512;
 /// Bytes of the reason that a queue shows for a mail that waits.
 pub const QUEUE_REASON_BYTES: usize = 160;
@@ -143,19 +144,20 @@ pub const QUEUE_HISTORY_BYTES: u64 = 64 * 1024 * 1024;
 /// Bytes of one request to a queue.
 pub const QUEUE_REQUEST_BYTES: usize = 64 * 1024;
 
-/// What a header of the PROXY protocol may say besides whose connection it is, addresses included,
-/// in bytes (version 2; the longest addresses are 216).
+/// Bytes of a PROXY protocol header after its fixed part, addresses included (version 2; the
+/// longest addresses are 216).
 pub const PROXY_HEADER_BYTES: usize = 2048;
 
-/// Bytes that a connection is charged for what it holds: its session, and what it has received and
-/// is to be sent as far as no memory was acquired for it.
+/// Bytes that a connection is charged for its session, and for input and output as far as no memory
+/// was acquired for them.
 pub const CONNECTION_BYTES: usize = 16 * 1024;
 /// Bytes that it is charged in addition while it speaks TLS.
 pub const TLS_BYTES: usize = 24 * 1024;
 /// Bytes that a session of IMAP is charged while it waits for its client and holds nothing else,
 /// and nothing was received or waits to be sent.
 pub const RESTING_BYTES: usize = 10 * 1024;
-/// Bytes that it is charged in addition then if it speaks TLS: the keys, and what rustls reads into.
+/// Bytes that it is charged in addition then if it speaks TLS: the keys, and the read buffer of
+/// rustls.
 pub const RESTING_TLS_BYTES: usize = 9 * 1024;
 /// Bytes that a TLS handshake may take while it is under way.
 pub const TLS_HANDSHAKE_BYTES: usize = 32 * 1024;
@@ -165,8 +167,8 @@ pub const TLS_HANDSHAKE_INPUT_BYTES: usize = 16 * 1024;
 
 /// How long a login may wait for its password check; then it has to come again.
 pub const LOGIN_QUEUE_TIMEOUT: Duration = Duration::from_secs(30);
-/// Accounts whose addresses are remembered that they have logged in from: their next attempt from
-/// there is checked first.
+/// Accounts for which the addresses of past logins are kept: their next attempt from there is
+/// checked first.
 pub const KNOWN_ACCOUNTS: usize = 4096;
 /// Such addresses of one account.
 pub const KNOWN_ADDRESSES: usize = 16;
@@ -175,9 +177,9 @@ pub const KNOWN_ADDRESSES: usize = 16;
 pub const CLOCK_AHEAD: Duration = Duration::from_secs(30 * 86_400);
 /// How often the time is noted while a server runs.
 pub const CLOCK_NOTED: Duration = Duration::from_secs(60 * 60);
-/// Logs, and likewise records, of which a node remembers how far they had come.
+/// Logs, and likewise records, of which a node keeps the last position or version seen.
 pub const WATERMARKS: usize = 32_768;
-/// Records that are looked at when a node starts, to see whether its server key authenticates them.
+/// Records that are read when a node starts, to check that its server key authenticates them.
 pub const SERVER_KEY_RECORDS: usize = 1024;
 /// Server keys in a key file, older ones included.
 pub const SERVER_KEYS: usize = 64;
@@ -206,9 +208,9 @@ pub const ADMIN_ROWS: usize = 200;
 pub const IMAP_COMMAND_BYTES_ANONYMOUS: usize = 40 * 1024;
 /// Bytes of one IMAP command after login, literals that stream (messages) not included.
 pub const IMAP_COMMAND_BYTES: usize = 256 * 1024;
-/// Bytes of an IMAP command that are held before memory is drawn for it.
+/// Bytes of an IMAP command that are held before memory is acquired for it.
 pub const IMAP_COMMAND_FREE_BYTES: usize = 4 * 1024;
-/// Bytes of IMAP responses that wait to be sent before memory is drawn for them.
+/// Bytes of IMAP responses that wait to be sent before memory is acquired for them.
 pub const IMAP_OUTPUT_FREE_BYTES: usize = 4 * 1024;
 /// Bytes of a literal that a client may send without waiting where LITERAL- is announced (RFC 7888 §5).
 pub const IMAP_LITERAL_MINUS_BYTES: u64 = 4096;
@@ -230,13 +232,13 @@ pub const IMAP_CONTEXTS: usize = 16;
 pub const IMAP_CONTEXT_RANGES: usize = 64 * 1024;
 /// Messages in a sorted result that is kept up to date.
 pub const IMAP_SORTED_CONTEXT: usize = 20_000;
-/// Strings of one search that are matched fuzzily, which costs a hundred times what finding them does.
+/// Fuzzy strings of one search, which cost a hundred times as much as exact ones.
 pub const FUZZY_STRINGS: usize = 16;
-/// Different words of one string of a FUZZY search key; what follows is not looked for.
+/// Different words of one string of a FUZZY search key; later ones are ignored.
 pub const FUZZY_WORDS: usize = 16;
 /// Bytes of a string by which SORT compares it.
 pub const SORT_KEY_BYTES: usize = 1000;
-/// References of one message that THREAD looks at: the last ones.
+/// References of one message that THREAD uses: the last ones.
 pub const THREAD_REFERENCES: usize = 1000;
 /// Criteria of one SORT.
 pub const IMAP_SORT_CRITERIA: usize = 32;
@@ -247,15 +249,15 @@ pub const IMAP_LITERALS: usize = 2000;
 /// Bytes of one line in answer to a continuation request (SASL; RFC 4959 and RFC 7628 tokens are
 /// the long ones).
 pub const IMAP_LINE_BYTES: usize = 16 * 1024;
-/// Bytes of a refused command that are read and thrown away before login; after that the connection
+/// Bytes of a refused command that are read and discarded before login; after that the connection
 /// is closed.
 pub const IMAP_SKIPPED_BYTES_ANONYMOUS: u64 = 64 * 1024;
-/// Bytes of a refused command's messages that are read and thrown away after login.
+/// Bytes of a refused command's messages that are read and discarded after login.
 pub const IMAP_SKIPPED_BYTES: u64 = 4 * 1024 * 1024 * 1024;
-/// Bytes of it that are no message's: four times what a command may be long. Compressed nothing
-/// becomes a thousand times as much.
+/// Bytes of it outside of messages: four times the longest command. A bound against decompression
+/// bombs, which expand a thousandfold.
 pub const IMAP_SKIPPED_COMMAND_BYTES: u64 = 1024 * 1024;
-/// Connections may be compressed until what they hold is the memory budget divided by this.
+/// Connections may be compressed until they hold the memory budget divided by this.
 pub const IMAP_COMPRESSED_SHARE: usize = 4;
 /// Connections that send at the moment are compressed until their compressors are the memory budget
 /// divided by this.
@@ -286,18 +288,19 @@ pub const FLAG_SETS_KEYWORDS: usize = 524_288;
 
 /// Records that one log entry may carry when several requests are appended together.
 pub const ENTRY_RECORDS: usize = 128;
-/// Positions behind the last entry of a log at which the next one may be, where something that is
-/// no entry has the ones before it. What is further is damage: it is not read one by one, and
-/// nothing is appended to it.
+/// Positions behind the last entry of a log at which the next one may be, if objects that are no
+/// entries occupy the ones before it. Entries further behind are damage: they are not read one by
+/// one, and nothing is appended to them.
 pub const LOG_GAP: u64 = 64;
-/// Objects at the paths of log entries that are none, and are remembered for one log, so that they
-/// are neither read again each time nor reported again.
+/// Objects at the paths of log entries that are none, and are recorded for one log, so that they
+/// are neither read nor reported again each time.
 pub const LOG_NOISE: usize = 1024;
-/// Log entries whose hashes are kept with a loaded account, to find out whether another node counts others.
+/// Log entries whose hashes are kept with a loaded account, to detect that another node counts
+/// others.
 pub const ENTRIES_COMPARED: usize = 4096;
 /// Bytes of one log entry.
 pub const ENTRY_BYTES: usize = 8 * 1024 * 1024;
-/// Bytes that an object may have beyond what it holds, sealed: what is larger is not read.
+/// Bytes that sealing may add to an object: a larger one is not read.
 pub const SEALING_BYTES: usize = 64 * 1024;
 /// Bytes of a checkpoint's manifest, or of an attestation, sealed. An account of ten million
 /// messages takes some two.
@@ -306,21 +309,21 @@ pub const MANIFEST_BYTES: usize = 8 * 1024 * 1024;
 pub const MARK_BYTES: usize = 4096;
 /// Keywords of one message.
 pub const FLAG_SET_KEYWORDS: usize = 256;
-/// Ids of objects that are remembered at a time while garbage is collected; if an account has more,
-/// it takes several passes.
+/// Ids of objects held at a time during garbage collection; an account with more takes several
+/// passes.
 pub const GARBAGE_IDS: usize = 262_144;
-/// Ranges of expunged UIDs that a mailbox remembers for clients that resynchronise.
+/// Ranges of expunged UIDs that a mailbox records for clients that resynchronise.
 pub const VANISHED_RANGES: usize = 20_000;
-/// Messages that are gone, and as many mailboxes, which an account remembers for clients that ask
-/// what changed since a position.
+/// Expunged messages, and as many deleted mailboxes, that an account records for clients that ask
+/// for changes since a position.
 pub const TOMBSTONES: usize = 65_536;
 /// Identifiers of one message by which its thread is found: its own, its oldest reference, and its
 /// latest ones.
 pub const THREAD_LINKS: usize = 8;
 /// Identifiers whose threads an account knows, the latest ones.
 pub const THREAD_LINKS_KNOWN: usize = 8192;
-/// Messages of one thread that count when those of a mailbox are counted, the oldest ones: each
-/// change of one looks at all of them.
+/// Messages of one thread, the oldest ones, that count when those of a mailbox are counted: each
+/// change of one reads all of them.
 pub const THREAD_COUNTED: usize = 2048;
 /// Placements of one message that count then.
 pub const PLACEMENTS_COUNTED: usize = 256;
@@ -335,9 +338,9 @@ pub const ACCOUNT_OBJECTS_BYTES: usize = 4 * 1024 * 1024;
 pub const LOCAL_PART_BYTES: usize = 128;
 /// Bytes of the domain of an address (RFC 5321 §4.5.3.1.2).
 pub const DOMAIN_BYTES: usize = 255;
-/// Networks of which it is remembered how many of their failed logins have a line in the log.
+/// Networks for which the failed logins with a line in the log are counted.
 pub const FAILED_LOGIN_NETWORKS: usize = 1024;
-/// Domains of accounts and aliases that are remembered; with more, every domain counts as one of them.
+/// Domains of accounts and aliases that are cached; with more, every domain counts as one of them.
 pub const SERVED_DOMAINS: usize = 65_536;
 /// Targets of one alias.
 pub const ALIAS_TARGETS: usize = 100;
@@ -353,33 +356,33 @@ pub const LOGIN_SLOTS: usize = 4;
 pub const TOKEN_LABEL_BYTES: usize = 200;
 /// Bytes of a password or token.
 pub const SECRET_BYTES: usize = 1024;
-/// Entries that this process appended and has not yet told other nodes of; of more, they find out
-/// by themselves.
+/// Entries that this process appended and has not yet announced on the bus; further ones other
+/// nodes find when they read the log.
 pub const APPENDED_QUEUE: usize = 1024;
 /// Bytes of a line that the bus between nodes sends.
 pub const BUS_LINE_BYTES: usize = 64 * 1024;
-/// Bytes of a message from the bus that are looked at; larger ones are passed over.
+/// Bytes of a message from the bus; larger ones are skipped.
 pub const BUS_MESSAGE_BYTES: usize = 256;
-/// Other nodes that are remembered by what they say on the bus.
+/// Other nodes that are tracked by their messages on the bus.
 pub const BUS_NODES: usize = 1024;
 /// Ballots of one log or record whose names are left in the store, where writers have to agree by them.
 pub const BALLOTS: usize = 16;
 /// Bytes of one version of a record, sealed: a larger object is none, and is not read. An account
 /// with all app passwords takes 64 KiB.
 pub const RECORD_BYTES: usize = 1024 * 1024;
-/// Versions of one record; what is numbered beyond them is none, whoever wrote it, so that there is
-/// always a next one.
+/// Versions of one record; an object with a higher number is none, whichever process wrote it, so
+/// that there is always a next one.
 pub const RECORD_VERSIONS: u64 = 1 << 62;
 /// Objects in the folder of a record that are no versions of it, beyond which it cannot be used. So
 /// many are read.
 pub const RECORD_NOISE: usize = 64;
-/// Such objects that are remembered for a minute, of all records together.
+/// Such objects that are kept in memory for a minute, of all records together.
 pub const RECORD_NOISE_REMEMBERED: usize = 4096;
 /// Attempts to change a record that others keep changing.
 pub const RECORD_ATTEMPTS: usize = 32;
-/// Records of accounts and aliases that are remembered for deliveries.
+/// Records of accounts and aliases that are cached for deliveries.
 pub const RECORDS_REMEMBERED: usize = 1024;
-/// A record that is remembered, with its path, in bytes: one with a password and a dozen tokens.
+/// A cached record, with its path, in bytes: one with a password and a dozen tokens.
 pub const RECORD_REMEMBERED_BYTES: usize = 4096;
 /// Patterns of one LIST command.
 pub const IMAP_LIST_PATTERNS: usize = 16;
@@ -387,10 +390,10 @@ pub const IMAP_LIST_PATTERNS: usize = 16;
 pub const ACL_ENTRIES: usize = 100;
 /// Shared mailboxes, its own and others', that one account has links to.
 pub const LINKS: usize = 256;
-/// Of these, mailboxes of one other account: nobody can take all the room there is.
+/// Of these, mailboxes of one other account, so that no account can use all links of another.
 pub const LINKS_OF_ONE: usize = 128;
 /// Links to mailboxes of one other account that an account has not subscribed to: an offer beyond
-/// them makes no link, so that no stranger fills the list of another.
+/// them makes no link, so that no other user fills the account's list.
 pub const UNACCEPTED_LINKS_OF_ONE: usize = 32;
 /// The same of all other accounts together. The rest of [`LINKS`] is for shares of its own and for
 /// what it subscribed to.
@@ -402,7 +405,7 @@ pub const PINNED_IDENTITIES: usize = 1024;
 pub const SHARES: usize = 256;
 /// Bytes of the patterns of one LIST command, the reference counted with each.
 pub const IMAP_LIST_PATTERN_BYTES: usize = 4096;
-/// Bytes of all names that an account subscribes to, each counted with 32 more for what it takes to keep it.
+/// Bytes of all names that an account subscribes to, each counted with 32 more as overhead.
 pub const SUBSCRIPTIONS_BYTES: usize = 1024 * 1024;
 /// Bytes of the name of a metadata entry.
 pub const METADATA_ENTRY_BYTES: usize = 500;
@@ -410,9 +413,9 @@ pub const METADATA_ENTRY_BYTES: usize = 500;
 pub const METADATA_VALUE_BYTES: usize = ACCOUNT_OBJECT_BYTES;
 /// Metadata entries of one mailbox, or of the server for one account (RFC 5464 §4.1 asks for at least 10).
 pub const METADATA_ENTRIES: usize = 1000;
-/// Bytes of all metadata of an account, names included: at most half of what small objects may take.
+/// Bytes of all metadata of an account, names included: half the limit of small objects.
 pub const METADATA_BYTES: usize = ACCOUNT_OBJECTS_BYTES / 2;
-/// Changes of metadata that an account remembers for sessions that are to be told of them.
+/// Changes of metadata that an account keeps for sessions that have to report them.
 pub const METADATA_CHANGES: usize = 512;
 /// A sealed structure that goes with the event of a delivery to a remote store, in bytes; a larger
 /// one is read from the object.
@@ -437,12 +440,12 @@ pub const SUMMARY_SEGMENT_MESSAGES: usize = 1024;
 pub const SUMMARY_BYTES: usize = 8 * 1024;
 /// Bytes of the summaries of one segment together; a segment that would be larger ends earlier.
 pub const SUMMARY_SEGMENT_BYTES: usize = 1024 * 1024;
-/// Bytes of a message's searchable text that are searched as they are; of a longer one it is asked
-/// first what it cannot hold.
+/// Bytes of a message's searchable text that are searched directly; a longer one is first checked
+/// against its Bloom filter.
 pub const SHORT_TEXT_BYTES: usize = 2 * 1024;
 /// Bytes of a message's searchable text that a segment holds; a longer one is read from the message's object.
 pub const SEGMENT_TEXT_BYTES: usize = 16 * 1024;
-/// Bytes by which a segment tells what a text that is not short cannot hold.
+/// Bytes of a segment's Bloom filter for a text that is not short.
 pub const TEXT_SIGNATURE_BYTES: usize = 4096;
 /// Bytes of the texts of one segment together; a segment that would be larger ends earlier.
 pub const TEXT_SEGMENT_BYTES: usize = 2 * 1024 * 1024;
@@ -450,9 +453,10 @@ pub const TEXT_SEGMENT_BYTES: usize = 2 * 1024 * 1024;
 pub const APPEND_MESSAGES: usize = 1000;
 /// Bytes of the names of all keywords of one APPEND, all its messages together.
 pub const APPEND_KEYWORD_BYTES: usize = 1024 * 1024;
-/// Memory that one APPEND keeps of messages that are stored and not placed yet without drawing it, in bytes.
+/// Memory that one APPEND uses without acquiring it, for messages stored and not placed yet, in
+/// bytes.
 pub const APPEND_FREE_BYTES: usize = 4 * 1024;
-/// What it draws for more of them at once, in bytes.
+/// Bytes that it acquires at once for more of them.
 pub const APPEND_STEP_BYTES: usize = 16 * 1024;
 /// Parts that the messages of one APPEND are put together from (RFC 4469).
 pub const IMAP_CATENATE_PARTS: usize = 10_000;
@@ -463,7 +467,7 @@ pub const IMAP_URL_BYTES: usize = 8192;
 /// Messages of one COPY or MOVE into or out of a shared mailbox: they are one log entry.
 pub const COPY_BETWEEN: usize = 10_000;
 /// Bytes of the names of all different sets of flags in one folder of an archive; beyond it
-/// keywords are left out of what is compared and shown.
+/// keywords are neither compared nor shown.
 pub const ARCHIVE_FLAG_BYTES: usize = 2 * 1024 * 1024;
 /// Parts of an archived mbox that are left out when it is written anew, some 30 MiB; with more of
 /// them it stays as it is.
@@ -492,15 +496,16 @@ pub const ARCHIVE_RESPONSES: usize = 2 * ARCHIVE_FOLDER_MESSAGES as usize;
 pub const ARCHIVE_FOLDER_MESSAGES: u32 = 10_000_000;
 /// FETCH commands, one after the other, that bring no message before a folder is given up for this time.
 pub const ARCHIVE_EMPTY_FETCHES: u32 = 10_000;
-/// Messages of a folder that were asked for and did not come, and are remembered and told one by one.
+/// Messages of a folder that were requested and not received, and are recorded and reported one by
+/// one.
 pub const ARCHIVE_DOUBTFUL: usize = 100_000;
-/// Messages of an archived folder that its server has no more and that are recognized when they
-/// come back under other UIDs: the last ones, some 30 MiB. Of those before, only what the record of
-/// restores names is recognized.
+/// Messages of an archived folder that are gone from its server and are recognized when they come
+/// back under other UIDs: the last ones, some 30 MiB. Of those before, only messages in the record
+/// of restores are recognized.
 pub const ARCHIVE_RETURNING: u64 = 500_000;
 /// Mailboxes that are read from a server's LIST.
 pub const ARCHIVE_FOLDERS: usize = 100_000;
-/// Mailboxes of a server's LIST that cannot be told apart and are named one by one.
+/// Indistinguishable mailboxes of a server's LIST that are reported one by one.
 pub const ARCHIVE_LEFT_OUT: usize = 100;
 /// Bytes of an OAuth 2.0 access token for an archive's server.
 pub const ARCHIVE_TOKEN_BYTES: usize = 64 * 1024;
@@ -509,13 +514,14 @@ pub const IMPORT_UNPACKED_BYTES: u64 = 256 * 1024 * 1024;
 /// Bytes of a compressed file of mail that come out of one byte of it, beyond
 /// [`IMPORT_UNPACKED_BYTES`]: mail has five, attachments one.
 pub const IMPORT_UNPACKED_RATIO: u64 = 200;
-/// Memory for unpacking a file, in bytes: what all levels of the usual programs need, and zstd's `--long`.
+/// Memory for decompressing a file, in bytes: enough for all levels of the usual programs, and
+/// zstd's `--long`.
 pub const IMPORT_UNPACKING_BYTES: usize = 128 * 1024 * 1024;
 /// Labels of Gmail of one message that count when it is imported.
 pub const GMAIL_LABELS: usize = 100;
-/// Messages whose bodies are given up together, and bytes of what stays of them.
+/// Messages whose bodies are evicted together.
 pub const BODIES_TOGETHER: usize = 64;
-/// As [`BODIES_TOGETHER`], in bytes of what stays.
+/// As [`BODIES_TOGETHER`], in bytes of their stubs.
 pub const BODIES_TOGETHER_BYTES: usize = 1024 * 1024;
 /// Bodies that were fetched again and are kept for a while, of all accounts of a process together.
 pub const BODIES_SPOOLED: usize = 32;

@@ -1,9 +1,9 @@
-//! How the bound on memory is divided: the one place that says which part of it is for what.
+//! The division of the bound on memory into parts; only this module defines their sizes.
 //!
-//! What fills a part up waits or is refused there, whatever the others have left, so that the sum
-//! holds without anybody adding it up. One part lends to one other: what accounts lend to
-//! connections, accounts do not have until they get it back. `docs/decisions/0022-memory.md` has
-//! the reasons and the figures.
+//! A request that does not fit into its part waits or is refused there, whatever the others have
+//! free, so that no check of the sum is needed. One part lends to one other: memory lent by
+//! accounts to connections is not available to accounts until it is returned.
+//! `docs/decisions/0022-memory.md` has the reasons and the figures.
 
 use std::num::TryFromIntError;
 
@@ -19,26 +19,26 @@ pub const LARGEST_REQUEST: usize = 19 * MIB;
 pub struct MemoryDivision {
     /// All of it.
     pub bound: usize,
-    /// The process itself: its code, threads and runtime, the store's page caches, and what the
-    /// allocator holds back.
+    /// The process itself: its code, threads and runtime, the store's page caches, and memory that
+    /// the allocator retains.
     pub process: usize,
     /// Connections while they wait: sockets, buffers, TLS, sessions.
     pub connections: usize,
     /// The state of accounts that are loaded.
     pub accounts: usize,
-    /// What was read lately and may be asked for again.
+    /// Data that was read lately and may be needed again.
     pub caches: usize,
-    /// Work under way: what [`Budget`] hands out.
+    /// Work under way: the [`Budget`].
     pub work: usize,
 }
 
 impl MemoryDivision {
-    /// What is bounded unless something else is said.
+    /// The bound if none is configured.
     pub const DEFAULT_BOUND: usize = 256 * MIB;
     /// The least that a server runs with.
     pub const LEAST_BOUND: usize = 48 * MIB;
 
-    /// Divides `bound`. Below [`MemoryDivision::LEAST_BOUND`] there are parts in which nothing has room.
+    /// Divides `bound`. Below [`MemoryDivision::LEAST_BOUND`] some parts are too small for any use.
     pub fn of(bound: usize) -> Self {
         let process = (16 * MIB + bound / 16).min(bound);
         let left = bound - process;
@@ -50,12 +50,12 @@ impl MemoryDivision {
         MemoryDivision { bound, process, connections, accounts, caches, work }
     }
 
-    /// The part for work, to draw from. Made once.
+    /// The part for work, as a budget. Made once.
     pub fn budget(&self) -> Budget {
         Budget::with_largest(self.work, LARGEST_REQUEST)
     }
 
-    /// For structures of single messages: what the others leave.
+    /// For structures of single messages: the rest.
     pub fn structures(&self) -> usize {
         self.caches - self.summaries() - self.decoded() - self.orders() - self.pieces()
     }
@@ -70,13 +70,13 @@ impl MemoryDivision {
         self.caches / 8
     }
 
-    /// For sealed structures that came with deliveries, of what there is for structures; nothing of
-    /// it on a local store.
+    /// For sealed structures that came with deliveries, as part of the memory for structures; not
+    /// used on a local store.
     pub fn delivered(&self) -> usize {
         self.caches / 8
     }
 
-    /// For where to go on decoding large parts.
+    /// For positions at which decoding of large parts resumes.
     pub fn decoded(&self) -> usize {
         self.caches / 8
     }
@@ -86,7 +86,8 @@ impl MemoryDivision {
         self.caches / 8
     }
 
-    /// What accounts lend to connections at most while those are many and accounts few.
+    /// The most that accounts lend to connections, while there are many connections and few
+    /// accounts.
     pub fn lent_to_connections(&self) -> usize {
         self.accounts / 3 * 2
     }
@@ -146,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn the_least_bound_has_room_for_a_password_check_and_something_beside_it() {
+    fn the_least_bound_fits_a_password_check_and_other_work() {
         let least = MemoryDivision::of(MemoryDivision::LEAST_BOUND);
         assert!(least.budget().fair_part() >= 512 * 1024, "{least:?}");
         assert!(least.connections.min(least.accounts) >= 512 * 1024, "{least:?}");

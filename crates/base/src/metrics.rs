@@ -1,10 +1,9 @@
-//! Counters and histograms that any crate may keep; who asks for them, and in what format, is no
-//! business of theirs.
+//! Counters and histograms that any crate may keep, independent of readers and formats.
 //!
 //! Counting takes no lock and never waits: each value is an atomic of its own, read one after the
 //! other. So a reading is not of one moment, but no value in it ever goes back, and a histogram's
-//! count is always the sum of its buckets. There are no labels here: whoever wants to tell cases
-//! apart has one value for each, which bounds how many there are.
+//! count is always the sum of its buckets. There are no labels here: a crate that distinguishes
+//! cases has one value for each, which bounds their number.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -19,7 +18,7 @@ impl Counter {
         self.add(1);
     }
 
-    /// That much more.
+    /// Adds `n`.
     pub fn add(&self, n: u64) {
         self.0.fetch_add(n, Ordering::Relaxed);
     }
@@ -41,7 +40,8 @@ pub struct Histogram {
 /// A histogram as it was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reading {
-    /// The largest value of each bucket, ascending; what is larger is in one more bucket at the end.
+    /// The largest value of each bucket, ascending; larger values are in one more bucket at the
+    /// end.
     pub bounds: &'static [u64],
     /// How many values each bucket has: one more than there are bounds.
     pub buckets: Vec<u64>,

@@ -1,4 +1,4 @@
-//! The name that somebody probably meant, among those there are.
+//! The existing name that a mistyped one probably means.
 
 /// The nearest of `names`, if it is near enough to be meant: also the right key in the wrong section.
 pub fn nearest<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_meant() {
+    fn the_nearest_name_is_suggested() {
         let names = ["memory", "message_size", "listen.imap", "listen.imaps", "timeouts.imap", "log.level"];
         let nearest = |name| nearest(name, names.into_iter());
         assert_eq!(nearest("memmory"), Some("memory"));

@@ -1,5 +1,4 @@
-//! A set of UIDs as sorted ranges, with the rank of each: what events carry and what a session's
-//! view is made of.
+//! A set of UIDs as sorted ranges, with the rank of each: in events and in a session's view.
 //!
 //! Memory goes with the number of ranges, not of UIDs; `nth` and `rank` (message sequence numbers,
 //! RFC 3501 §2.3.1.2) are binary searches.
@@ -31,7 +30,7 @@ impl Range {
 }
 
 impl UidSet {
-    /// What a range takes, in bytes.
+    /// Memory of a range, in bytes.
     pub const RANGE_BYTES: usize = size_of::<Range>();
 
     /// The empty set.
@@ -226,7 +225,7 @@ impl UidSet {
         let mut out = UidSet::new();
         let mut at = 0;
         for range in &self.ranges {
-            // Where what is left of the range begins; `None`: nothing is left.
+            // Where the rest of the range begins; `None`: nothing is left.
             let mut rest = Some(range.first);
             while let (Some(first), Some(taken)) = (rest, other.ranges.get(at)) {
                 if taken.first > range.last {

@@ -1,4 +1,4 @@
-//! Delivers one message to one server and prints what came of it, for tests against servers of others.
+//! Delivers one message to one server and prints the outcome, for tests against foreign servers.
 //!
 //!     deliver HOST ADDRESS PORT RECIPIENT MESSAGE-FILE [--tlsa "3 1 1 HEX"] [--require-tls] [--mails N]
 //!

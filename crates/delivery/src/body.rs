@@ -23,9 +23,9 @@ const LAST_WORDS: Duration = Duration::from_secs(5);
 /// Why a transaction did not come to its end. The connection is of no more use.
 #[derive(Debug)]
 pub(crate) struct Broken {
-    /// What happened.
+    /// The reason.
     pub reason: Reason,
-    /// What the server said last, if that is why.
+    /// The server's last reply, if that is the reason.
     pub reply: Option<PeerReply>,
 }
 

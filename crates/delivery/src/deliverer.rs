@@ -32,7 +32,7 @@ use relay::Relay;
 #[derive(Clone)]
 pub struct Deliverer(Arc<Inner>);
 
-/// What a [`Deliverer`] is made of.
+/// The parts of a [`Deliverer`].
 pub struct Parts {
     /// How this node delivers.
     pub settings: Settings,
@@ -119,7 +119,7 @@ impl Transport for Deliverer {
     }
 }
 
-/// Addresses of a host, and what DNSSEC says of them.
+/// Addresses of a host, and whether DNSSEC validated them.
 struct Addresses {
     addresses: Vec<IpAddr>,
     secure: bool,
@@ -153,7 +153,7 @@ impl Inner {
         Ok(found)
     }
 
-    /// Whether mail for a domain may go to `address` because DNS says so.
+    /// Whether mail for a domain may go to an `address` from DNS.
     fn check_address(&self, address: IpAddr, host: &str) -> Result<(), Failure> {
         if self.opener.settings.own_addresses.contains(&address) {
             return Err(Failure::new(Reason::MailLoop, host));
@@ -183,7 +183,7 @@ struct Failures {
 impl Failures {
     fn add(&mut self, failure: Failure) {
         self.count += 1;
-        // What may pass counts more than what is for good, and what a server said more than silence.
+        // A temporary failure outweighs a permanent one, and a reply outweighs silence.
         let weight = |failure: &Failure| (!failure.permanent, failure.reply.is_some());
         if self.worst.as_ref().is_none_or(|worst| weight(&failure) > weight(worst)) {
             self.worst = Some(failure);
@@ -193,7 +193,7 @@ impl Failures {
     /// The failure of the whole destination.
     fn into_failure(self, domain: &str) -> Failure {
         let failure = self.worst.unwrap_or_else(|| Failure::new(Reason::NoAddress, domain));
-        // What only this message demands says nothing about the site.
+        // A failure that concerns only this message says nothing about the site.
         if failure.scope == Scope::Message { failure } else { failure.with_scope(Scope::Site) }
     }
 }

@@ -1,8 +1,8 @@
-//! What is to be sent: the envelope, facts about the message, and where its bytes come from.
+//! The mail to send: the envelope, facts about the message, and the source of its bytes.
 //!
 //! The bytes are read only when a server is ready to take them, at most once for each attempt, and
 //! are never held whole. A message that needs 8BITMIME has two forms, because its signatures cover
-//! what is sent: see [`BodyForm`].
+//! the bytes sent: see [`BodyForm`].
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -21,13 +21,13 @@ pub struct Envelope {
     pub ret: Option<Return>,
     /// ENVID (RFC 3461 §4.4), sent on to a server that offers DSN.
     pub envid: Option<String>,
-    /// What the message is made of.
+    /// Facts about the message.
     pub facts: MessageFacts,
-    /// What the sender asks of TLS.
+    /// The sender's demand on TLS.
     pub tls: TlsDemand,
 }
 
-/// One recipient with what its sender asked for.
+/// One recipient with the sender's options.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Recipient {
     /// The address.
@@ -39,13 +39,13 @@ pub struct Recipient {
 }
 
 impl Recipient {
-    /// A recipient for whom the sender asked for nothing special.
+    /// A recipient without options.
     pub fn new(to: Mailbox) -> Self {
         Recipient { to, notify: None, orcpt: None }
     }
 }
 
-/// What must be known of a message before it is sent.
+/// The facts of a message that are needed before it is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct MessageFacts {
     /// Whether its body has bytes above 127.
@@ -55,7 +55,7 @@ pub struct MessageFacts {
     pub utf8_header: bool,
 }
 
-/// What the sender of a message asks of TLS (RFC 8689).
+/// The sender's demand on TLS (RFC 8689).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum TlsDemand {
     /// The policies of the destination decide.

@@ -57,7 +57,7 @@ pub(crate) async fn mail_hosts(
     Ok(MailHosts { hosts, secure, site })
 }
 
-/// What a failed lookup means for mail to `name`.
+/// The failure of mail to `name` after a failed lookup.
 pub(crate) fn dns_failure(error: &LookupError, name: &DnsName) -> Failure {
     let reason = match error {
         LookupError::NoSuchName { .. } => Reason::NoSuchDomain,
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_dns_says_is_kept_apart() {
+    async fn dns_failures_have_distinct_reasons() {
         let zone = ScriptedResolver::new();
         zone.add("null.example", mx(0, "."));
         zone.add("odd.example", mx(0, "."));
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn mail_never_goes_to_hosts_that_are_not_better_than_this_one() {
+    async fn hosts_not_preferred_over_this_one_get_no_mail() {
         let zone = ScriptedResolver::new();
         for (preference, host) in
             [(10, "a.example"), (20, "me.example"), (20, "b.example"), (30, "c.example")]

@@ -32,7 +32,7 @@ pub(crate) struct OpenConnection {
     tls: TlsUse,
     timeouts: Timeouts,
     clock: Arc<dyn Clock>,
-    /// What opening it took, reported with its first mail.
+    /// The time to open it, reported with its first mail.
     connect_time: Duration,
     /// Mails that may still be sent.
     mails_left: u32,
@@ -160,7 +160,7 @@ impl Next {
     }
 }
 
-/// One transaction and what has come of it so far.
+/// One transaction and its outcomes so far.
 struct Transaction<'a> {
     plan: &'a Plan,
     host: &'a str,

@@ -21,7 +21,7 @@ use crate::settings::Settings;
 use crate::tls::{Judge, Secured, TlsClient};
 use crate::wire::Wire;
 
-/// What opening a connection uses.
+/// The parts that opening a connection needs.
 pub(crate) struct Opener {
     pub settings: Settings,
     pub dialer: Arc<dyn Dialer>,
@@ -30,7 +30,7 @@ pub(crate) struct Opener {
     pub reports: Arc<dyn TlsReports>,
 }
 
-/// What to connect to.
+/// The host to connect to.
 #[derive(Debug, Clone)]
 pub(crate) struct Target {
     /// The host for people: its name, or an address literal.
@@ -61,7 +61,7 @@ impl Opener {
     /// Connects to `address`, which has to be over by `deadline`.
     ///
     /// # Errors
-    /// What went wrong, with the scope of the connection unless it holds for more.
+    /// The failure, with the scope of the connection unless it holds for more.
     pub async fn open(
         &self,
         target: &Target,
@@ -185,7 +185,7 @@ impl Opener {
         }
         match wire.into_parts() {
             Some((stream, client)) => Ok(Started::Tls(stream, client)),
-            // RFC 3207 §6: what comes before the handshake was not sent by the server that TLS will verify.
+            // RFC 3207 §6: input before the handshake may not be from the server that TLS verifies.
             None => Err(self.tls_failure(target, None, Reason::ProtocolViolation(Step::Tls))),
         }
     }

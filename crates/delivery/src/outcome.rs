@@ -1,4 +1,5 @@
-//! What came of an attempt: for each recipient the status and the reason, and facts about the connection.
+//! The outcome of an attempt: for each recipient the status and the reason, and facts about the
+//! connection.
 //!
 //! Everything that a server wrote is bounded and printable. Types that the queue stores have
 //! numbered CBOR fields; numbers are never reused.
@@ -27,7 +28,7 @@ pub struct Attempt {
     pub server: Option<ServerSeen>,
     /// How the connection was secured.
     pub tls: TlsUse,
-    /// What the server lacks that this mail could have used.
+    /// Extensions that this mail could have used and the server lacks.
     pub lacking: Lacking,
     /// Where the time went.
     pub timing: Timing,
@@ -55,7 +56,7 @@ pub struct ServerSeen {
     pub address: IpAddr,
 }
 
-/// What became of one recipient.
+/// The outcome for one recipient.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
     /// The server has taken responsibility.
@@ -76,13 +77,13 @@ impl Outcome {
     }
 }
 
-/// A delivery and what it means for reports.
+/// A delivery, and which server reports its success.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct Delivered {
     /// The server's reply to the end of the message.
     #[n(0)]
     pub reply: PeerReply,
-    /// Who reports success.
+    /// Which server reports success.
     #[n(1)]
     pub reports: SuccessReports,
 }

@@ -1,4 +1,4 @@
-//! What a mail becomes for one server: its extensions decide on forms and parameters, before
+//! The plan of a mail for one server: its extensions decide on forms and parameters, before
 //! anything is sent.
 
 use sealpost_dns::DnsName;
@@ -8,7 +8,7 @@ use sealpost_smtp::types::{Body, ForwardPath, Host, Mail, Mailbox, Rcpt, Reverse
 use crate::envelope::{BodyForm, Envelope, MessageSource, TlsDemand};
 use crate::outcome::{Failure, Lacking, Reason, Scope, SuccessReports};
 
-/// What is going to be sent.
+/// The commands to send.
 #[derive(Debug)]
 pub(crate) struct Plan {
     /// MAIL.
@@ -19,7 +19,7 @@ pub(crate) struct Plan {
     pub form: BodyForm,
     /// Bytes of it, about.
     pub size: u64,
-    /// Who reports success.
+    /// Which server reports success.
     pub reports: SuccessReports,
     /// Whether commands may be sent without waiting for replies (RFC 2920).
     pub pipelining: bool,

@@ -1,5 +1,5 @@
-//! What TLS reports need (RFC 8460): each TLS connection, or each failure to make one, with the
-//! policy it was under.
+//! Data for TLS reports (RFC 8460): each TLS connection, or each failure to make one, with its
+//! policy.
 
 use std::net::IpAddr;
 
@@ -33,7 +33,7 @@ pub struct TlsSession {
     pub host: Option<DnsName>,
     /// Its address.
     pub address: Option<IpAddr>,
-    /// What came of it.
+    /// The result.
     pub result: Result<(), TlsProblem>,
 }
 
@@ -48,7 +48,7 @@ pub enum PolicyUsed {
     None,
 }
 
-/// What failed (RFC 8460 §4.3, `result-type`).
+/// The kind of failure (RFC 8460 §4.3, `result-type`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum TlsProblem {
     /// The server does not offer STARTTLS.

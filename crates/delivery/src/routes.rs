@@ -17,9 +17,9 @@ pub struct Routes {
 /// A way for some mail.
 #[derive(Debug, Clone)]
 pub struct Route {
-    /// Domains of recipients that it is for.
+    /// Domains of its recipients.
     pub destination: Domains,
-    /// Domains of senders that it is for. Reports, whose sender is empty, match [`Domains::Any`] alone.
+    /// Domains of its senders. Reports, whose sender is empty, match [`Domains::Any`] alone.
     pub sender: Domains,
     /// Where the mail goes.
     pub via: Via,
@@ -69,7 +69,7 @@ pub struct Smarthost {
     pub port: u16,
     /// How connections are secured.
     pub tls: SmarthostTls,
-    /// What it wants to know.
+    /// The credentials that it requires.
     pub credentials: Option<Credentials>,
 }
 

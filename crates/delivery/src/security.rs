@@ -10,7 +10,7 @@ use crate::outcome::{Failure, Reason, TlsMode};
 use crate::reports::{PolicyUsed, TlsProblem};
 use crate::sts::{Mode, Policy};
 
-/// What a connection needs before mail may be sent over it.
+/// The requirement on a connection before mail may be sent over it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Need {
     /// Nothing: TLS is used if it works.
@@ -25,7 +25,7 @@ pub(crate) enum Need {
     Dane(Vec<Tlsa>),
 }
 
-/// Need, the policy behind it, and what reports say about that.
+/// The requirement, the policy behind it, and its form in reports.
 #[derive(Debug, Clone)]
 pub(crate) struct Security {
     pub need: Need,
@@ -37,7 +37,7 @@ pub(crate) struct Security {
     pub require_tls: bool,
 }
 
-/// What TLSA records say.
+/// The state of DANE after the lookup of TLSA records.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum DaneState {
     /// DANE does not apply.
@@ -81,7 +81,7 @@ pub(crate) async fn dane_state(
     Ok(DaneState::NotApplicable)
 }
 
-/// What is known of a host when its security is decided.
+/// The facts about a host when its security is decided.
 pub(crate) struct HostFacts<'a> {
     /// The domain that the mail is for.
     pub domain: &'a DnsName,
@@ -95,10 +95,10 @@ pub(crate) struct HostFacts<'a> {
     pub sts: Option<&'a Policy>,
 }
 
-/// Decides what a connection to a host needs.
+/// Decides the requirement on a connection to a host.
 ///
 /// # Errors
-/// If policy forbids the host altogether; the problem is what reports say.
+/// If policy forbids the host altogether; the problem goes into reports.
 pub(crate) fn decide(
     facts: HostFacts<'_>,
     demand: TlsDemand,

@@ -29,8 +29,8 @@ pub struct Settings {
     pub port: u16,
     /// The port of web sites with MTA-STS policies; 443 but in tests.
     pub https_port: u16,
-    /// Whether DNS may send mail to loopback and private addresses. Never on the internet: it would
-    /// let a sender reach what is behind this node.
+    /// Whether DNS may direct mail to loopback and private addresses. Never on the internet: it
+    /// would let a sender reach services behind this node.
     pub allow_private: bool,
     /// Whether TLSA records are used (RFC 7672). They need a resolver that validates.
     pub dane: bool,

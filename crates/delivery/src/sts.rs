@@ -1,8 +1,8 @@
 //! MTA-STS (RFC 8461): which servers of a domain may get its mail, as the domain's web site says.
 //!
 //! A policy is fetched when the domain's TXT record shows a new id, and used from the store until
-//! it expires, even if DNS and the web site fail or are suppressed meanwhile: that is what protects
-//! against an active attacker.
+//! it expires, even if DNS and the web site fail or are suppressed meanwhile: this protects against
+//! an active attacker.
 
 mod fetch;
 pub mod policy;
@@ -39,8 +39,7 @@ pub struct StoredPolicy {
     pub fetched: Timestamp,
 }
 
-/// Keeps policies. Best durable: a policy that is forgotten protects against nothing until it is
-/// fetched again.
+/// Keeps policies. Best durable: a lost policy protects against nothing until it is fetched again.
 #[async_trait]
 pub trait PolicyStore: Send + Sync {
     /// The policy kept for `domain`.
@@ -85,11 +84,11 @@ pub enum StsProblem {
     FetchError,
     /// Its certificate is not good.
     WebPkiInvalid,
-    /// What it answers is no policy.
+    /// Its answer is no policy.
     Invalid,
 }
 
-/// What is known of a domain's policy.
+/// The known state of a domain's policy.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct StsState {
     /// The policy to apply.

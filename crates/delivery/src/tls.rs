@@ -1,9 +1,9 @@
-//! TLS to mail servers: the handshake, and whether the certificate is what policy wants.
+//! TLS to mail servers: the handshake, and whether the certificate meets the policy.
 //!
 //! The handshake accepts any certificate and proves that the peer has its key;
 //! [`TlsClient::verify`] judges the certificate afterwards, before anything is sent. So the same
-//! connection can be opportunistic and yet be known to be verified, and reports can say what
-//! failed.
+//! connection can be opportunistic and yet be known to be verified, and reports can name the
+//! failure.
 
 use std::io;
 use std::sync::Arc;
@@ -39,7 +39,7 @@ pub(crate) struct Secured {
     pub parameters: String,
 }
 
-/// What is wrong with a certificate, in the terms of RFC 8460 §4.3.
+/// The problem of a certificate, in the terms of RFC 8460 §4.3.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum CertificateProblem {
     /// It is for other names.
@@ -62,7 +62,7 @@ impl CertificateProblem {
     }
 }
 
-/// By what a certificate is judged.
+/// The criterion by which a certificate is judged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Judge<'a> {
     /// The public roots; the certificate has to be for one of the names.

@@ -1,4 +1,4 @@
-//! What the queue calls: resolve a route, connect, send any number of mails, disconnect.
+//! The interface for the queue: resolve a route, connect, send any number of mails, disconnect.
 //!
 //! Traits, so that a test of the queue can use servers of its own.
 
@@ -85,7 +85,7 @@ pub trait Destination: Send + Sync {
 /// An open connection, past EHLO, TLS and AUTH.
 #[async_trait]
 pub trait Connection: Send {
-    /// Sends one mail. Never fails as a whole: the outcome of each recipient says what happened.
+    /// Sends one mail. Never fails as a whole: each recipient has its own outcome.
     async fn send(&mut self, envelope: &Envelope, message: &dyn MessageSource) -> Attempt;
 
     /// Whether another mail can be sent over it.

@@ -19,7 +19,7 @@ pub(crate) struct Wire {
     stream: Box<dyn Stream>,
     /// The state of the protocol.
     pub client: Client,
-    /// What is to be sent next; see [`Wire::flush`].
+    /// The bytes to send next; see [`Wire::flush`].
     pub out: BytesMut,
     timeouts: Timeouts,
     deadline: Instant,
@@ -31,7 +31,7 @@ impl Wire {
         self.deadline = deadline;
     }
 
-    /// Sends what is in [`Wire::out`].
+    /// Sends the bytes in [`Wire::out`].
     pub async fn flush(&mut self, step: Step) -> Result<(), Reason> {
         if self.out.is_empty() {
             return Ok(());
@@ -51,7 +51,7 @@ impl Wire {
         }
     }
 
-    /// Sends what is waiting and returns the next answer, all of it within the time of `step`.
+    /// Sends pending bytes and returns the next answer, all of it within the time of `step`.
     pub async fn answer(&mut self, step: Step) -> Result<Answer, Reason> {
         self.flush(step).await?;
         self.read_answer(step).await
@@ -78,7 +78,7 @@ impl Wire {
         timeout_at(until, read).await.unwrap_or(Err(late))
     }
 
-    /// When `step` has to be over if it begins now, and what it means if it is not.
+    /// The deadline of `step` if it begins now, and the reason if it passes.
     fn until(&self, step: Step) -> (Instant, Reason) {
         let end = Instant::now() + self.timeouts.of(step);
         if end <= self.deadline { (end, Reason::TimedOut(step)) } else { (self.deadline, Reason::TooSlow) }
@@ -109,7 +109,7 @@ impl Wire {
 
 fn lost(error: &io::Error, step: Step) -> Reason {
     match error.kind() {
-        // rustls reports what the peer sent instead of TLS records.
+        // rustls reports input that is no TLS record.
         io::ErrorKind::InvalidData => Reason::ProtocolViolation(step),
         _ => Reason::ConnectionLost(step),
     }

@@ -1,4 +1,4 @@
-//! What a lookup returns.
+//! Results of lookups.
 
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -116,7 +116,7 @@ pub struct Answer {
     pub secure: bool,
     /// How long the answer may be used.
     pub ttl: Duration,
-    /// The name that has the records: the name asked for, or what it is an alias (CNAME) of.
+    /// The name that has the records: the name looked up, or the target of its alias (CNAME).
     pub owner: DnsName,
 }
 
@@ -138,7 +138,7 @@ pub enum LookupError {
     Bogus,
     /// No answer in time.
     TimedOut,
-    /// Name servers failed, refused, or sent what is no answer; for the operator.
+    /// Name servers failed, refused, or sent no valid answer; for the operator.
     Failed(&'static str),
 }
 

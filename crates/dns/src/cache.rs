@@ -64,7 +64,7 @@ impl<R: Resolver> CachingResolver<R> {
         CachingResolver { inner, clock, cache: Mutex::new(cache), lookups, time }
     }
 
-    /// Bytes of what is cached, about.
+    /// Approximate bytes of the cached answers.
     pub fn cached_bytes(&self) -> usize {
         self.cache().bytes
     }

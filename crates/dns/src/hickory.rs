@@ -2,9 +2,9 @@
 //! validation, or the system's name servers, whose answers are validated here all the same. Nothing
 //! else in this project names hickory.
 //!
-//! What hickory reads from name servers over TCP passes a bound on messages first
-//! (`hickory/provider.rs`), because its caches count entries, not bytes. Whether signatures are
-//! still valid is judged by the machine's clock: hickory takes no other.
+//! TCP input from name servers passes a bound on messages first (`hickory/provider.rs`), because
+//! hickory's caches count entries, not bytes. The machine's clock decides whether signatures are
+//! still valid: hickory takes no other.
 
 mod aliases;
 mod convert;
@@ -46,7 +46,7 @@ pub struct RecursionSettings {
     pub roots: Vec<IpAddr>,
     /// DNSKEY records of the root in the form of zone files; `None` for those of the internet.
     pub trust_anchor: Option<String>,
-    /// Whether name servers are asked over IPv6 too.
+    /// Whether name servers are queried over IPv6 too.
     pub ipv6: bool,
     /// The port of name servers; 53 but in tests.
     pub port: u16,

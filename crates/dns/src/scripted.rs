@@ -16,7 +16,7 @@ const TTL: Duration = Duration::from_secs(3600);
 /// Aliases that are followed.
 const ALIASES: usize = 8;
 
-/// What a name does instead of answering from its records.
+/// A scripted result for a name, instead of an answer from its records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Script {
     /// It never answers.
@@ -109,7 +109,7 @@ impl ScriptedResolver {
         self.zone.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The answer, or what is scripted instead.
+    /// The answer, or the scripted result instead.
     fn answer(&self, name: &DnsName, kind: RecordType) -> Result<Result<Answer, LookupError>, Script> {
         let zone = self.zone();
         let (mut owner, mut secure) = (name.clone(), true);

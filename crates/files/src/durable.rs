@@ -62,11 +62,11 @@ pub fn make_directory(directory: &Path) -> Result<()> {
     sync_directory_of(directory)
 }
 
-/// Makes a file that is to take the place of `path`, with its mode; if there is none, only its
-/// owner can read the new one.
+/// Creates a file that will replace `path`, with its mode; if there is none, only its owner can
+/// read the new one.
 ///
 /// # Errors
-/// What the file system says.
+/// File system errors.
 pub fn in_place_of(path: &Path, temporary: &Path) -> io::Result<File> {
     let file = owner::create_anew(temporary)?;
     if let Ok(before) = fs::symlink_metadata(path)
@@ -77,11 +77,11 @@ pub fn in_place_of(path: &Path, temporary: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Writes a file that takes the place of `path` when it is complete and on disk. `temporary` is in
-/// the same directory.
+/// Writes a file that replaces `path` when it is complete and on disk. `temporary` is in the same
+/// directory.
 ///
 /// # Errors
-/// What `write` says; `Retry` if it cannot be written. `path` is as it was then.
+/// Errors of `write`; `Retry` if it cannot be written. `path` is unchanged then.
 pub fn replace(
     path: &Path,
     temporary: PathBuf,

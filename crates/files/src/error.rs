@@ -12,7 +12,7 @@ pub fn io_error(path: impl Into<PathBuf>, error: std::io::Error) -> Error {
     let kind = match error.kind() {
         std::io::ErrorKind::NotFound => Kind::NotFound,
         std::io::ErrorKind::PermissionDenied => Kind::Denied,
-        // About this one path: trying again, or what else there is, changes nothing.
+        // About this one path: neither a retry nor other files matter.
         std::io::ErrorKind::InvalidFilename
         | std::io::ErrorKind::InvalidInput
         | std::io::ErrorKind::NotADirectory

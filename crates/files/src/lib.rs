@@ -1,8 +1,8 @@
-//! Files and directories on this machine's disk, for every part that has some: whom a new one
-//! belongs to, what is durable, what is not followed, and errors that name the file, what keeps the
-//! process from it, and its owner.
+//! Files and directories on this machine's disk, for every crate that uses some: owners of new
+//! ones, durable writes, symbolic links that are not followed, and errors that name the file, the
+//! missing permission and the file owner.
 //!
-//! Nothing here knows what is in a file.
+//! Nothing here depends on the content of files.
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 

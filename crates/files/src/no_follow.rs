@@ -1,5 +1,5 @@
-//! Files below a directory, without symbolic links: a user who may put something into a backup or a
-//! Maildir, as the mail program that it is for does, must not make us read, restore to a server, or
+//! Files below a directory, without symbolic links: a user who may write into a backup or a
+//! Maildir, as its mail program does, must not make this process read, restore to a server, or
 //! write files elsewhere.
 
 use std::fs::{self, File, OpenOptions};
@@ -16,7 +16,7 @@ use crate::{io_error, make_directory};
 /// Opens a file of a copy to read it.
 ///
 /// # Errors
-/// What the file system says; `InvalidInput` for a symbolic link, and what is no file.
+/// File system errors; `InvalidInput` for a symbolic link, and for anything that is no file.
 pub fn open_file(path: &Path) -> io::Result<File> {
     open_file_with(OpenOptions::new().read(true), path)
 }

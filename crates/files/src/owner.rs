@@ -1,13 +1,13 @@
-//! File owners: what root creates in another user's directory belongs to that user, and an error
-//! about a permission names the file owner.
+//! File owners: files that root creates in another user's directory belong to that user, and an
+//! error about a permission names the file owner.
 //!
 //! Administrators run commands with `sudo` on the data of a service that runs as a user of its own.
 //! A file that stays root's there is sound, and the service cannot read it. So root gives every new
 //! file and directory to the owner and group of the directory that it is for. SQLite does the same
 //! with its `-wal` and `-shm` files.
 //!
-//! Only what this process has just created is given away, and only through its open descriptor:
-//! behind a path, the owner of the directory may have put a link to any file of the machine.
+//! Only files that this process has just created change owner, and only through their open
+//! descriptor: the owner of the directory may have replaced the path by a link to any file.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Access, AtFlags, Gid, Mode, OFlags, Uid};
 use rustix::io::Errno;
 
-/// Mode of new directories: mail is nobody else's business.
+/// Mode of new directories: only the owner may read mail.
 const DIRECTORY_MODE: u32 = 0o700;
 /// Mode of new files.
 const FILE_MODE: u32 = 0o600;
@@ -35,10 +35,10 @@ pub struct Owner {
 }
 
 impl Owner {
-    /// The owner of what is at `path`.
+    /// The owner of the file or directory at `path`.
     ///
     /// # Errors
-    /// What the file system says.
+    /// File system errors.
     pub fn of(path: &Path) -> io::Result<Self> {
         std::fs::metadata(path).map(|metadata| Owner::from(&metadata))
     }
@@ -53,10 +53,10 @@ impl Owner {
         self.uid == other.uid
     }
 
-    /// The owner of what is made at `path`: that of its directory.
+    /// The owner of a new file at `path`: that of its directory.
     ///
     /// # Errors
-    /// What the file system says.
+    /// File system errors.
     pub fn for_new(path: &Path) -> io::Result<Self> {
         Self::of(directory_of(path))
     }
@@ -64,7 +64,7 @@ impl Owner {
     /// Creates a file for this owner alone, to be read and written.
     ///
     /// # Errors
-    /// `AlreadyExists` if something is there; what the file system says.
+    /// `AlreadyExists` if `path` exists; file system errors.
     pub fn create(self, path: &Path) -> io::Result<File> {
         let mut options = OpenOptions::new();
         let file = options.read(true).write(true).create_new(true).mode(FILE_MODE).open(path)?;
@@ -75,7 +75,7 @@ impl Owner {
     /// Creates a directory for this owner alone.
     ///
     /// # Errors
-    /// `AlreadyExists` if something is there; what the file system says.
+    /// `AlreadyExists` if `path` exists; file system errors.
     pub fn create_directory(self, path: &Path) -> io::Result<()> {
         DirBuilder::new().mode(DIRECTORY_MODE).create(path)?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -101,8 +101,8 @@ impl Owner {
     /// Other users own what they create.
     ///
     /// # Errors
-    /// `PermissionDenied` if root may not, which a container can bring about: the owner could not
-    /// read the file.
+    /// `PermissionDenied` if root may not, as in some containers: the owner could not read the
+    /// file.
     pub fn adopt(self, new: &File) -> io::Result<()> {
         self.take(new, |uid, gid| rustix::fs::fchown(new, uid, gid))
     }
@@ -152,10 +152,10 @@ pub fn create(path: &Path) -> io::Result<File> {
     Owner::for_new(path)?.create(path)
 }
 
-/// As [`create`], in the place of what an earlier run may have left there.
+/// As [`create`], replacing a file that an earlier run may have left.
 ///
 /// # Errors
-/// What the file system says.
+/// File system errors.
 pub fn create_anew(path: &Path) -> io::Result<File> {
     match create(path) {
         Err(e) if e.kind() == ErrorKind::AlreadyExists => {
@@ -166,11 +166,11 @@ pub fn create_anew(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Creates an empty file for the owner of its directory if nothing is there. What is there is not
+/// Creates an empty file for the owner of its directory if there is none. An existing file is not
 /// opened: SQLite's locks end when any descriptor of their file is closed.
 ///
 /// # Errors
-/// What the file system says.
+/// File system errors.
 pub fn ensure(path: &Path) -> io::Result<()> {
     match create(path) {
         Err(e) if e.kind() == ErrorKind::AlreadyExists => Ok(()),
@@ -181,7 +181,7 @@ pub fn ensure(path: &Path) -> io::Result<()> {
 /// Opens a file to read and write; creates it for the owner of its directory if there is none.
 ///
 /// # Errors
-/// What the file system says.
+/// File system errors.
 pub fn open_or_create(path: &Path) -> io::Result<File> {
     let existing = || OpenOptions::new().read(true).write(true).open(path);
     match existing() {
@@ -194,19 +194,19 @@ pub fn open_or_create(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Opens a file to read it and to add to its end; creates it for the owner of its directory if there is none.
+/// Opens a file to read and append; creates it for the owner of its directory if there is none.
 ///
 /// # Errors
-/// What the file system says.
+/// File system errors.
 pub fn append_or_create(path: &Path) -> io::Result<File> {
     ensure(path)?;
     OpenOptions::new().read(true).append(true).open(path)
 }
 
-/// Makes a directory, and those above it, if they are absent; each for the owner of the one it is in.
+/// Creates a directory, and missing ones above it; each for the owner of its parent directory.
 ///
 /// # Errors
-/// What the file system says.
+/// File system errors.
 pub fn make_directory(path: &Path) -> io::Result<()> {
     let above = directory_of(path);
     let make = || Owner::of(above)?.create_directory(path);
@@ -223,7 +223,8 @@ pub fn make_directory(path: &Path) -> io::Result<()> {
     }
 }
 
-/// The error `e` of the file at `path`; if a permission is missing, one that says on what, and whose that is.
+/// The error `e` of the file at `path`; if a permission is missing, one that names the path without
+/// it, and the owner.
 pub fn explained(path: &Path, e: io::Error) -> io::Error {
     if e.kind() != ErrorKind::PermissionDenied || e.get_ref().is_some_and(|inner| inner.is::<Denied>()) {
         return e;
@@ -234,14 +235,14 @@ pub fn explained(path: &Path, e: io::Error) -> io::Error {
     }
 }
 
-/// What keeps this process from `path`, and whose it is: the file, or the directory above it that
-/// may not be entered.
+/// The path that denies this process access to `path`, and its owner: the file, or a directory
+/// above it that may not be entered.
 pub fn obstacle(path: &Path) -> Option<(PathBuf, Owner)> {
     Denied::at(path).map(|denied| (denied.path, denied.owner))
 }
 
-/// The first of these files that is there and that this process may not read or, with `write`,
-/// write; as an error that says so.
+/// An error about the first of these files that exists and that this process may not read or, with
+/// `write`, write.
 pub fn denied_among<'a>(paths: impl IntoIterator<Item = &'a Path>, write: bool) -> Option<io::Error> {
     let wanted = if write { Access::READ_OK | Access::WRITE_OK } else { Access::READ_OK };
     let mut denied = paths
@@ -251,7 +252,8 @@ pub fn denied_among<'a>(paths: impl IntoIterator<Item = &'a Path>, write: bool) 
     denied.next().map(|path| explained(path, e))
 }
 
-/// Whether this process may write to what is at `path`: its mode, and how the file system is mounted.
+/// Whether this process may write to the file at `path`: its mode, and how the file system is
+/// mounted.
 pub fn may_write(path: &Path) -> bool {
     !matches!(rustix::fs::access(path, Access::WRITE_OK), Err(Errno::ACCESS | Errno::PERM | Errno::ROFS))
 }
@@ -263,7 +265,7 @@ pub fn is_denied(error: &(dyn StdError + 'static)) -> bool {
     errors.any(|e| e.kind() == ErrorKind::PermissionDenied)
 }
 
-/// What stands in the way of this process.
+/// A path that denies this process access.
 #[derive(Debug)]
 struct Denied {
     path: PathBuf,
@@ -329,7 +331,7 @@ mod tests {
 
     use super::*;
 
-    /// Nobody has to have this number.
+    /// A number that no user need have.
     const SOMEBODY: u32 = 54_321;
 
     fn owner(path: &Path) -> (u32, u32) {
@@ -345,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn new_files_and_directories_belong_to_the_owner_of_the_directory() {
+    fn new_files_belong_to_the_owner_of_the_directory() {
         let Some(dir) = of_another() else { return };
         let below = dir.path().join("a/b/c");
         make_directory(&below).unwrap();
@@ -387,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_there_before_keeps_its_owner() {
+    fn existing_files_keep_their_owner() {
         let Some(dir) = of_another() else { return };
         let mine = tempfile::NamedTempFile::new().unwrap();
         let before = owner(mine.path());
@@ -399,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn directories_are_made_whatever_is_there() {
+    fn directories_are_made_below_links_but_not_files() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("file"), "").unwrap();
         assert_eq!(make_directory(&dir.path().join("file")).unwrap_err().kind(), ErrorKind::AlreadyExists);
@@ -425,7 +427,7 @@ mod tests {
                     "belongs to user 54321; run the command as user 54321, or change the file owner"
                 )
             );
-            // What is not there leads to the directory.
+            // A missing path leads to the directory.
             let below = explained(&path.join("b/c"), denied()).to_string();
             assert_eq!(below, text);
         }

@@ -1,5 +1,5 @@
-//! SETACL, DELETEACL, GETACL, LISTRIGHTS, MYRIGHTS in IMAP's words (RFC 4314 §3): who may do what is for
-//! [`sealpost_mailbox::rights`] to say. Identifiers are names of accounts; `-name` takes rights away.
+//! SETACL, DELETEACL, GETACL, LISTRIGHTS and MYRIGHTS (RFC 4314 §3): the IMAP side.
+//! [`sealpost_mailbox::rights`] decides. Identifiers are account names; `-name` takes rights away.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use super::responses::Responses;
 use super::selected::Selected;
 use super::user::User;
 
-/// Runs one of the commands. `moved` tells whether the mailbox that was selected is another one now.
+/// Runs one of the commands. `moved` is set if the selected mailbox is another one now.
 pub(super) async fn run(
     user: &User,
     selected: &mut Option<Selected>,
@@ -107,7 +107,7 @@ pub(super) async fn report_rights(
     Ok(())
 }
 
-/// Whom the identifier means, prepared the way that names at login are (RFC 4314 §3).
+/// The grantee that the identifier names, prepared like names at login (RFC 4314 §3).
 fn grantee(user: &User, identifier: &AString) -> Result<Grantee, Reply> {
     let bad = || Reply::bad("that cannot be an identifier");
     let text = identifier.as_str().ok_or_else(bad)?;

@@ -76,7 +76,7 @@ pub(super) enum Stage {
     Anonymous {
         /// STARTTLS is possible.
         start_tls: bool,
-        /// A password may be said.
+        /// A password may be sent.
         login: bool,
         /// TLS is spoken.
         tls: bool,

@@ -1,4 +1,4 @@
-//! COMPRESS=DEFLATE (RFC 4978). What it costs, and its bound: `docs/decisions/0018-compression.md`.
+//! COMPRESS=DEFLATE (RFC 4978). Its cost and its bound: `docs/decisions/0018-compression.md`.
 
 use sealpost_imap::types::{Atom, Code, Status};
 

@@ -1,8 +1,8 @@
 //! CONDSTORE (RFC 7162 §3.1): which commands switch it on, and STORE that happens only if nothing else did.
 //!
 //! A message has one mod-sequence for all its metadata, the log position of its last change. So
-//! MODIFIED may be said where another flag changed than the one that is stored (RFC 7162 §3.1.12
-//! would have it otherwise, and needs every session to keep every flag it told).
+//! STORE may answer MODIFIED when another flag changed than the stored one (RFC 7162 §3.1.12 asks
+//! for more, but needs every session to keep every flag that it reported).
 
 use sealpost_base::{ModSeq, Position, UidSet};
 use sealpost_imap::types::{
@@ -13,7 +13,7 @@ use sealpost_imap::types::{
 use super::responses::Responses;
 use super::selected::Selected;
 
-/// Switches CONDSTORE on if that command does. A client that has a mailbox selected is told where it stands
+/// Switches CONDSTORE on if that command does. Reports the HIGHESTMODSEQ of a selected mailbox
 /// (RFC 7162 §3.1).
 pub(super) fn enable(selected: Option<&Selected>, responses: &mut Responses, body: &CommandBody) {
     if responses.dialect.modseq() || !enables(body, selected.is_some()) {

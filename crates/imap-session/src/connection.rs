@@ -33,14 +33,14 @@ use sealpost_session::settings::Timeouts;
 pub(super) const FLUSH_BYTES: usize = 32 * 1024;
 /// Commands before login may take this many times the timeout of one of them, all together.
 const ANONYMOUS_FACTOR: u32 = 10;
-/// How often a client that holds memory is looked at: when so many times [`ROOM_SLICE`] have passed.
+/// How often a client that holds memory is checked: after so many times [`ROOM_SLICE`].
 const SLICES: u32 = 5;
-/// What a client has to take in that time while others wait for memory that is held for it, in bytes.
+/// Bytes that a client must take in that time while others wait for memory held for it.
 const SLICE_BYTES: usize = 10 * 1024;
-/// How often a client is looked at in a command, which holds its accounts: others wait for their
-/// room, and not for long.
+/// How often a client is checked during a command, which keeps its accounts loaded: others wait for
+/// that memory, and not for long.
 const ROOM_SLICE: Duration = Duration::from_secs(2);
-/// What it has to take in that time while others do, in bytes.
+/// Bytes that it must take in that time while others wait for account memory.
 const ROOM_SLICE_BYTES: usize = 2 * 1024;
 
 /// More than the end of a compressed stream takes.
@@ -54,42 +54,42 @@ pub(super) struct Connection {
     out: Writer,
     shutdown: Shutdown,
     timeouts: Timeouts,
-    /// What is held for a client that is slow, others may be waiting for.
+    /// Others may be waiting for buffers that a slow client holds.
     budget: Budget,
-    /// As may they for the room of accounts that are held for it.
+    /// Others may be waiting for the memory of accounts that a slow client keeps loaded.
     accounts: Accounts,
     /// Where the memory for long commands comes from.
     long_commands: LongCommands,
-    /// That of the command at hand, if it is long.
+    /// The memory of the current command, if it is long.
     command_memory: Option<LongCommand>,
     /// When it has to be complete.
     command_until: Instant,
-    /// The memory for what waits to be sent, if it is much.
+    /// The memory for output that waits to be sent, if it is large.
     out_memory: Option<Permit>,
     /// How long the client may take for a command.
     input_timeout: Duration,
-    /// When a client that has not logged in is sent away.
+    /// When a client that has not logged in is disconnected.
     anonymous_until: Option<Instant>,
-    /// Expands what comes, if it is compressed.
+    /// Decompresses input, if the client compresses it.
     inflater: Option<Box<Inflater>>,
-    /// Compresses what goes, if the client wants that.
+    /// Compresses output, if the client asked for it.
     deflater: Option<Deflater>,
-    /// The memory for it.
+    /// The memory for both.
     compression: Option<Compression>,
     /// Whether the login is still valid.
     standing: Option<Standing>,
-    /// The last read filled what it was given.
+    /// The last read filled its buffer.
     busy: bool,
     /// A message is coming in.
     bulk: bool,
-    /// What the session keeps while it waits, in bytes, if it may rest then.
+    /// Bytes that the session keeps while it waits, if the connection may rest then.
     keeps: Option<usize>,
     /// Since when it waits for the rest of what the client sends, charged what that takes at worst.
     waits_since: Option<Instant>,
 }
 
 impl Connection {
-    /// A connection of somebody who has not logged in.
+    /// A connection whose client has not logged in.
     pub(super) fn new(stream: Stream, shared: &ImapShared) -> Self {
         let ctx = &*shared.ctx;
         let timeouts = ctx.settings.timeouts;
@@ -125,7 +125,7 @@ impl Connection {
         self.keeps = keeps;
     }
 
-    /// The session has something to say without having been asked: it acquires what that may take.
+    /// Acquires memory for untagged updates that the session sends on its own.
     pub(super) async fn stir(&mut self) -> Result<(), End> {
         let stream = self.stream.as_mut().ok_or(End::Closed)?;
         tokio::select! {
@@ -159,7 +159,7 @@ impl Connection {
         self.shutdown.is_stopping()
     }
 
-    /// The next event. Sends what waits before it waits itself.
+    /// The next event. Sends pending output before it waits.
     pub(super) async fn next(&mut self) -> Result<Event, End> {
         let deadline = Instant::now() + self.input_timeout;
         let deadline = self.anonymous_until.map_or(deadline, |until| until.min(deadline));
@@ -177,7 +177,7 @@ impl Connection {
         }
     }
 
-    /// The next event of what was received.
+    /// The next event in the bytes received.
     fn decoded(&mut self) -> Option<Event> {
         let event = self.decoder.next()?;
         self.waits_since = None;
@@ -203,8 +203,7 @@ impl Connection {
     }
 
     /// The next event while a message comes in, part of which is held in memory. A client that
-    /// sends nothing of it is sent away soon if others wait for memory, or for the room of
-    /// accounts.
+    /// sends nothing of it is disconnected soon if others wait for memory or account memory.
     pub(super) async fn next_of_message(&mut self) -> Result<Event, End> {
         let deadline = self.idle_deadline();
         let (mut looked, mut slices) = (Instant::now(), 0);
@@ -267,8 +266,7 @@ impl Connection {
         }
     }
 
-    /// Speaks TLS from now on. What came in the clear and was not answered yet is forgotten (RFC
-    /// 3501 §6.2.1).
+    /// Speaks TLS from now on. Unanswered plaintext input is discarded (RFC 3501 §6.2.1).
     pub(super) async fn start_tls(&mut self, config: &Arc<ServerConfig>) -> Result<(), End> {
         self.flush().await?;
         self.decoder.clear();
@@ -277,8 +275,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Compresses from now on, in both directions (RFC 4978 §3), after sending what waits as it is.
-    /// What came behind the command is compressed already.
+    /// Compresses from now on, in both directions (RFC 4978 §3), after sending pending output
+    /// uncompressed. Input behind the command is compressed already.
     pub(super) async fn start_deflate(
         &mut self,
         compressions: &Compressions,
@@ -296,8 +294,8 @@ impl Connection {
         self.inflater.is_some()
     }
 
-    /// Back to what it was before anybody logged in, after sending what waits; compression ends in
-    /// both directions (RFC 8437 §4.1).
+    /// Returns to the state before login, after sending pending output; compression ends in both
+    /// directions (RFC 8437 §4.1).
     pub(super) async fn unauthenticated(&mut self) -> Result<(), End> {
         self.flush().await?;
         if let Some(deflater) = self.deflater.take() {
@@ -325,7 +323,7 @@ impl Connection {
         if let End::Io(error) = end {
             tracing::debug!(%error, "a connection failed");
         }
-        // Who is sent away for it is told so.
+        // A client disconnected for a revoked login still gets the reason.
         self.standing = None;
         if let Some(text) = end.goodbye() {
             let code = matches!(end, End::NoMemory).then_some(Code::Unavailable);

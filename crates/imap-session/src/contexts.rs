@@ -1,12 +1,11 @@
-//! CONTEXT=SEARCH and CONTEXT=SORT (RFC 5267): a client that searched with UPDATE is told what
-//! comes to the result and what goes from it, until it says CANCELUPDATE or another mailbox is
-//! selected.
+//! CONTEXT=SEARCH and CONTEXT=SORT (RFC 5267): after a search with UPDATE the server reports which
+//! messages enter the result and which leave it, until CANCELUPDATE or the next SELECT.
 //!
-//! A context is the search, made ready, and its result as the client has it: a set of UIDs, or a
-//! list if it is sorted. Whenever the client is told of changes, what changed since the last time
-//! is searched again and compared with that, so that nothing is told twice or left out, whatever
-//! happened in between. Results that go because their messages are expunged are told before the
-//! expunge, and at once where expunges have to wait (RFC 5267 §4.3.4, A.3).
+//! A context is the prepared search and its result as the client has it: a set of UIDs, or a list
+//! if it is sorted. Before each report, messages that changed since the last one are searched again
+//! and compared with that result, so that nothing is reported twice or left out. Results that leave
+//! because their messages are expunged are reported before the expunge, and at once where expunges
+//! have to wait (RFC 5267 §4.3.4, A.3).
 
 mod list;
 mod results;
@@ -35,7 +34,7 @@ pub(super) struct Wanted<'a> {
     pub(super) correlator: Correlator,
     pub(super) uid: bool,
     pub(super) query: Arc<Query>,
-    /// What was found, ascending by UID or as it was sorted.
+    /// The matches, ascending by UID or as sorted.
     pub(super) found: &'a [Match],
     /// How it was sorted.
     pub(super) comparators: Option<Vec<Comparator>>,
@@ -57,8 +56,8 @@ pub(super) fn check(selected: &Selected, correlator: &Correlator) -> Result<(), 
     Ok(())
 }
 
-/// From now on the client is told of changes to the result; if there is no room for that, it is told so
-/// (RFC 5267 §4.3.1).
+/// Reports changes to the result from now on, or NOUPDATE if there is no memory for that (RFC 5267
+/// §4.3.1).
 pub(super) fn keep_up_to_date(selected: &mut Selected, responses: &mut Responses, wanted: Wanted<'_>) {
     let contexts = &mut selected.contexts;
     let results = match wanted.comparators {
@@ -91,7 +90,7 @@ fn no_update(responses: &mut Responses, correlator: &Correlator, text: &str) {
     responses.out().status(None, Status::No, code.as_ref(), text);
 }
 
-/// Tells what goes because its messages do.
+/// Reports results that leave because their messages are expunged.
 pub(super) async fn report_gone(responses: &mut Responses, updates: Vec<Update>) -> Result<(), End> {
     for update in updates {
         for goes in update.goes {
@@ -175,7 +174,7 @@ async fn update_one(
                 (removed, Vec::new())
             } else {
                 let whole = NumberedScope::selected(selected);
-                // Not many more than were searched for: what is kept has an end.
+                // Few more than were searched for: a kept result is bounded.
                 let all = new.map(|new| results::together(list, new));
                 let all = sort::sorted(ctx, responses, &whole, all, comparators).await?;
                 let (removed, comes) = results::placed(removed, list, &all, &old);

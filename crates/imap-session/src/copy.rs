@@ -19,7 +19,7 @@ use super::selected::Selected;
 use super::targets;
 use super::user::User;
 
-/// What a COPY or MOVE asks for.
+/// The arguments of COPY or MOVE.
 pub(super) struct Asked {
     pub(super) uid: bool,
     pub(super) set: SequenceSet,
@@ -44,7 +44,7 @@ pub(super) async fn copy(
     })
 }
 
-/// MOVE. The expunges are told with everything else at the end of the command.
+/// MOVE. The expunges are reported with all other updates at the end of the command.
 pub(super) async fn move_messages(
     user: &User,
     selected: &Selected,
@@ -53,7 +53,7 @@ pub(super) async fn move_messages(
     asked: &Asked,
 ) -> Outcome {
     let selected = selected.writable()?;
-    // RFC 6851 §4.2: what STORE, COPY and EXPUNGE need together.
+    // RFC 6851 §4.2: the rights of STORE, COPY and EXPUNGE together.
     selected.opened().check_may_take_out()?;
     let targets = targets::resolve(selected, &asked.set, asked.uid)?;
     let placed = put(user, selected, responses, own, &targets, asked, Kind::Move).await?;

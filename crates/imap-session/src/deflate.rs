@@ -1,12 +1,11 @@
 //! DEFLATE (RFC 1951) in the two directions of a connection, with memory that is bounded and given back.
 //!
-//! - [`Deflater`] compresses what is sent. It has a compressor only while there is something worth
-//!   it to send and
-//!   [`COMPRESSOR_BYTES`] are free; otherwise it writes stored blocks, which take no memory. After every flush the stream
-//!   is at the beginning of a byte and of a block, so a compressor can be dropped there and another
-//!   one go on.
-//! - [`Inflater`] expands what is received, a bounded number of bytes at a time however small the
-//!   input that they come from. Between two blocks it needs nothing but what the client may refer
+//! - [`Deflater`] compresses output. It has a compressor only while there is enough output to be
+//!   worth it and [`COMPRESSOR_BYTES`] are free; otherwise it writes stored blocks, which take no
+//!   memory. After every flush the stream is at the beginning of a byte and of a block, so a
+//!   compressor can be dropped there and another one continue.
+//! - [`Inflater`] decompresses input, a bounded number of bytes at a time however small the input
+//!   that they come from. Between two blocks it needs only the window that the client may refer
 //!   back to: as much as the client sent, at most 32 KiB (RFC 1951 §2).
 //!
 //! The reasons are in `docs/decisions/0018-compression.md`. `miniz_oxide` is named here and nowhere else.
@@ -24,9 +23,9 @@ use sealpost_base::{Budget, Permit, limits};
 #[cfg(test)]
 mod tests;
 
-/// What a compressor takes, in bytes: window, hash chains, codes and a block's output.
+/// Memory of a compressor, in bytes: window, hash chains, codes and a block's output.
 pub(super) const COMPRESSOR_BYTES: usize = 320 * 1024;
-/// What an inflater takes at most, in bytes: the window and 11 KiB of tables.
+/// Memory of an inflater at most, in bytes: the window and 11 KiB of tables.
 pub(super) const INFLATER_BYTES: usize = WINDOW_BYTES + 12 * 1024;
 /// How far back a stream may refer (RFC 1951 §2).
 const WINDOW_BYTES: usize = 32 * 1024;
@@ -44,10 +43,10 @@ const WORTHWHILE_BYTES: usize = 1024;
 /// Bytes of the header of a stored block (RFC 1951 §3.2.4), at the beginning of a byte.
 const STORED_HEADER_BYTES: usize = 5;
 
-/// Compresses what is sent.
+/// Compresses output.
 pub(super) struct Deflater {
     budget: Budget,
-    /// What all compressors together may take.
+    /// The budget of all compressors together.
     share: Budget,
     compressor: Option<Compressor>,
 }
@@ -60,7 +59,7 @@ struct Compressor {
 }
 
 impl Deflater {
-    /// At the beginning of a stream. Draws from `budget` what is free there, and waits for nothing.
+    /// At the beginning of a stream. Acquires from `budget` only free memory, and never waits.
     pub(super) fn new(compressions: &Compressions, budget: Budget) -> Self {
         Deflater { budget, share: compressions.compressors.clone(), compressor: None }
     }
@@ -142,16 +141,16 @@ fn store(input: &[u8], packed: &mut [u8]) -> (usize, usize) {
     (octets.len(), STORED_HEADER_BYTES + octets.len())
 }
 
-/// Expands what is received.
+/// Decompresses input.
 pub(super) struct Inflater {
     engine: Engine,
     /// The last bytes that came out, as a ring; its length is a power of two.
     window: Vec<u8>,
     /// Where the next byte goes.
     at: usize,
-    /// What was received and not looked at.
+    /// Input not processed yet.
     input: BytesMut,
-    /// What the block at hand gave so far.
+    /// Bytes that the current block gave so far.
     from_block: usize,
     /// At the beginning of a block and of a byte, after a block of no bytes: what a flush leaves behind.
     flushed: bool,
@@ -167,7 +166,7 @@ enum Engine {
     Resting(BlockBoundaryState),
 }
 
-/// What came of looking at the input.
+/// The result of processing some input.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Inflated {
     /// Bytes.
@@ -235,12 +234,12 @@ impl Inflater {
         self.ending = true;
     }
 
-    /// What came behind the end of the stream.
+    /// The input behind the end of the stream.
     pub(super) fn into_rest(self) -> BytesMut {
         self.input
     }
 
-    /// Gives back what is not needed while nothing comes.
+    /// Frees the memory that is not needed while no input comes.
     pub(super) fn rest(&mut self) {
         if !self.input.is_empty() {
             return;
@@ -299,11 +298,10 @@ impl Inflater {
     }
 }
 
-/// How many connections may be compressed at once: a part of the memory is set aside for their
-/// inflaters, so that those who hold it for as long as they are connected leave enough for those
-/// who hold it for a while. Compressors come and go, but the system's allocator does not give back
-/// what so many of them took at once: they have a share of their own, and what there is no room for
-/// goes uncompressed.
+/// Bounds how many connections may be compressed at once. Inflaters, which live as long as their
+/// connection, have a share of the memory, so that enough is left for short-lived buffers.
+/// Compressors come and go, but the system's allocator does not return what many of them took at
+/// once: they have a share of their own, and output that finds no memory there goes uncompressed.
 #[derive(Clone)]
 pub struct Compressions {
     places: Budget,

@@ -1,9 +1,10 @@
 //! Which dialect a session speaks: what ENABLE and the commands that count as such switched on (RFC
 //! 5161, RFC 7162 §3.1, RFC 9586 §3.1, RFC 9051 §6.3.1, RFC 6855 §3).
 //!
-//! Nothing is ever switched off again, but by UNAUTHENTICATE, which begins a session anew (RFC 8437 §2).
+//! Nothing is ever switched off again, except by UNAUTHENTICATE, which resets the session (RFC 8437
+//! §2).
 
-/// What is on in this session. Commands ask the methods, which say what follows from it.
+/// The extensions enabled in this session. Commands ask the methods, which say what follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Dialect {
     /// CONDSTORE
@@ -21,8 +22,8 @@ pub(super) struct Dialect {
 }
 
 impl Dialect {
-    /// Whether the client is told of mod-sequences: MODSEQ in every FETCH response that is not
-    /// asked for, and in those that have FLAGS (RFC 7162 §3.1).
+    /// Whether mod-sequences are reported: MODSEQ in every unsolicited FETCH response, and in those
+    /// that have FLAGS (RFC 7162 §3.1).
     pub(super) fn modseq(self) -> bool {
         self.condstore || self.qresync
     }
@@ -32,7 +33,8 @@ impl Dialect {
         self.qresync
     }
 
-    /// Whether expunges are told as VANISHED and not as EXPUNGE (RFC 7162 §3.2.10, RFC 9586 §3.5).
+    /// Whether expunges are reported as VANISHED and not as EXPUNGE (RFC 7162 §3.2.10, RFC 9586
+    /// §3.5).
     pub(super) fn vanished(self) -> bool {
         self.qresync || self.uid_only
     }

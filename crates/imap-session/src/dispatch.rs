@@ -1,6 +1,6 @@
 //! Which function answers which command, and which parts of the session it gets.
 //!
-//! The functions of the commands are in files of their own: what they do not get here they cannot touch.
+//! The functions of the commands are in files of their own and see only the parts they get here.
 
 use sealpost_imap::types::{AString, AppendHead, Atom, Code, CommandBody, Notify, Response, Status, Tag};
 
@@ -20,7 +20,7 @@ use sealpost_auth::Entered;
 use sealpost_session::metrics::Verdict;
 
 impl Session {
-    /// Runs one command. What the client learns beside its answer is up to `updates`.
+    /// Runs one command. `updates` says what is reported to the client beside its answer.
     pub(super) async fn execute(
         &mut self,
         tag: &Tag,
@@ -46,13 +46,13 @@ impl Session {
             }
             _ => {}
         }
-        // RFC 3501 §6.3 and §6.4: the others need a login, and see what was acknowledged before they came.
+        // RFC 3501 §6.3, §6.4: the others need a login, and see every change acknowledged before.
         Box::pin(self.before_command(&body, updates)).await?;
         let Session { shared, log, responses, user, selected, subscriptions, own, moved, .. } = self;
         let ctx = &*shared.ctx;
         let user = logged_in(user)?;
-        // All but IDLE, which sessions spend their lives in, have boxes of their own: what a
-        // session takes while it waits is not what its largest command takes.
+        // All futures but that of IDLE, where sessions spend most of their time, are boxed: a
+        // waiting session does not take the memory of its largest command.
         match body {
             CommandBody::Enable(names) => {
                 enable::enable(user, selected.as_ref(), subscriptions, responses, &names)
@@ -157,9 +157,9 @@ impl Session {
     }
 
     /// UNAUTHENTICATE (RFC 8437): back to the not authenticated state on the same connection, for
-    /// another user. The mailbox is not expunged, nothing is told (RFC 8437 §3), and what belongs
-    /// to the login goes with it:
-    /// [`Session::anew`]. Never answered NO: a client may send its next login behind it without waiting.
+    /// another user. The mailbox is not expunged, nothing is reported (RFC 8437 §3), and the state
+    /// of the login is dropped: [`Session::anew`]. Never answered NO: a client may send its next
+    /// login behind it without waiting.
     pub(super) async fn unauthenticate(&mut self, tag: &Tag) -> Result<(), End> {
         if let Err(reply) = logged_in(&mut self.user) {
             return self.complete(tag, reply);
@@ -171,7 +171,7 @@ impl Session {
         Ok(())
     }
 
-    /// What every command needs that takes a login.
+    /// What every command after login needs.
     async fn before_command(&mut self, body: &CommandBody, updates: &UntaggedUpdates) -> Result<(), Failure> {
         logged_in(&mut self.user)?;
         uid_only::check_numbers(self.responses.dialect, body)?;
@@ -184,13 +184,13 @@ impl Session {
         }
         condstore::enable(self.selected.as_ref(), &mut self.responses, body);
         if updates.own {
-            // What others did before is told: what is new afterwards is this client's own doing.
+            // Report what others did before: what is new afterwards is this client's own change.
             self.report_others().await?;
         }
         Ok(())
     }
 
-    /// Tells what has changed outside of the selected mailbox, if NOTIFY asked for that.
+    /// Reports changes outside of the selected mailbox, if NOTIFY asked for that.
     pub(super) async fn report_others(&mut self) -> Result<(), End> {
         let Session { user, selected, subscriptions, responses, own, .. } = self;
         match user {
@@ -199,8 +199,8 @@ impl Session {
         }
     }
 
-    /// NOTIFY. Whatever it says, what was known of the selected mailbox until now is told first: it
-    /// is a NOOP too (RFC 5465 §3.1).
+    /// NOTIFY. Whatever its arguments, pending changes of the selected mailbox are reported first:
+    /// it is a NOOP too (RFC 5465 §3.1).
     async fn notify(&mut self, notify: Notify) -> Outcome {
         let Some(asked) = notify::asked(notify)? else {
             self.subscriptions.notify = Some(Box::default());
@@ -216,7 +216,7 @@ impl Session {
     pub(super) async fn append(&mut self, head: AppendHead) -> Outcome {
         let outcome = self.append_or_replace(&head).await;
         if outcome.is_err() {
-            // Nothing of what follows is wanted. Behind the command's end this does nothing.
+            // The rest of the command is not wanted. After its end this does nothing.
             self.responses.connection.refuse_append();
         }
         outcome
@@ -265,7 +265,7 @@ impl Session {
             log.count("crowded_logins", 1);
             return Err(Reply::no(Code::Limit, "too many connections of this account, close some").into());
         }
-        // Loading the account is its own turn already.
+        // Loading the account is scheduled on its own already.
         self.queue.take(ctx.scheduler.of(record.id));
         let account = ctx.accounts.open_current(record.id, root).await?;
         let user = User::new(shared.clone(), account, record);
@@ -336,8 +336,8 @@ fn logged_in(user: &mut Option<User>) -> Result<&mut User, Reply> {
     user.as_mut().ok_or_else(|| Reply::bad("log in first"))
 }
 
-/// Whether the command is about names without naming one that must be there: what is missing is no
-/// error that could be looked into ([`User::resolve`]).
+/// Whether the command is about names without one that must exist: a missing name is no error that
+/// [`User::resolve`] should look into.
 fn lists_names(body: &CommandBody) -> bool {
     match body {
         CommandBody::MultiSearch(multi) => multi.sources.is_some(),

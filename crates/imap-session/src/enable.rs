@@ -1,4 +1,4 @@
-//! ENABLE (RFC 5161, RFC 9051 §6.3.1): the extensions that change what a client is told unasked.
+//! ENABLE (RFC 5161, RFC 9051 §6.3.1): the extensions that change unsolicited responses.
 //!
 //! An extension is one line of [`EXTENSIONS`]. Names not in the table are passed over, and ENABLED
 //! lists what this command switched on that was off before (RFC 5161 §3.2).
@@ -16,7 +16,7 @@ use super::user::User;
 /// Switches an extension on; whether it was off.
 type Enable = fn(&User, &mut Subscriptions, &mut Responses) -> bool;
 
-/// What can be enabled.
+/// The extensions that can be enabled.
 const EXTENSIONS: &[(&str, Enable)] = &[
     ("CONDSTORE", |_, _, responses| switch_on(&mut responses.dialect.condstore)),
     ("QRESYNC", |_, _, responses| {

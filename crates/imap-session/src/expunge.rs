@@ -1,5 +1,5 @@
-//! EXPUNGE and UID EXPUNGE (RFC 3501 §6.4.3, RFC 4315 §2.1). The responses are told with everything
-//! else at the end of the command.
+//! EXPUNGE and UID EXPUNGE (RFC 3501 §6.4.3, RFC 4315 §2.1). The responses are sent with all other
+//! updates at the end of the command.
 
 use sealpost_account::rights::Rights;
 use sealpost_base::Error;

@@ -49,7 +49,7 @@ pub(super) fn shared_entries(settings: &Settings) -> impl Iterator<Item = String
     settings.filters.iter().map(|search| format!("{SHARED}{}", search.name))
 }
 
-/// The search with what is stored in the place of FILTER keys.
+/// The search with FILTER keys replaced by the stored keys.
 ///
 /// # Errors
 /// `NO [UNDEFINED-FILTER]`; `BAD [BADCHARSET]` if the strings of the command are not UTF-8 as those
@@ -106,7 +106,7 @@ struct Substitution<'a> {
     user: &'a User,
     /// Keys so far.
     keys: usize,
-    /// The filters that the key at hand is in.
+    /// The filters that the current key is in.
     path: Vec<Atom>,
 }
 
@@ -143,7 +143,7 @@ impl Substitution<'_> {
         Ok(SearchKey::And(keys))
     }
 
-    /// For the filter at hand (RFC 5466 §3.1): it is not there, or cannot be used.
+    /// For the current filter (RFC 5466 §3.1): it does not exist, or cannot be used.
     fn undefined(&self) -> Reply {
         match self.path.last() {
             Some(name) if stored(self.user, name).is_some() => {

@@ -71,21 +71,21 @@ pub(super) fn write(out: &mut Writer, state: &AccountState, id: FlagSetId, recen
     out.close();
 }
 
-/// What FLAGS and PERMANENTFLAGS list (RFC 3501 §7.2.6, §7.1), as it is at one moment: the system
-/// flags, and the keywords that messages of the mailbox have had. All of them may be hundreds of
+/// The flags in FLAGS and PERMANENTFLAGS (RFC 3501 §7.2.6, §7.1), at one moment: the system flags,
+/// and the keywords that messages of the mailbox have had. All of them may be hundreds of
 /// kilobytes, so they are written in pieces: the names stay in the account's state, where a keyword
 /// keeps its number.
 pub(super) struct FlagList {
     account: Arc<Account>,
     keywords: Vec<KeywordId>,
-    /// What the client may do with them.
+    /// The rights of the user.
     rights: Rights,
     /// It may make new keywords.
     any: bool,
 }
 
 impl FlagList {
-    /// Those of a mailbox of that account, for somebody with these rights.
+    /// Those of a mailbox of that account, for a user with these rights.
     pub(super) fn of(
         account: &Arc<Account>,
         state: &AccountState,
@@ -104,7 +104,7 @@ impl FlagList {
         Ok(())
     }
 
-    /// `* OK [PERMANENTFLAGS (…)] text`: those that these rights let somebody change (RFC 4314 §4,
+    /// `* OK [PERMANENTFLAGS (…)] text`: those that these rights let the user change (RFC 4314 §4,
     /// §5.1.1), and `\*` if keywords can be created in that account.
     pub(super) async fn tell_permanent(&self, connection: &mut Connection, text: &str) -> Result<(), End> {
         connection.out().raw(b"* OK [PERMANENTFLAGS ");

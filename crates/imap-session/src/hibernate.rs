@@ -1,11 +1,11 @@
-//! Waiting for a client without holding its account: a session that waits keeps what opens the
-//! account again, and what its client knows of the selected mailbox; the account itself may be
-//! unloaded meanwhile. What is kept is a lease ([`sealpost_mailbox::lease`]).
+//! Waiting for a client without holding its account: a waiting session keeps a lease
+//! ([`sealpost_mailbox::lease`]) that opens the account again, and the client's view of the
+//! selected mailbox; the account itself may be evicted meanwhile.
 //!
 //! A hibernated session has neither [`Session::user`] nor [`Session::selected`], so nothing can use
-//! them by mistake. It wakes when the client sends something, or when the log of an account that it
-//! listens to has grown; then it opens the accounts again, reads on in their logs, and tells the
-//! client what changed, as if it had never let go of them (`docs/decisions/0022-memory.md`).
+//! them by mistake. It wakes when the client sends something, or when the log of a watched account
+//! has grown; then it opens the accounts again, catches up, and reports to the client what changed,
+//! as if it had never released them (`docs/decisions/0022-memory.md`).
 
 use std::time::Duration;
 
@@ -27,14 +27,14 @@ use super::user::User;
 /// How long a session that could not be woken waits before it is tried again.
 const RETRY: Duration = Duration::from_secs(2);
 
-/// What a session keeps of its accounts.
+/// What a session keeps of its accounts while it hibernates.
 pub(super) struct Hibernated {
     accounts: Lease<Ticket>,
     pub(super) user: User<()>,
     selected: Option<Selected<()>>,
 }
 
-/// When a client that hears nothing is told that the server is still there.
+/// When an idle client gets a sign that the server is still there.
 pub(super) struct KeepAlive {
     period: Duration,
     due: Instant,
@@ -68,15 +68,15 @@ enum Why {
 }
 
 impl Session {
-    /// What tells of changes in all logs that this session looks at. To be made before it looks, so
-    /// that a change meanwhile is told.
+    /// Watchers of all logs that this session reads. Create them before reading, so that a change
+    /// meanwhile is noticed.
     pub(super) fn watchers(&self) -> LogWatchers {
         let lease = self.lease();
         let shared = self.subscriptions.notify.iter().flat_map(|watch| watch.shared_watchers().cloned());
         LogWatchers::new(lease.iter().flat_map(Lease::watchers).chain(shared))
     }
 
-    /// The next input, telling meanwhile what happens if the client asked for that.
+    /// The next input, reporting changes meanwhile if the client asked for that.
     pub(super) async fn next_input(&mut self) -> Result<Event, End> {
         if self.subscriptions.notify.is_none() {
             return self.next_command().await;
@@ -84,8 +84,8 @@ impl Session {
         let deadline = self.responses.connection.idle_deadline();
         loop {
             let watchers = self.watchers();
-            // RFC 5465 §6.1.2: a client that counts messages is told of expunges when a command
-            // allows for it.
+            // RFC 5465 §6.1.2: a client that counts messages gets expunges when a command allows
+            // for them.
             let delayed = self.subscriptions.notify.as_ref().is_some_and(|watch| watch.selected().delayed);
             Box::pin(
                 self.report_updates(&UntaggedUpdates { expunges: !delayed, ..UntaggedUpdates::default() }),
@@ -100,7 +100,7 @@ impl Session {
         }
     }
 
-    /// The next input of somebody who is not told of anything meanwhile. The session may be hibernated then.
+    /// The next input of a client that gets no updates meanwhile. The session may hibernate then.
     async fn next_command(&mut self) -> Result<Event, End> {
         let keeps = self.kept_bytes();
         self.responses.connection.may_rest(Some(keeps));
@@ -134,7 +134,7 @@ impl Session {
         loop {
             let mut why = Why::Notified;
             let release = self.release_due();
-            // Boxed, as what it waits for: each would be in the session's task several times over.
+            // Boxed, like the futures inside: each would be in the session's task several times.
             let interrupt = Box::pin(async {
                 // After a failure the bell has rung already.
                 let notified = async {
@@ -169,8 +169,8 @@ impl Session {
             match why {
                 Why::LetGo => self.hibernate(),
                 Why::Silent => {
-                    // RFC 2177 §3: untagged responses may come at any time. Routers forget
-                    // connections that say nothing.
+                    // RFC 2177 §3: untagged responses may come at any time. Routers drop idle
+                    // connections.
                     self.responses.connection.out().status(None, Status::Ok, None, "Still here");
                     if let Some(keep_alive) = &mut keep_alive {
                         keep_alive.said();
@@ -188,7 +188,7 @@ impl Session {
         }
     }
 
-    /// What the session keeps while it waits for its client, in bytes.
+    /// Memory that the session keeps while it waits for its client, in bytes.
     pub(super) fn kept_bytes(&self) -> usize {
         let (awake, asleep) = (self.selected.as_ref(), self.hibernated.as_ref());
         let view =
@@ -197,7 +197,7 @@ impl Session {
         limits::RESTING_BYTES + view.unwrap_or(0) + notify.unwrap_or(0)
     }
 
-    /// Between two commands: lets go of the accounts if others wait for the room of one of them.
+    /// Between two commands: releases the accounts if others wait for the memory of one of them.
     pub(super) fn give_way(&mut self) {
         let lease = self.lease();
         if lease.is_some_and(|lease| lease.is_wanted()) {
@@ -235,7 +235,7 @@ impl Session {
         Ok(())
     }
 
-    /// Ends when a session that waits is to let go of its accounts; never if it has none.
+    /// Completes when a waiting session must release its accounts; never if it has none.
     fn release_due(&self) -> BoxFuture<'static, ()> {
         let lease = self.lease();
         let (accounts, keep) =
@@ -252,7 +252,7 @@ impl Session {
         Some(Lease::new(own, self.selected.as_ref().map(|view| view.account().clone())))
     }
 
-    /// What came while the session was hibernated, which it still is: the account cannot be opened.
+    /// Answers input to a session that stays hibernated, because the account cannot be opened.
     /// `None`: it was answered.
     pub(super) fn answer_hibernated(&mut self, event: Event, error: Error) -> Result<Option<Event>, End> {
         let tag = match &event {

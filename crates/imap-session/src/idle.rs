@@ -1,4 +1,4 @@
-//! IDLE (RFC 2177): the client is told of every change as it happens, until it says DONE.
+//! IDLE (RFC 2177): reports every change to the client as it happens, until DONE.
 
 use sealpost_imap::server::Event;
 
@@ -9,7 +9,7 @@ use super::session::Session;
 use super::updates::UntaggedUpdates;
 
 impl Session {
-    /// IDLE. Without a selected mailbox nothing is told but what NOTIFY asked for (RFC 5465 §4).
+    /// IDLE. Without a selected mailbox only what NOTIFY asked for is reported (RFC 5465 §4).
     pub(super) async fn idle(&mut self) -> Outcome {
         self.responses.connection.out().continuation("idling");
         self.responses.connection.expect_line();
@@ -23,7 +23,7 @@ impl Session {
             }
             let event = self.next_or_notified(deadline, watchers, Some(&mut keep_alive)).await?;
             let Some(event) = event else { continue };
-            // Whoever cannot be told now is told with the next command.
+            // Changes that cannot be reported now are reported with the next command.
             if let Err(error) = Box::pin(self.wake()).await {
                 tracing::warn!(user = self.user_name(), %error, "cannot report changes to a session yet");
             }

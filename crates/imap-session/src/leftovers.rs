@@ -1,4 +1,4 @@
-//! When this process looked at what is left of accounts' shared mailboxes.
+//! When this process last checked accounts for leftovers of shared mailboxes.
 
 use std::num::NonZeroUsize;
 use std::sync::{Mutex, PoisonError};
@@ -7,12 +7,12 @@ use std::time::Duration;
 use lru::LruCache;
 use sealpost_base::AccountId;
 
-/// How often a process looks at one account's.
+/// How often a process checks one account.
 const PERIOD: Duration = Duration::from_secs(3600);
-/// Accounts of which it is remembered when they were looked at.
+/// Accounts of which the time of the last check is kept.
 const REMEMBERED: NonZeroUsize = NonZeroUsize::new(4096).expect("not zero");
 
-/// When accounts were looked at, by the monotonic clock.
+/// When accounts were checked, by the monotonic clock.
 pub struct Leftovers(Mutex<LruCache<AccountId, Duration>>);
 
 impl Default for Leftovers {
@@ -22,7 +22,7 @@ impl Default for Leftovers {
 }
 
 impl Leftovers {
-    /// Whether it is time to look at that account's; it counts as looked at then.
+    /// Whether a check of that account is due; it counts as checked then.
     pub(super) fn is_due(&self, account: AccountId, now: Duration) -> bool {
         let mut looked = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let due = looked.get(&account).is_none_or(|last| now.saturating_sub(*last) >= PERIOD);

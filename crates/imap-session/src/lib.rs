@@ -8,11 +8,11 @@
 //! - Nothing is written to the client while the account's state is held: responses are made from
 //!   snapshots of a bounded number of rows, and sent whenever more than 32 KiB of them wait.
 //! - Message sequence numbers come from the session's view alone, and the view changes only where
-//!   the client is told (RFC 3501 §7.4.1).
+//!   the change is reported to the client (RFC 3501 §7.4.1).
 //! - A command that changes something is one log entry, durable before its OK.
 //!
-//! An extension touches: [`capability`] (its name), the command's file, and [`selected`] if it is
-//! about what sessions are told of each other's changes.
+//! An extension touches: [`capability`] (its name), the command's file, and [`selected`] if it
+//! concerns how sessions learn of each other's changes.
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
@@ -85,7 +85,7 @@ pub use shared::ImapShared;
 
 /// Serves one IMAP connection until it ends, TLS already spoken if the listener demands it.
 pub async fn serve(stream: Stream, shared: Arc<ImapShared>) {
-    // In a box, so that the task is as small as what it waits for.
+    // Boxed, so that the task is as small as the future that it waits for.
     let queue = QueueHandle::default();
     let session = Box::new(session::Session::new(stream, shared, queue.clone()));
     fair_scheduler::run(&queue, pin!(session.run())).await;

@@ -46,7 +46,8 @@ pub(super) async fn list(user: &User, responses: &mut Responses, list: &List) ->
     }
 }
 
-/// One name, and what else was asked for about it: only if it is a mailbox and selected itself (RFC 5819 §2).
+/// One name, and the other data asked for: only if it is a mailbox and selected itself (RFC 5819
+/// §2).
 async fn tell_listed(
     user: &User,
     responses: &mut Responses,
@@ -69,7 +70,7 @@ async fn tell_listed(
             ReturnOption::MyRights => acl::report_rights(user, responses, &mailbox).await,
             ReturnOption::Subscribed | ReturnOption::Children | ReturnOption::SpecialUse => continue,
         }
-        // RFC 5819 §2, RFC 9590 §3: a mailbox that is gone by now, or cannot be looked at, has none.
+        // RFC 5819 §2, RFC 9590 §3: a mailbox that is gone by now, or cannot be read, has none.
         .or_else(|failure| match failure {
             Failure::Reply(_) => Ok(()),
             Failure::End(end) => Err(Failure::End(end)),
@@ -105,7 +106,8 @@ pub(super) async fn lsub(
     }
 }
 
-/// NAMESPACE: one's own mailboxes without a prefix, those that others share below one (RFC 2342 §5).
+/// NAMESPACE: the user's mailboxes without a prefix, those that others share below one (RFC 2342
+/// §5).
 pub(super) fn namespace(responses: &mut Responses) -> Reply {
     let space = |prefix: &str| {
         let entry = |prefix| NamespaceEntry { prefix, delimiter: Some(HIERARCHY_DELIMITER) };
@@ -119,7 +121,7 @@ pub(super) fn namespace(responses: &mut Responses) -> Reply {
 
 fn item(mailbox: Mailbox, attributes: Vec<MailboxAttribute>, child_info: bool) -> ListItem {
     let extended = match child_info {
-        // RFC 5258 §3.5: RECURSIVEMATCH comes with SUBSCRIBED, which is what selects.
+        // RFC 5258 §3.5: RECURSIVEMATCH requires SUBSCRIBED, which selects.
         true => vec![ListExtension::ChildInfo(vec![SelectionOption::Subscribed])],
         false => Vec::new(),
     };

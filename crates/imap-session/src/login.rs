@@ -22,7 +22,7 @@ pub(super) async fn login(
     user: &AString,
     password: &Secret,
 ) -> Result<Entered, Failure> {
-    // A name that is not UTF-8 is nobody's; it is checked like any other, and costs the same.
+    // A name that is not UTF-8 belongs to no account; it is checked like any other, at equal cost.
     let name = String::from_utf8_lossy(user.as_bytes()).into_owned();
     may_log_in(ctx, responses, log, Some(&name)).await?;
     check(ctx, responses, log, &name, password.as_bytes()).await
@@ -57,12 +57,12 @@ pub(super) async fn authenticate(
     }
 }
 
-/// Whether a password may be said here.
+/// Whether a password may be sent here.
 pub(super) fn is_allowed(ctx: &Context, responses: &Responses) -> bool {
     responses.connection.stream().is_some_and(|stream| ctx.allows_login(stream))
 }
 
-/// `name` is that of who tries, as far as it is known.
+/// `name` is the account name of the attempt, as far as it is known.
 async fn may_log_in(
     ctx: &Context,
     responses: &Responses,
@@ -75,7 +75,7 @@ async fn may_log_in(
     Ok(())
 }
 
-/// What a client is told that sends a secret where others can read it.
+/// The reply to a client that sends a secret without TLS.
 pub(super) async fn refused_in_clear(
     ctx: &Context,
     responses: &Responses,
@@ -118,7 +118,7 @@ async fn check(
     }
 }
 
-/// Counts a login that failed; what the client is told.
+/// Counts a failed login; the reply to the client.
 pub(super) async fn refused(
     ctx: &Context,
     responses: &Responses,

@@ -1,14 +1,13 @@
-//! Memory for commands that are longer than most: what a connection has received of a command, and
-//! what it is parsed into.
+//! Memory for long commands: the bytes received of a command, and what it is parsed into.
 //!
-//! A connection holds [`limits::IMAP_COMMAND_FREE_BYTES`] of one for nothing; for more it draws on
-//! shares of the memory budget that are set aside for this, so that thousands of endless literals
-//! wait for each other and nobody else waits for them. Whoever has not logged in does not wait: an
-//! honest client has nothing to say there that is so long.
+//! A connection holds [`limits::IMAP_COMMAND_FREE_BYTES`] of one for nothing; more is acquired from
+//! shares of the memory budget set aside for this, so that thousands of endless literals wait only
+//! for each other. A client that has not logged in does not wait: an honest client sends no command
+//! that long before login.
 
 use sealpost_base::{Budget, Permit, limits};
 
-/// What a command takes in all, parsed, for each of its bytes.
+/// Memory of a command in all, parsed, for each of its bytes.
 const PARSED_FACTOR: usize = 2;
 /// Each share is the memory budget divided by this.
 const SHARE: usize = 8;
@@ -33,17 +32,17 @@ impl LongCommands {
         LongCommands { strangers: share(), users: share() }
     }
 
-    /// For somebody who has not logged in; `None` if there is none.
+    /// For a client that has not logged in; `None` if there is none.
     pub(super) fn stranger(&self, budget: &Budget) -> Option<LongCommand> {
         drawn_at_once(&self.strangers, budget, limits::IMAP_COMMAND_BYTES_ANONYMOUS)
     }
 
-    /// For somebody who has, and holds memory already: not waited for.
+    /// For a logged-in client that holds memory already: does not wait.
     pub(super) fn at_once(&self, budget: &Budget) -> Option<LongCommand> {
         drawn_at_once(&self.users, budget, limits::IMAP_COMMAND_BYTES)
     }
 
-    /// For somebody who has, waited for.
+    /// For a logged-in client: waits.
     pub(super) async fn user(&self, budget: &Budget) -> LongCommand {
         let bytes = PARSED_FACTOR * limits::IMAP_COMMAND_BYTES;
         let share = self.users.acquire(bytes).await;

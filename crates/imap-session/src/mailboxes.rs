@@ -1,5 +1,5 @@
-//! CREATE, DELETE, RENAME, SUBSCRIBE, UNSUBSCRIBE in IMAP's words (RFC 3501 §6.3.3 to §6.3.7; RFC
-//! 6154 §3): what they do is for [`sealpost_mailbox::ops`] to say.
+//! CREATE, DELETE, RENAME, SUBSCRIBE, UNSUBSCRIBE (RFC 3501 §6.3.3 to §6.3.7; RFC 6154 §3): the
+//! IMAP side of [`sealpost_mailbox::ops`].
 
 use sealpost_account::{SpecialUse, SpecialUses};
 use sealpost_imap::types::{Code, Mailbox, MailboxAttribute, Status};
@@ -13,7 +13,7 @@ use super::responses::Responses;
 use super::selected::Selected;
 use super::user::User;
 
-/// What is said of a mailbox that was made and could not be shared.
+/// The reply for a mailbox that was created and could not be shared.
 const UNSHARED: &str = "CREATE completed, but it is not shared as the mailbox above it is";
 
 /// CREATE.
@@ -37,7 +37,7 @@ pub(super) async fn create(
     Ok(Reply { text: UNSHARED.into(), ..created(user, responses, name).await })
 }
 
-/// The mailbox was made; MAILBOXID, unless somebody deleted it already (RFC 8474 §4.1).
+/// The mailbox was created; MAILBOXID, unless another session deleted it already (RFC 8474 §4.1).
 async fn created(user: &User, responses: &mut Responses, name_asked: &Mailbox) -> Reply {
     let name = name_asked.as_str();
     let found = match Mailbox::new(name.strip_suffix('/').unwrap_or(name)) {
@@ -70,7 +70,7 @@ pub(super) async fn delete(
         old_name::tell_deleted(responses, name, &deleted_name);
     }
     if selected.as_ref().is_some_and(|view| view.is_at(&account, mailbox)) {
-        // Other sessions are thrown out; the one that asked for it knows what it did.
+        // Other sessions end; the one that deleted it continues.
         *selected = None;
         let text = "the selected mailbox was deleted";
         responses.out().status(None, Status::Ok, Some(&Code::Closed), text);

@@ -1,8 +1,7 @@
 //! GETMETADATA, SETMETADATA and METADATA (RFC 5464, RFC 6154 §4, RFC 9590).
 //!
-//! Private entries are in the log of whoever is logged in, shared ones in the log that the
-//! mailbox's messages are in. The server's shared entries are the operator's: they come from the
-//! settings, and nobody can set them.
+//! Private entries are in the user's log, shared ones in the log that the mailbox's messages are
+//! in. The server's shared entries come from the operator's settings; no client can set them.
 
 mod set;
 mod watch;
@@ -26,11 +25,11 @@ pub(super) use set::set_metadata;
 pub(super) use watch::{MetadataSubscription, tell_metadata, watch_metadata};
 
 /// Bytes of names and values that are copied out of the state and written at once; one value may be
-/// added to it, for which memory is drawn if it is longer than that.
+/// added to it, for which memory is acquired if it is longer than that.
 const BATCH_BYTES: usize = limits::IMAP_OUTPUT_FREE_BYTES;
 /// A name and a value as they are sent: copied, and written into a buffer that doubles as it grows.
 const LONG_VALUE_BYTES: usize = 3 * (limits::METADATA_VALUE_BYTES + limits::METADATA_ENTRY_BYTES);
-/// Entries looked at while the state is held.
+/// Entries read while the state is held.
 const BATCH_ENTRIES: usize = 256;
 /// How the administrator is reached (RFC 5464 §3.2.1.1).
 const ADMIN: &str = "/shared/admin";
@@ -51,7 +50,7 @@ struct Shelf {
     holder: Holder,
 }
 
-/// Where to go on with entries.
+/// Where to continue with entries.
 enum Next {
     /// There are no more.
     End,
@@ -139,7 +138,7 @@ async fn tell_values(
             out.room = Some(room_for_a_long_value(user, responses).await?);
         }
         let value = value(user, source, shelf, top.as_str());
-        // What was asked for by its name alone is answered in any case.
+        // An entry requested by its name alone is answered in any case.
         if depth == Depth::Zero || value.is_some() {
             out.add(top.clone(), value);
             write_entries(responses, &mut out, BATCH_BYTES).await?;
@@ -170,7 +169,7 @@ async fn tell_values(
     Ok(out.longest)
 }
 
-/// Writes what waits if it is more than `limit` bytes.
+/// Writes pending entries if they are more than `limit` bytes.
 async fn write_entries(
     responses: &mut Responses,
     out: &mut Outgoing<'_>,
@@ -189,8 +188,8 @@ async fn write_entries(
     Ok(())
 }
 
-/// Memory for one value that is longer than what a connection may hold without asking. It is held
-/// until the client took it; one that does not, while others wait for theirs, is cut off.
+/// Memory for one value that is longer than a connection may hold without acquiring memory. It is
+/// held until the client took it; a stalled client is cut off while others wait for such memory.
 async fn room_for_a_long_value(user: &User, responses: &mut Responses) -> Result<Permit, Failure> {
     let (room, accounts) = (user.shared.long_values.acquire(LONG_VALUE_BYTES), user.accounts());
     let room = responses.await_with_progress(unless_pressed(|| accounts.is_pressure_severe(), room)).await?;
@@ -211,7 +210,7 @@ fn value(user: &User, source: &Source, shelf: &Shelf, entry: &str) -> Option<Vec
     metadata::value(&shelf.account.state(), shelf.holder, entry).map(<[u8]>::to_vec)
 }
 
-/// What is not stored but follows from something else.
+/// The value of an entry that is not stored but computed.
 fn computed(user: &User, source: &Source, entry: &str) -> Option<Vec<u8>> {
     match (entry, source.private.holder) {
         // RFC 6154 §4: "a space-separated list of special-use attributes", or NIL.
@@ -255,7 +254,7 @@ impl Outgoing<'_> {
         self.waiting.push((entry, value));
     }
 
-    /// Copies entries below `top` from behind `after` on; where to go on.
+    /// Copies entries below `top` from behind `after` on; where to continue.
     fn collect(
         &mut self,
         state: &AccountState,
@@ -304,7 +303,7 @@ fn is_computed(source: &Source, entry: &str) -> bool {
     }
 }
 
-/// Each entry once, and not again what is below another anyway.
+/// Each entry once, without entries that are below another one anyway.
 fn distinct(entries: &[Entry], depth: Depth) -> Vec<&Entry> {
     let mut distinct: Vec<&Entry> = Vec::new();
     let mut seen = std::collections::HashSet::new();

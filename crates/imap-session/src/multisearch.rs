@@ -31,7 +31,7 @@ struct Target {
     named: bool,
 }
 
-/// What is searched for in each of them, and which parts of the result are wanted.
+/// The search in each of them, and the wanted parts of the result.
 struct Asked<'a> {
     tag: &'a Tag,
     search: &'a Search,
@@ -97,8 +97,8 @@ async fn search_sources(
     Ok(Reply::ok("ESEARCH completed"))
 }
 
-/// Searches the selected mailbox. UPDATE is for it alone, also if it is not among those that are answered for
-/// (RFC 7377 §2.2).
+/// Searches the selected mailbox. UPDATE is for it alone, also if it is not in the scope (RFC 7377
+/// §2.2).
 async fn search_selection(
     ctx: &Context,
     user: &User,
@@ -218,7 +218,7 @@ fn targets(user: &User, sources: &[MailboxFilter]) -> Result<Vec<Target>, Reply>
     Ok(targets)
 }
 
-/// What this user calls the selected mailbox.
+/// The user's name for the selected mailbox.
 async fn selected_name(user: &User, selected: &Selected) -> Result<Option<Mailbox>, Failure> {
     let own = user.account();
     if selected.account().id() == own.id() {

@@ -1,9 +1,9 @@
-//! NOTIFY (RFC 5465): the client is told of what happens in the mailboxes it chose, whether or not
-//! a command is in progress.
+//! NOTIFY (RFC 5465): reports changes of the mailboxes that the client chose, whether or not a
+//! command is in progress.
 //!
-//! What it knows of them is compared with the account's state whenever the account's bell rings; so
-//! nothing is queued for a client that does not read, and what happened many times is told once.
-//! The selected mailbox is told of by its view ([`super::updates`]), as far as the client wants it.
+//! What the client knows of them is compared with the account's state whenever a log watcher
+//! notifies; so nothing is queued for a stalled client, and repeated changes are reported once. The
+//! view reports on the selected mailbox ([`super::updates`]), as far as the client wants it.
 
 mod groups;
 mod known;
@@ -35,30 +35,30 @@ use shares::Shares;
 const EVENTS: &str = "(MessageNew MessageExpunge FlagChange MailboxName SubscriptionChange \
                       MailboxMetadataChange ServerMetadataChange)";
 
-/// What a client has asked for by NOTIFY, and what it knows.
+/// A client's subscription by NOTIFY, and its known state.
 #[derive(Default)]
 pub(super) struct NotifySubscription {
     selected: SelectedEvents,
     groups: Groups,
     known: NotifyBaseline,
     shares: Shares,
-    /// Room for all of this, if it is much.
+    /// Memory for all of this, if it is large.
     charge: Option<Reservation>,
 }
 
-/// What a NOTIFY SET asks for.
+/// The arguments of NOTIFY SET.
 pub(super) struct Asked {
-    /// The client wants to know how things are now.
+    /// The client wants the present state reported first.
     status: bool,
     selected: SelectedEvents,
     groups: Groups,
 }
 
-/// What is watched up to this size is part of what a connection takes anyway, in bytes.
+/// Subscriptions up to this size are covered by the memory of a connection, in bytes.
 const SMALL_WATCH: usize = 8 * 1024;
 
 impl NotifySubscription {
-    /// Counts what is kept, if that is much; whether there is room for it.
+    /// Counts the known state, if it is large; whether there is memory for it.
     fn weigh(&mut self, accounts: &Accounts) -> Result<(), Overflow> {
         let bytes = self.groups.bytes() + self.known.bytes();
         if bytes <= SMALL_WATCH {
@@ -75,12 +75,12 @@ impl NotifySubscription {
         if room { Ok(()) } else { Err(Overflow) }
     }
 
-    /// What of it is the connection's, in bytes: all of it if it is little.
+    /// Bytes of it that the connection's memory covers: all if it is small.
     pub(super) fn kept_bytes(&self) -> usize {
         if self.charge.is_some() { 0 } else { self.groups.bytes() + self.known.bytes() }
     }
 
-    /// What is wanted of the selected mailbox.
+    /// The events wanted of the selected mailbox.
     pub(super) fn selected(&self) -> &SelectedEvents {
         &self.selected
     }
@@ -91,10 +91,10 @@ impl NotifySubscription {
     }
 }
 
-/// What NOTIFY SET asks for; `None`: nothing.
+/// The arguments of NOTIFY SET; `None` for NOTIFY NONE.
 ///
 /// # Errors
-/// `NO [BADEVENT]` for an event that is not known.
+/// `NO [BADEVENT]` for an unknown event.
 pub(super) fn asked(notify: Notify) -> Result<Option<Asked>, Reply> {
     let Notify::Set { status, groups } = notify else { return Ok(None) };
     let Ok((selected, groups)) = groups::sort(groups) else {
@@ -103,7 +103,7 @@ pub(super) fn asked(notify: Notify) -> Result<Option<Asked>, Reply> {
     Ok(Some(Asked { status, selected, groups }))
 }
 
-/// From now on the client is told what it asked for; first how things are, if it wants to know.
+/// Reports what the client asked for from now on; first the present state, if it asked for that.
 pub(super) async fn subscribe(
     user: &User,
     viewed: Option<&Selected>,
@@ -142,7 +142,7 @@ pub(super) async fn subscribe(
     Ok(Reply::ok("NOTIFY completed"))
 }
 
-/// Tells what has changed outside of the selected mailbox, unless it was this client's own doing.
+/// Reports changes outside of the selected mailbox, except this client's own.
 pub(super) async fn report_others(
     user: &User,
     viewed: Option<&Selected>,
@@ -158,7 +158,7 @@ pub(super) async fn report_others(
                 responses.relieve().await?;
             }
         }
-        // The client asked for more than is kept for it: it is told, and nothing more (RFC 5465 §5.8).
+        // More than the server keeps for a client: report the overflow, and end (RFC 5465 §5.8).
         Err(Overflow) => {
             **watch = NotifySubscription::default();
             let code = other_code("NOTIFICATIONOVERFLOW", None);
@@ -169,7 +169,7 @@ pub(super) async fn report_others(
 }
 
 impl NotifySubscription {
-    /// Brings what is known up to date; what has to be told for it.
+    /// Brings the client's known state up to date; the events to report.
     async fn changes(
         &mut self,
         user: &User,
@@ -183,7 +183,7 @@ impl NotifySubscription {
         let shared = self.shares.update(user.accounts(), viewed.map(|view| view.account().id()), own).await;
         let events: Vec<Event> = {
             let state = account.state();
-            // One entry since the client was told last: that of its own command.
+            // One entry since the last report: that of the client's own command.
             let own = own.is_all_since(account.id(), self.known.position(), state.position());
             let metadata = self.known.metadata(&state, &self.groups);
             let events = self.known.update(&state, &self.groups, selected_here(user, viewed))?;
@@ -206,7 +206,7 @@ async fn report_event(user: &User, responses: &mut Responses, event: Event) -> R
             report_status(user, responses, &mailbox, &items).await?;
         }
         Event::Flags { mailbox, unseen, validity } => {
-            // RFC 5465 §5.1: without any of these there is nothing that could be said.
+            // RFC 5465 §5.1: without any of these there is nothing to report.
             if modseq || unseen || validity {
                 let mut items = vec![StatusItem::UidValidity];
                 items.extend(modseq.then_some(StatusItem::HighestModSeq));
@@ -217,7 +217,7 @@ async fn report_event(user: &User, responses: &mut Responses, event: Event) -> R
         Event::Metadata { mailbox, entries } => report_entries(responses, mailbox, entries),
         Event::Access { mailbox, readable: true, .. } => report_name(user, responses, &mailbox, None),
         Event::Access { mailbox, listed, .. } => {
-            // RFC 5465 §5.4: what may no longer be listed is gone for this client.
+            // RFC 5465 §5.4: a mailbox that may no longer be listed is gone for this client.
             let gone = (!listed).then_some(MailboxAttribute::NonExistent);
             report_attributes(responses, &mailbox, gone.into_iter().chain([no_access()]).collect(), None);
         }
@@ -297,7 +297,7 @@ fn no_access() -> MailboxAttribute {
     Atom::new("NoAccess").map_or(MailboxAttribute::NoSelect, MailboxAttribute::Other)
 }
 
-/// What STATUS begins with (RFC 5465 §3.1).
+/// The first items of STATUS (RFC 5465 §3.1).
 fn first_items(wanted: Wanted) -> Vec<StatusItem> {
     let mut items = vec![StatusItem::UidValidity];
     if wanted.messages {

@@ -58,7 +58,7 @@ async fn sasl_failed(
     name: &str,
     challenge: &str,
 ) -> Failure {
-    // It has failed, whether or not the client stays to hear it.
+    // It has failed, whether or not the client waits for the reply.
     let reply = login::refused(ctx, responses, log, name, &Denied::Credentials).await;
     match sasl_line(responses, challenge).await {
         Ok(_) => reply.into(),

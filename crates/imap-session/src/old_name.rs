@@ -1,8 +1,8 @@
-//! What a mailbox is called, for an IMAP4rev2 client that wrote it otherwise: LIST with OLDNAME
+//! The stored name of a mailbox, for an IMAP4rev2 client that wrote it otherwise: LIST with OLDNAME
 //! (RFC 9051 §6.3.9.7).
 //!
 //! Names are kept in Normalization Form C, and INBOX in capitals; a client may write them in any
-//! form (RFC 9051 §5.1). One that speaks IMAP4rev1 is told nothing: it does not know OLDNAME.
+//! form (RFC 9051 §5.1). IMAP4rev1 clients get no such response: they do not know OLDNAME.
 
 use sealpost_account::name::normal;
 use sealpost_account::{AccountState, Mailbox as State, ops};
@@ -52,7 +52,7 @@ pub(super) fn tell_deleted(responses: &mut Responses, written: &Mailbox, name: &
 }
 
 fn say(responses: &mut Responses, mut item: ListItem, old: Option<&str>) {
-    // What was read as a name can be said as one.
+    // A name that was parsed can be written as one.
     let old = old.and_then(|old| Mailbox::new(old).ok());
     item.extended.extend(old.map(ListExtension::OldName));
     responses.out().response(&Response::List(item));

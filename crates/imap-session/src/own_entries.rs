@@ -1,21 +1,21 @@
-//! The log entries that a session's own command made: what of them the client need not be told.
+//! The log entries of a session's own command: the client need not get all of them reported.
 
 use sealpost_account::account::Committed;
 use sealpost_base::{AccountId, Position};
 
-/// Log entries that the command at hand made, and nobody else had a part in.
+/// Log entries that the current command alone made.
 #[derive(Default)]
 pub(super) struct OwnEntries(Vec<(AccountId, Position)>);
 
 impl OwnEntries {
-    /// The command at hand made this change, if it is one.
+    /// The current command made this change, if it is one.
     pub(super) fn note<T>(&mut self, log: AccountId, committed: &Committed<T>) {
         if !committed.applied.is_empty() {
             self.0.push((log, committed.position));
         }
     }
 
-    /// The command at hand made the entry at that position, if there is one.
+    /// The current command made the entry at that position, if there is one.
     pub(super) fn note_at(&mut self, log: AccountId, at: Option<Position>) {
         self.0.extend(at.map(|at| (log, at)));
     }

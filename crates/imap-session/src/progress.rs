@@ -1,10 +1,8 @@
-//! INPROGRESS (RFC 9585): a client that waits for a long command is told that it is still being
-//! worked on, and how far.
+//! INPROGRESS (RFC 9585): reports the progress of a long command to the client that waits for it.
 //!
-//! Nothing is said during the first ten seconds, and then once in ten seconds (RFC 9585 §4 asks for
-//! restraint). Whatever waits within a command waits in [`Responses::await_with_progress`]; loops
-//! call
-//! [`Responses::report_progress`]. Only between responses: never when one has begun.
+//! Nothing is sent during the first ten seconds, and then once in ten seconds (RFC 9585 §4 asks for
+//! restraint). Every wait within a command goes through [`Responses::await_with_progress`]; loops
+//! call [`Responses::report_progress`]. Only between responses: never when one has begun.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -17,10 +15,10 @@ use super::connection::{Connection, End};
 /// Between two of them, and before the first.
 pub(super) const INTERVAL: Duration = Duration::from_secs(10);
 
-/// How long a turn that came waits for its client to take what it was told before.
+/// How long an acquired permit waits for its client to take the progress report sent before.
 const HELD: Duration = Duration::from_secs(5);
 
-/// How far the command at hand is.
+/// The progress of the current command.
 #[derive(Debug)]
 pub(super) struct Progress {
     /// `None` between commands.
@@ -49,16 +47,16 @@ impl Progress {
         self.done = self.done.max(done);
     }
 
-    /// Waits for `work`, and tells the client meanwhile.
+    /// Waits for `work`, and reports progress to the client meanwhile.
     ///
     /// # Errors
-    /// If the client cannot be told. `work` is dropped then.
+    /// If the report cannot be sent. `work` is dropped then.
     pub(super) async fn during<T>(
         &mut self,
         connection: &mut Connection,
         work: impl Future<Output = T>,
     ) -> Result<T, End> {
-        // Whoever takes something now and then is served: the write timeout says when it does not.
+        // A slow client is served as long as it takes some bytes within the write timeout.
         self.during_with(connection, work, Duration::MAX).await
     }
 
@@ -81,7 +79,7 @@ impl Progress {
         }
     }
 
-    /// Tells the client if it is time.
+    /// Sends a report if it is due.
     pub(super) async fn tell_if_due(&mut self, connection: &mut Connection) -> Result<(), End> {
         if Instant::now() >= self.next { self.tell(connection).await } else { Ok(()) }
     }
@@ -105,11 +103,11 @@ impl Progress {
     }
 }
 
-/// Tells while `work` goes on: others wait for what it holds, and the client may not take what it
-/// is told. What came of it, if that was first.
+/// Sends a report while `work` runs: others wait for what it holds, and the client may be stalled.
+/// The result of `work`, if that was first.
 ///
 /// # Errors
-/// If the client cannot be told, or does not take it for so long after the work was done.
+/// If the report cannot be sent, or the client does not take it within `interval` after `work`.
 async fn beside<T>(
     work: Pin<&mut impl Future<Output = T>>,
     telling: impl Future<Output = Result<(), End>>,
@@ -126,7 +124,7 @@ async fn beside<T>(
     }
 }
 
-/// A session's side of long work that others do for it: its client is told of the progress meanwhile.
+/// A session's side of long work done outside of it: reports progress to its client meanwhile.
 pub(super) struct Reporter<'a> {
     pub(super) connection: &'a mut Connection,
     pub(super) progress: &'a mut Progress,
@@ -165,18 +163,18 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn who_does_not_take_what_it_is_told_holds_nothing_up() {
+    async fn a_stalled_client_does_not_delay_the_work() {
         let (taken, told) = oneshot::channel();
         let work = async move { taken.send(()).is_ok() };
         let telling = async { told.await.map_err(|_| End::Crowded) };
         tokio::pin!(work);
         let finished =
-            beside(work.as_mut(), telling, Duration::MAX).now_or_never().expect("the work goes on");
+            beside(work.as_mut(), telling, Duration::MAX).now_or_never().expect("the work does not wait");
         assert!(matches!(finished, Ok(Some(true))));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn nor_does_it_keep_for_long_a_turn_that_came() {
+    async fn a_stalled_client_does_not_keep_a_permit_for_long() {
         let turns = Semaphore::new(1);
         let work = turns.acquire();
         tokio::pin!(work);
@@ -186,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn who_takes_what_it_is_told_waits_on() {
+    fn a_client_that_takes_the_report_keeps_waiting() {
         tokio::pin!(let work = std::future::pending::<()>(););
         let finished = beside(work.as_mut(), async { Ok(()) }, HELD).now_or_never();
         assert!(matches!(finished, Some(Ok(None))));

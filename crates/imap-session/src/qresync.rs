@@ -1,8 +1,9 @@
-//! QRESYNC (RFC 7162 §3.2): what a client missed while it was away.
+//! QRESYNC (RFC 7162 §3.2): the changes since a client's last session.
 //!
-//! A mailbox remembers which UIDs went, and when, up to `limits::VANISHED_RANGES`. A client that
-//! was away longer is told of every UID it asks about that is not there (RFC 7162 §3.2.6): as many
-//! ranges as it asked about and the mailbox has together, however large the numbers are.
+//! A mailbox records which UIDs were expunged, and when, up to `limits::VANISHED_RANGES`. To a
+//! client that was away longer, every UID it asks about that does not exist is reported (RFC 7162
+//! §3.2.6): as many ranges as it asked about and the mailbox has together, however large the
+//! numbers are.
 
 use sealpost_account::state::Mailbox;
 use sealpost_base::{ModSeq, Position, Uid, UidSet};
@@ -13,18 +14,18 @@ use super::reply::Reply;
 use super::responses::Responses;
 use super::selected::Selected;
 
-/// What a client has to be told before it knows a mailbox again.
+/// The changes to report to a client that resynchronizes a mailbox.
 #[derive(Debug, Default)]
 pub(super) struct ResyncDelta {
     /// UIDs that went.
     pub(super) vanished: UidSet,
     /// Since when messages came, or their flags changed.
     pub(super) since: ModSeq,
-    /// Messages that are told of if they did.
+    /// Messages that are reported if they changed.
     pub(super) asked: UidSet,
 }
 
-/// What the parameters of SELECT ask for, CONDSTORE switched on if they say so.
+/// Reads the parameters of SELECT, and switches CONDSTORE on if they require it.
 ///
 /// # Errors
 /// `BAD` for QRESYNC that was not enabled (RFC 7162 §3.2.5).
@@ -69,8 +70,8 @@ pub(super) fn fetch_since(
     Ok((since, vanished))
 }
 
-/// What a client missed that knows the mailbox as it says (RFC 7162 §3.2.5); nothing if it means
-/// another UIDVALIDITY.
+/// The changes since the client's stated knowledge of the mailbox (RFC 7162 §3.2.5); none if that
+/// is of another UIDVALIDITY.
 pub(super) fn missed(view: &Selected, mailbox: &Mailbox, known: &QResync) -> ResyncDelta {
     if known.uid_validity != mailbox.uid_validity().0.get() {
         return ResyncDelta::default();
@@ -88,8 +89,8 @@ pub(super) fn missed(view: &Selected, mailbox: &Mailbox, known: &QResync) -> Res
     ResyncDelta { vanished, since, asked }
 }
 
-/// What of these UIDs went after `since`, for UID FETCH (VANISHED); not what the client still has
-/// in its view, which it is told as VANISHED without EARLIER (RFC 7162 §3.2.10).
+/// Those of these UIDs expunged after `since`, for UID FETCH (VANISHED); not those still in the
+/// client's view, which are reported as VANISHED without EARLIER (RFC 7162 §3.2.10).
 pub(super) fn vanished(view: &Selected, mailbox: &Mailbox, since: ModSeq, set: &SequenceSet) -> UidSet {
     vanished_since(mailbox, since, &below_next(mailbox, set)).difference(view.uids())
 }
@@ -103,7 +104,7 @@ fn below_next(mailbox: &Mailbox, set: &SequenceSet) -> UidSet {
 }
 
 /// The largest UID of which the client knows the right number. No number above the mailbox's size
-/// is right, so no more pairs than that are looked at.
+/// is right, so no more pairs than that are checked.
 fn last_match(view: &Selected, matches: &SequenceMatch) -> Option<Uid> {
     let numbers = matches.numbers.iter(view.len());
     let uids = matches.uids.iter(u32::MAX);

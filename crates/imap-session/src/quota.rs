@@ -1,7 +1,7 @@
 //! GETQUOTA, GETQUOTAROOT, SETQUOTA, and the limits they are about (RFC 9208).
 //!
 //! An account has one quota root, which has its name and governs all its mailboxes. An
-//! administrator may look at every account's and change it; everybody else looks at their own.
+//! administrator may read and change that of every account; other users read their own.
 
 use std::time::Duration;
 
@@ -19,12 +19,12 @@ use super::responses::Responses;
 use super::user::User;
 use sealpost_session::Context;
 
-/// How long a session goes by limits that another process may have changed, where the store does
-/// not tell of changes.
+/// How long a session uses limits that another process may have changed, where the store does not
+/// report changes.
 const TRUSTED: Duration = Duration::from_secs(10);
 /// Percent of a limit beyond which a client is warned.
 const SOFT_PERCENT: u64 = 90;
-/// What STORAGE and ANNOTATION-STORAGE are counted in, in bytes (RFC 9208 §5.1, §5.4).
+/// The unit of STORAGE and ANNOTATION-STORAGE, in bytes (RFC 9208 §5.1, §5.4).
 const UNIT: u64 = 1024;
 
 /// Every resource, with its name.
@@ -39,22 +39,22 @@ const RESOURCES: [(Resource, &str); 4] = [
 pub(super) struct Quota {
     root: AccountName,
     limits: Quotas,
-    /// What is in shares of the account.
+    /// The usage of the account's shares.
     shared: Usage,
     seen_changes: u64,
-    /// When the limits were read: by the store, where it tells of changes, and by the monotonic clock.
+    /// When the limits were read: by the store, if it reports changes, and by the monotonic clock.
     seen: Option<StoreMoment>,
     read: Duration,
-    /// What the account held when that was last noted.
+    /// The usage last recorded.
     noted: Usage,
     /// The client knows that a limit is near.
     warned: bool,
 }
 
 impl User {
-    /// Writes down how much the account holds, for deliveries while nobody has it loaded: also
-    /// before the session ends. Nobody waits for it; if it is lost, they go by what was written
-    /// before.
+    /// Records how much the account holds, for deliveries while it is not loaded: also before the
+    /// session ends. The session does not wait for it; if it is lost, deliveries use the value
+    /// recorded before.
     pub(super) fn note_usage(&mut self) {
         let account = self.account().clone();
         let usage = usage::of(&account.state());
@@ -70,7 +70,7 @@ impl User {
         });
     }
 
-    /// Looks at the limits again if somebody may have changed them.
+    /// Reads the limits again if another process may have changed them.
     pub(super) async fn refresh_quota(&mut self) -> Result<(), Failure> {
         let (changes, now) = (self.shared.ctx.usage.changes(), self.shared.ctx.clock.monotonic());
         let seen = self.directory().seen();
@@ -91,17 +91,17 @@ impl User {
         Ok(())
     }
 
-    /// What the account's own log may hold.
+    /// The headroom of the account's own log.
     pub(super) fn own_headroom(&self) -> QuotaHeadroom {
         QuotaHeadroom { limits: self.quota.limits, other: self.quota.shared }
     }
 
-    /// What the log of a mailbox may hold.
+    /// The headroom of a mailbox's log.
     pub(super) async fn headroom_at(&self, resolved: &ResolvedMailbox) -> Result<QuotaHeadroom, Failure> {
         Ok(self.user_quota().headroom_at(resolved).await?)
     }
 
-    /// What bounds what this user may store.
+    /// The limits on what this user may store.
     pub(super) fn user_quota(&self) -> UserQuota<'_> {
         UserQuota {
             user: self.resolver(),
@@ -136,7 +136,7 @@ impl User {
         if name.as_ref() == Some(&own.name) {
             return Ok(own);
         }
-        // RFC 9208 §8: whether others have an account, and what is in it, is not for everybody to know.
+        // RFC 9208 §8: users must not learn which other accounts exist and what they hold.
         if own.role != Role::Admin {
             return Err(Reply::no(Code::NoPerm, "that quota root is not yours").into());
         }
@@ -157,8 +157,8 @@ pub(super) async fn get_quota(user: &User, responses: &mut Responses, root: &ASt
 
 /// GETQUOTAROOT. The mailbox need not exist (RFC 9208 §4.1.2).
 pub(super) async fn get_quota_root(user: &User, responses: &mut Responses, mailbox: &Mailbox) -> Outcome {
-    // What others share counts for them, and how much they have is not this user's business (RFC
-    // 9208 §8): such a mailbox has no root here.
+    // Others' shares count for their owners, whose usage this user must not learn (RFC 9208 §8):
+    // such a mailbox has no root here.
     if let Ok(resolved) = user.resolve(mailbox).await
         && matches!(resolved.access, Access::Share { owner: false, .. })
     {
@@ -225,7 +225,7 @@ impl Quota {
         quota
     }
 
-    /// A resource of which so much is used that the client should know.
+    /// A resource whose usage is so near its limit that the client is warned.
     fn near(&self, state: &AccountState) -> Option<Resource> {
         let usage = usage::of(state).with(self.shared);
         Resource::ALL.into_iter().find(|resource| {
@@ -275,7 +275,8 @@ fn inherent(resource: Resource) -> Option<u64> {
     }
 }
 
-/// What is limited, each with its usage; rounded up, so that there is never more than there may be.
+/// The limited resources, each with its usage; rounded up, so that usage within limits never shows
+/// as above them.
 fn resources(quotas: &Quotas, usage: &Usage) -> Vec<QuotaResource> {
     let limited = RESOURCES.iter().filter_map(|(resource, name)| {
         let limit = quotas.of(*resource).into_iter().chain(inherent(*resource)).min()?;

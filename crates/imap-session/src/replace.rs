@@ -1,5 +1,5 @@
-//! REPLACE and UID REPLACE in IMAP's words (RFC 8508): a new message comes, an old one goes. How is for
-//! [`sealpost_mailbox::append::replace`] to say.
+//! REPLACE and UID REPLACE (RFC 8508), which store a new message and expunge an old one: the IMAP
+//! side of [`sealpost_mailbox::append::replace`].
 
 use sealpost_account::rights::Rights;
 use sealpost_base::Uid;
@@ -28,7 +28,7 @@ pub(super) async fn replace(
 ) -> Outcome {
     let selected = selected.writable()?;
     let (old, opened) = (target(selected, replaces)?, selected.opened());
-    // RFC 8508 §4.1: what STORE, EXPUNGE and APPEND need together.
+    // RFC 8508 §4.1: the rights of STORE, EXPUNGE and APPEND together.
     opened.check_may_take_out()?;
     let resolved = user.resolve_for_messages(&head.mailbox).await?.require(Rights::INSERT)?;
     let size = append::size_of(&opened, old).ok_or_else(gone)?;
@@ -45,7 +45,7 @@ pub(super) async fn replace(
         own.note_at(expunged_in, Some(at));
     }
     log.count("appended", 1);
-    // RFC 8508 §4.3: before the EXPUNGE, so that the client knows what came for it.
+    // RFC 8508 §4.3: before the EXPUNGE, so that the client knows the replacement.
     let uids = placed.uids.get(..1).ok_or_else(gone)?;
     if let Some(code) = append_uid(placed.uid_validity, uids) {
         responses.out().status(None, Status::Ok, Some(&code), "replacement message ready");

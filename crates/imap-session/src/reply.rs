@@ -25,7 +25,7 @@ pub(super) enum Failure {
     End(End),
 }
 
-/// What a command's function gives.
+/// The result of a command's function.
 pub(super) type Outcome = Result<Reply, Failure>;
 
 impl Reply {
@@ -72,7 +72,7 @@ impl Reply {
                 tracing::error!(%error, "something stored is damaged");
                 Reply::no(Code::Corruption, "something stored is damaged")
             }
-            // What was given up, and how to have it.
+            // The evicted body, and how to get it.
             Kind::Offloaded => {
                 tracing::warn!(%error, "a body is not kept here");
                 Reply::no(Code::Unavailable, said())
@@ -151,7 +151,7 @@ impl From<sealpost_search::Failure<End>> for Failure {
     fn from(failure: sealpost_search::Failure<End>) -> Self {
         match failure {
             sealpost_search::Failure::Interrupted(end) => Failure::End(end),
-            // What the engine says of memory and messages names nothing of the store.
+            // The engine's errors about memory and messages name nothing of the store.
             sealpost_search::Failure::Error(error) if error.kind() == Kind::Retry => {
                 Failure::Reply(Reply::no(Code::Unavailable, error.to_string()))
             }
@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn temporary_failures_are_no_and_tell_nothing_of_the_store() {
+    fn temporary_failures_are_no_without_store_details() {
         let reply = Reply::from_error(&Error::retry("store: /var/mail: disk full"));
         assert_eq!((reply.status, reply.code), (Status::No, Some(Code::Unavailable)));
         assert!(!reply.text.contains("/var"));

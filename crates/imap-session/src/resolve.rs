@@ -1,4 +1,4 @@
-//! Names of mailboxes in IMAP's commands: where they lead is for [`sealpost_mailbox::resolve`] to say.
+//! Names of mailboxes in IMAP's commands, which [`sealpost_mailbox::resolve`] resolves.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ impl User {
         }
     }
 
-    /// Where that name leads for whoever has that account, with the rights of that user (RFC 4467 §7,
+    /// Resolves the name as the user of that account, with that user's rights (RFC 4467 §7,
     /// URLFETCH).
     pub(super) async fn resolve_of(&self, account: &Arc<Account>, name: &Mailbox) -> Result<ResolvedMailbox> {
         resolve::User { accounts: self.accounts(), account }.resolve_known(name.as_str()).await
@@ -37,12 +37,12 @@ impl User {
     /// Looks at all shares that the account has links to.
     ///
     /// # Errors
-    /// What the store says. A share that is damaged is listed, and says so when it is opened.
+    /// Store errors. A corrupt share is listed, and fails when it is opened.
     pub(super) async fn links(&self) -> Result<LinkRights, Failure> {
         Ok(self.resolver().links().await?)
     }
 
-    /// What follows this user's names.
+    /// The resolver of this user's mailbox names.
     pub(super) fn resolver(&self) -> resolve::User<'_> {
         resolve::User { accounts: self.accounts(), account: self.account() }
     }

@@ -10,9 +10,9 @@ use super::progress::{Progress, Reporter};
 /// Where a command writes its responses.
 pub(super) struct Responses {
     pub(super) connection: Connection,
-    /// What ENABLE switched on.
+    /// The extensions that ENABLE switched on.
     pub(super) dialect: Dialect,
-    /// How far the command at hand is.
+    /// The progress of the current command.
     pub(super) progress: Progress,
 }
 
@@ -27,12 +27,12 @@ impl Responses {
         self.connection.out()
     }
 
-    /// Sends what waits, if that is much.
+    /// Sends pending output, if it is large.
     pub(super) fn relieve(&mut self) -> impl Future<Output = Result<(), End>> {
         self.connection.relieve()
     }
 
-    /// Waits for `work`, and tells the client meanwhile.
+    /// Waits for `work`, and reports progress to the client meanwhile.
     pub(super) fn await_with_progress<T>(
         &mut self,
         work: impl Future<Output = T>,
@@ -40,13 +40,13 @@ impl Responses {
         self.progress.during(&mut self.connection, work)
     }
 
-    /// `done` of `goal` steps of the command are behind us; tells the client if it is time.
+    /// Notes that `done` of `goal` steps of the command are done; sends a report if it is due.
     pub(super) async fn report_progress(&mut self, done: usize, goal: usize) -> Result<(), End> {
         self.progress.reach(done, goal);
         self.progress.tell_if_due(&mut self.connection).await
     }
 
-    /// Tells the client how far long work is that others do.
+    /// Reports to the client the progress of work done outside of the session.
     pub(super) fn reporter(&mut self) -> Reporter<'_> {
         Reporter { connection: &mut self.connection, progress: &mut self.progress }
     }

@@ -14,7 +14,7 @@ use sealpost_auth::sasl::{self, Credentials, PlainError};
 use sealpost_session::Context;
 use sealpost_session::session_log::SessionLog;
 
-/// PLAIN. Acting for somebody else is not possible here.
+/// PLAIN. Acting for another user is not possible here.
 pub(super) async fn sasl_plain(
     ctx: &Context,
     responses: &mut Responses,
@@ -42,7 +42,7 @@ pub(super) async fn sasl_login(
     Ok(Credentials { name, secret })
 }
 
-/// The initial response, or what the client answers to `+ prompt`.
+/// The initial response, or the client's answer to `+ prompt`.
 pub(super) async fn sasl_message(
     responses: &mut Responses,
     initial: Option<Secret>,

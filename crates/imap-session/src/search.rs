@@ -1,4 +1,4 @@
-//! SEARCH (RFC 3501 §6.4.4, RFC 4731), and what SORT, THREAD and ESEARCH share with it.
+//! SEARCH (RFC 3501 §6.4.4, RFC 4731), and its common part with SORT, THREAD and ESEARCH.
 //!
 //! A command is translated ([`compile`]), run by the search engine over a [`numbered`] scope, and answered
 //! ([`answer`]). Its result can be kept as `$` (RFC 5182), a set of UIDs in the session's view.
@@ -86,10 +86,10 @@ async fn search_selected(
     Ok(Reply::ok("SEARCH completed"))
 }
 
-/// RFC 6855 §3: once UTF-8 is agreed on, the strings are UTF-8, whatever else might be said of them.
+/// RFC 6855 §3: after ENABLE UTF8=ACCEPT, strings are UTF-8 and CHARSET is not allowed.
 ///
 /// # Errors
-/// `BAD` if something else is said.
+/// `BAD` if there is a CHARSET.
 pub(super) fn may_name_charset(responses: &Responses, search: &Search) -> Result<(), Reply> {
     if responses.dialect.utf8_accept() && search.charset.is_some() {
         return Err(Reply::bad("no CHARSET after ENABLE UTF8=ACCEPT"));
@@ -126,7 +126,7 @@ pub(super) fn query(search: &Search, scope: &NumberedScope) -> Result<Arc<Query>
     Ok(Arc::new(Query::new(&criterion)?))
 }
 
-/// The messages of the scope that match, ascending by UID. Tells the client which are damaged.
+/// The messages of the scope that match, ascending by UID. Reports the corrupt ones to the client.
 ///
 /// # Errors
 /// `NO [UNAVAILABLE]` if messages cannot be read for now; `NO [LIMIT]` if there are too many for the
@@ -147,7 +147,7 @@ pub(super) async fn find(
     Ok(found.matches)
 }
 
-/// Tells the client which messages are damaged, and what that means for them.
+/// Reports to the client which messages are corrupt, and what that means for them.
 pub(super) async fn report_damaged(
     responses: &mut Responses,
     damaged: &[Placement],
@@ -184,7 +184,7 @@ pub(super) fn keep_saved(selected: Option<&mut Selected>, saves: bool, outcome: 
     outcome
 }
 
-/// Messages that are gone are no longer part of `$`, whether or not the client was told (RFC 5182 §2.1).
+/// Removes expunged messages from `$`, whether or not the expunge was reported (RFC 5182 §2.1).
 pub(super) fn forget_expunged(selected: &mut Selected) {
     if selected.saved().is_empty() {
         return;

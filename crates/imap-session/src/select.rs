@@ -24,17 +24,18 @@ use sealpost_session::session_log::SessionLog;
 /// A mailbox as it was at one moment.
 struct Opened {
     view: Selected,
-    /// What FLAGS and PERMANENTFLAGS list.
+    /// The flags for FLAGS and PERMANENTFLAGS.
     flags: FlagList,
     /// The number of the first message that is not `\Seen`.
     unseen: Option<u32>,
     /// MAILBOXID.
     object_id: Option<Code>,
-    /// What a client that was here before has to be told.
+    /// The changes to report to a client that resynchronizes.
     missed: ResyncDelta,
 }
 
-/// SELECT, or EXAMINE. Whether or not it succeeds, what was selected before no longer is (RFC 3501 §6.3.1).
+/// SELECT, or EXAMINE. Whether or not it succeeds, the mailbox selected before is closed (RFC 3501
+/// §6.3.1).
 pub(super) async fn select(
     user: &User,
     selected: &mut Option<Selected>,
@@ -46,7 +47,7 @@ pub(super) async fn select(
 ) -> Outcome {
     let known = qresync::select_parameters(responses, parameters)?;
     if selected.take().is_some() {
-        // RFC 7162 §3.2.11: what follows is about another mailbox, or about none.
+        // RFC 7162 §3.2.11: later responses are about another mailbox, or about none.
         responses.out().status(None, Status::Ok, Some(&Code::Closed), "the mailbox is closed");
     }
     let resolved = current_place(user, name).await?.require(Rights::READ)?;
@@ -87,7 +88,7 @@ pub(super) async fn select(
     }
     view.key_resets = urlauth::resets(user, &view);
     let selected = selected.insert(view);
-    // RFC 7162 §3.2.5.1: after everything else, and what went before what changed.
+    // RFC 7162 §3.2.5.1: after everything else, and expunges before changes.
     updates::report_vanished(responses, &missed.vanished, true).await?;
     updates::report_changed_since(selected, responses, missed.since, &missed.asked).await?;
     log.count("selected", 1);
@@ -101,8 +102,8 @@ pub(super) async fn select(
     })
 }
 
-/// Where that name leads, with all that any node has acknowledged before: whoever opens a mailbox
-/// may have changed it through another node (decision 29).
+/// Resolves the name after catching up with all that any node has acknowledged: the client that
+/// opens a mailbox may have changed it through another node (decision 29).
 async fn current_place(user: &User, name: &Mailbox) -> Result<ResolvedMailbox, Failure> {
     let own = user.account();
     own.refresh().await?;

@@ -1,11 +1,11 @@
-//! What a session's client knows of the selected mailbox, and how it learns the rest (RFC 3501
-//! §7.3, §7.4, §5.2).
+//! A client's view of the selected mailbox, and the changes still to report (RFC 3501 §7.3, §7.4,
+//! §5.2).
 //!
 //! The client addresses messages by sequence number, so the numbers are those of this view and not
-//! of the mailbox. The view changes only in [`Selected::changes`], whose result is what the client
-//! must then be told. Expunges that may not be told now (RFC 3501 §7.4.1) stay in the view: how far
-//! they and how far flags were told are two positions. A client that remembers mod-sequences must
-//! not believe it knows more than it was told: [`Selected::due_modseq`].
+//! of the mailbox. The view changes only in [`Selected::changes`], whose result must then be
+//! reported to the client. Expunges that may not be reported now (RFC 3501 §7.4.1) stay in the
+//! view, so expunges and flags have a reported position each. A client that caches mod-sequences
+//! must not assume more than was reported: [`Selected::due_modseq`].
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -37,29 +37,29 @@ pub(super) struct Selected<A = Arc<Account>> {
     recent: UidSet,
     /// Messages from this UID on are not known to the client.
     uid_next: Uid,
-    /// Flags were told up to here.
+    /// Flags were reported up to here.
     reported: Position,
-    /// Expunges were told up to here.
+    /// Expunges were reported up to here.
     reported_expunges: Position,
-    /// The mailbox's HIGHESTMODSEQ when everything was told.
+    /// The mailbox's HIGHESTMODSEQ when everything was reported.
     whole: ModSeq,
     /// The highest MODSEQ in FETCH responses of the command under way.
     written: ModSeq,
     /// The next completion has to have HIGHESTMODSEQ.
     owes: bool,
-    /// The client did not want to be told of flags that changed (RFC 5465 §5.3): there is no
-    /// mod-sequence any more up to which it knows everything but the one it had.
+    /// The client declined reports of changed flags (RFC 5465 §5.3): the mod-sequence up to which
+    /// it knows everything stays where it was.
     frozen: bool,
     /// How many keywords FLAGS listed.
     keywords: usize,
-    /// What `$` stands for.
+    /// The value of `$`.
     saved: UidSet,
     /// Searches that are kept up to date.
     pub(super) contexts: Contexts,
     /// How often the mailbox access key was reset, as far as the client knows; `None`: there is
     /// none (RFC 4467).
     pub(super) key_resets: Option<u32>,
-    /// Room for all of this, if it is much.
+    /// Memory for all of this, if it is large.
     charge: Option<Reservation>,
 }
 
@@ -74,7 +74,7 @@ pub(super) fn opened(selected: &mut Option<Selected>) -> Result<&mut Selected, R
 /// Rights that a client which asked to look only does not use.
 const CHANGES: Rights = Rights::SEEN.with(Rights::WRITE).with(Rights::DELETE_MESSAGES).with(Rights::EXPUNGE);
 
-/// Flags that the client was told, or knows because it set them.
+/// Flags that were sent to the client, or that it knows because it set them.
 #[derive(Debug, Default)]
 pub(super) struct AlreadySent {
     /// Of these messages.
@@ -83,12 +83,12 @@ pub(super) struct AlreadySent {
     pub(super) position: Position,
 }
 
-/// What the client has to be told, in this order.
+/// The changes to report to the client, in this order.
 #[derive(Debug, Default)]
 pub(super) struct Changes {
     /// Messages that are gone.
     pub(super) expunged: UidSet,
-    /// Their sequence numbers, descending, so that each is right when it is told.
+    /// Their sequence numbers, descending, so that each is right when it is sent.
     pub(super) numbers: Vec<RangeInclusive<u32>>,
     /// Messages that are new.
     pub(super) arrived: UidSet,
@@ -98,18 +98,18 @@ pub(super) struct Changes {
     pub(super) flags: Part,
     /// Up to where the client knew flags.
     pub(super) since: ModSeq,
-    /// Below which UID: what is new is told with EXISTS.
+    /// Below which UID: new messages are reported with EXISTS.
     pub(super) below: Option<Uid>,
 }
 
 impl<A> Selected<A> {
-    /// What the view takes, in bytes.
+    /// Memory of the view, in bytes.
     fn bytes(&self) -> usize {
         let sets = [&self.uids, &self.recent, &self.saved].map(UidSet::range_count);
         (sets.iter().sum::<usize>() + self.contexts.ranges()) * UidSet::RANGE_BYTES
     }
 
-    /// What of that is the connection's, in bytes: all of it if it is little.
+    /// Bytes of it that the connection's memory covers: all if it is small.
     pub(super) fn kept_bytes(&self) -> usize {
         if self.charge.is_some() { 0 } else { self.bytes() }
     }
@@ -149,14 +149,14 @@ impl Selected {
         }
     }
 
-    /// How many rows are looked through for those that are `\Deleted`.
+    /// How many rows are scanned for `\Deleted` messages.
     pub(super) fn rows_to_expunge(&self) -> usize {
         let state = self.account.state();
-        // With no message \Deleted there is nothing to look through.
+        // No message is \Deleted: no scan.
         state.mailbox(self.mailbox).map_or(0, |mailbox| if mailbox.deleted() > 0 { mailbox.len() } else { 0 })
     }
 
-    /// Counts what the view takes, if that is much; whether there is room for it.
+    /// Counts the memory of the view, if it is large; whether there is memory for it.
     pub(super) fn weigh(&mut self, accounts: &Accounts) -> bool {
         let bytes = self.bytes();
         if bytes <= SMALL_SETS {
@@ -172,12 +172,12 @@ impl Selected {
         }
     }
 
-    /// In whose log the mailbox is: not always that of whoever logged in.
+    /// The account whose log has the mailbox: not always that of the user.
     pub(super) fn account(&self) -> &Arc<Account> {
         &self.account
     }
 
-    /// As whom it is looked at.
+    /// The rights it was opened with.
     pub(super) fn access(&self) -> Access {
         self.access
     }
@@ -192,14 +192,14 @@ impl Selected {
         self.keywords < mailbox.keywords().count()
     }
 
-    /// What FLAGS lists now; from now on it counts as having done so.
+    /// The flags for FLAGS now, which count as listed from now on.
     pub(super) fn listed(&mut self, state: &AccountState, mailbox: &Mailbox) -> FlagList {
         self.keywords = mailbox.keywords().count();
         FlagList::of(&self.account, state, mailbox, self.rights(state))
     }
 
-    /// What the client may do here, in that state of the mailbox's log. Less than the rights if it
-    /// asked to look only.
+    /// The client's rights here, in that state of the mailbox's log. Without those to change if it
+    /// opened the mailbox read-only.
     pub(super) fn rights(&self, state: &AccountState) -> Rights {
         let rights = self.access.rights(state);
         if self.read_only { rights.without(CHANGES) } else { rights }
@@ -238,8 +238,8 @@ impl Selected {
         self.uid_validity
     }
 
-    /// What `$` stands for (RFC 5182 §2.1). UIDs that are no longer in the view may be among them:
-    /// they match nothing, and are never given again.
+    /// The value of `$` (RFC 5182 §2.1). UIDs that are no longer in the view may be among them:
+    /// they match nothing, and are never reused.
     pub(super) fn saved(&self) -> &UidSet {
         &self.saved
     }
@@ -281,7 +281,7 @@ impl Selected {
         }
     }
 
-    /// The selected mailbox, for work during which the session goes on.
+    /// The selected mailbox, for work during which the session continues.
     pub(super) fn opened(&self) -> OpenedMailbox {
         let Selected { mailbox, uid_validity, access, .. } = *self;
         OpenedMailbox { account: self.account.clone(), mailbox, uid_validity, access }
@@ -293,9 +293,9 @@ impl Selected {
         opened::find(state, self.mailbox, self.uid_validity, self.access)
     }
 
-    /// Brings the view up to date; what has changed has to be told. With `expunges` false, messages
-    /// that are gone stay in the view. Flags that the client knows already are left out, and with
-    /// `flags` false all of them.
+    /// Brings the view up to date; the caller must report the changes. With `expunges` false,
+    /// expunged messages stay in the view. Flags that the client knows already are left out, and
+    /// with `flags` false all of them.
     pub(super) fn changes(
         &mut self,
         state: &AccountState,
@@ -344,8 +344,8 @@ impl Selected {
         Ok(changes)
     }
 
-    /// What goes from the results of searches that are kept up to date because its messages are
-    /// gone, by the numbers that the client still has.
+    /// Expunged messages that leave the results of searches kept up to date, by the numbers that
+    /// the client still has.
     pub(super) fn gone_from_contexts(&mut self, state: &AccountState) -> Vec<Update> {
         let mut contexts = std::mem::take(&mut self.contexts);
         let gone = match self.mailbox_in(state) {
@@ -356,7 +356,7 @@ impl Selected {
         gone
     }
 
-    /// Brings the view up to date as far as messages are gone, and no further; they have to be told.
+    /// Brings the view up to date with expunges only; the caller must report them.
     pub(super) fn expunges(&mut self, state: &AccountState) -> Result<Changes, MailboxGone> {
         let expunged = self.gone(self.mailbox_in(state)?);
         self.reported_expunges = state.position();
@@ -368,7 +368,7 @@ impl Selected {
         changes::vanished_since(mailbox, self.reported_expunges, &self.uids)
     }
 
-    /// Takes these out; the numbers they had, descending, so that each is right when it is told.
+    /// Removes these; the numbers they had, descending, so that each is right when it is sent.
     fn take_out(&mut self, gone: &UidSet) -> Vec<RangeInclusive<u32>> {
         let mut numbers = Vec::with_capacity(gone.range_count());
         for (first, last) in gone.ranges().rev() {
@@ -384,8 +384,8 @@ impl Selected {
         numbers
     }
 
-    /// Messages from that UID on whose flags changed after `since`, but for those that are known: a
-    /// part of them.
+    /// Messages from that UID on whose flags changed after `since`, except known ones: a part of
+    /// them.
     pub(super) fn flags_changed(
         &self,
         mailbox: &Mailbox,
@@ -397,14 +397,14 @@ impl Selected {
         changes::updated(mailbox, since, from, below, |row| self.is_news(row, known))
     }
 
-    /// Whether a change of that message has to be told.
+    /// Whether a change of that message has to be reported.
     fn is_news(&self, row: &Row, known: &AlreadySent) -> bool {
         let is_new = row.modseq > known.position || !known.uids.contains(row.uid);
         is_new && self.uids.contains(row.uid)
     }
 
-    /// The HIGHESTMODSEQ up to which the client was told everything: flags, expunges and arrivals.
-    /// At least 1, which is the least that can be written (RFC 7162 §7, `mod-sequence-value`).
+    /// The HIGHESTMODSEQ up to which everything was reported: flags, expunges and arrivals. At
+    /// least 1, which is the least that can be written (RFC 7162 §7, `mod-sequence-value`).
     pub(super) fn whole(&self) -> u64 {
         self.whole.0.max(1)
     }
@@ -419,11 +419,11 @@ impl Selected {
         self.owes = true;
     }
 
-    /// The HIGHESTMODSEQ that must be said before a command is completed, if one must.
+    /// The HIGHESTMODSEQ that must be sent before a command is completed, if one must.
     ///
-    /// A client takes the highest MODSEQ it saw in a command's responses for one up to which it
-    /// knows everything (RFC 7162 §6). It would be wrong when expunges are delayed, or when a row
-    /// changed after the rest was looked through: then it is told how far it may believe.
+    /// A client assumes that it knows everything up to the highest MODSEQ in a command's responses
+    /// (RFC 7162 §6). That is wrong when expunges are delayed, or when a row changed after the rest
+    /// was reported: then HIGHESTMODSEQ corrects it.
     pub(super) fn due_modseq(&mut self) -> Option<u64> {
         let owes = std::mem::take(&mut self.owes);
         let written = std::mem::replace(&mut self.written, Position::ZERO);
@@ -473,7 +473,7 @@ impl<A> Selected<A> {
 }
 
 impl Changes {
-    /// Whether there is nothing to tell.
+    /// Whether there is nothing to report.
     pub(super) fn is_empty(&self) -> bool {
         self.expunged.is_empty() && self.arrived.is_empty() && !self.keywords && self.flags.is_empty()
     }

@@ -37,15 +37,13 @@ pub(super) struct Session {
     pub(super) user: Option<User>,
     /// Selected state while `Some`.
     pub(super) selected: Option<Selected>,
-    /// What is kept of both while the session waits without them; `None` while it is awake.
+    /// What is kept of both while the session is hibernated; `None` otherwise.
     pub(super) hibernated: Option<Box<Hibernated>>,
-    /// What the client is to be told of beside its own commands.
+    /// What to report to the client beside the answers to its commands.
     pub(super) subscriptions: Subscriptions,
-    /// Log entries that the command at hand made, and nobody else had a part in: what of them need
-    /// not be told.
+    /// Log entries that the current command alone made, which need not be reported in full.
     pub(super) own: OwnEntries,
-    /// The mailbox that was selected is another one now, by this session's own doing: what is still
-    /// to be said is BYE.
+    /// This session itself replaced the selected mailbox by another one: only BYE is left to send.
     pub(super) moved: bool,
     /// The login is over, but not the connection.
     pub(super) over: bool,
@@ -60,8 +58,8 @@ impl Session {
         Session::over(shared, connection, log, queue)
     }
 
-    /// The same for another user. Whatever else a session remembers is forgotten: it is in fields
-    /// that are begun anew (RFC 8437 §4.1), and only these five go on.
+    /// The same for another user. All other state of the session is reset (RFC 8437 §4.1); only
+    /// these five fields are kept.
     fn anew(self) -> Self {
         let Session { shared, responses, log, queue, errors, .. } = self;
         queue.leave();
@@ -103,13 +101,13 @@ impl Session {
             self.log.observe(stream);
         }
         let Session { responses, log, user, selected, hibernated, .. } = *self;
-        // Whoever waits for the client to hang up needs none of these.
+        // Waiting for the client to hang up needs none of these.
         drop((user, selected, hibernated));
         Box::pin(responses.connection.close(&end)).await;
         drop(log);
     }
 
-    /// Before the session lets go of its account.
+    /// Before the session releases its account.
     pub(super) fn note_usage(&mut self) {
         if let Some(user) = &mut self.user {
             user.note_usage();
@@ -176,7 +174,7 @@ impl Session {
             | Event::Line(_) => {}
         }
         if self.responses.connection.has_input() {
-            // Others have their turn between the commands of a client that sends thousands at once.
+            // Let other tasks run between the commands of a client that sends thousands at once.
             tokio::task::yield_now().await;
         }
         self.responses.connection.relieve().await
@@ -198,7 +196,7 @@ impl Session {
         self.finish(&tag, outcome, updates).await
     }
 
-    /// Tells the client what else has changed, then how its command went.
+    /// Reports other changes to the client, then the result of its command.
     async fn finish(&mut self, tag: &Tag, outcome: Outcome, updates: UntaggedUpdates) -> Result<(), End> {
         let mut reply = match outcome {
             Ok(reply) | Err(Failure::Reply(reply)) => reply,
@@ -209,10 +207,10 @@ impl Session {
             updates::report_modseq(selected, &mut self.responses, &mut reply);
         }
         self.own.clear();
-        // What is told from here on is told between commands.
+        // Everything sent from here on is sent between commands.
         self.responses.progress = Progress::none();
         self.complete(tag, reply)?;
-        // The client would go on with UIDs that mean nothing any more.
+        // The client would continue with invalid UIDs.
         if self.moved { Err(End::MailboxGone) } else { Ok(()) }
     }
 
@@ -221,14 +219,14 @@ impl Session {
         self.measure(reply.status);
         match reply.status {
             Status::Bad => return self.misbehaved(),
-            // Who does sensible things between is no nonsense.
+            // A successful command after login resets the count of bad ones.
             Status::Ok if self.user.is_some() => self.errors = 0,
             _ => {}
         }
         Ok(())
     }
 
-    /// The command at hand was answered.
+    /// The current command was answered.
     fn measure(&mut self, status: Status) {
         self.log.end_command(match status {
             Status::No => Verdict::No,
@@ -278,9 +276,9 @@ impl Session {
 }
 
 impl UntaggedUpdates {
-    /// What a client may be told at the end of that command: expunges not during FETCH, STORE and
-    /// SEARCH, whose sequence numbers they would upset; their UID forms are other commands (RFC
-    /// 3501 §7.4.1).
+    /// The updates allowed at the end of that command: no expunges during FETCH, STORE and SEARCH,
+    /// whose sequence numbers they would upset; their UID forms are other commands (RFC 3501
+    /// §7.4.1).
     fn after(body: &CommandBody) -> Self {
         let numbered = match body {
             CommandBody::Fetch { uid, .. } | CommandBody::Store(Store { uid, .. }) => !uid,

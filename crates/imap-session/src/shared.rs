@@ -1,4 +1,4 @@
-//! What all IMAP sessions of a server share, beside what sessions of every protocol do.
+//! State that all IMAP sessions of a server share, beside that of sessions of every protocol.
 
 use std::sync::Arc;
 
@@ -12,10 +12,10 @@ use super::leftovers::Leftovers;
 use super::long_commands::LongCommands;
 use super::urlauth::UrlMarks;
 
-/// What long values of metadata that are on their way to clients may take: an eighth of what is common.
+/// Long values of metadata on their way to clients may take the common budget divided by this.
 const LONG_VALUES_SHARE: usize = 8;
 
-/// What all IMAP sessions of a server share.
+/// State that all IMAP sessions of a server share.
 pub struct ImapShared {
     pub(crate) ctx: Arc<Context>,
     /// Marks the URLs that this server authorizes.
@@ -24,16 +24,16 @@ pub struct ImapShared {
     pub(crate) compressions: Compressions,
     /// How many commands may be long at once.
     pub(crate) long_commands: LongCommands,
-    /// What part of the budget long values of metadata may hold while they are sent.
+    /// The part of the budget for long values of metadata while they are sent.
     pub(crate) long_values: Budget,
-    /// What part of it APPEND may hold for messages that are stored and not placed yet.
+    /// The part of the budget for APPEND, for messages that are stored and not placed yet.
     pub(crate) appends: AppendMemory,
-    /// When it was looked at what is left of accounts' shared mailboxes.
+    /// When accounts were checked for leftovers of shared mailboxes.
     pub(crate) leftovers: Leftovers,
 }
 
 impl ImapShared {
-    /// What sessions of every protocol share.
+    /// The state that sessions of every protocol share.
     pub fn context(&self) -> &Arc<Context> {
         &self.ctx
     }
@@ -53,7 +53,7 @@ impl ImapShared {
     }
 }
 
-/// What the sessions share of a server with a store in memory.
+/// The shared state of a server with a store in memory.
 #[cfg(test)]
 pub(crate) fn for_tests() -> ImapShared {
     let key = ServerKeys::generate(&sealpost_base::SeededRandom::new(1));

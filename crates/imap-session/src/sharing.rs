@@ -1,4 +1,4 @@
-//! Sharing in IMAP's commands: what it takes is for [`sealpost_mailbox::share`] to say.
+//! Sharing in IMAP's commands: the IMAP side of [`sealpost_mailbox::share`].
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use super::shared::ImapShared;
 use super::user::User;
 use sealpost_session::Context;
 
-/// Removes in the background what is left of the account's shares, unless this process did so lately.
+/// Removes leftovers of the account's shares in the background, unless this process did so lately.
 pub(super) fn remove_in_background(shared: &ImapShared, own: &Arc<Account>) {
     let ctx = &shared.ctx;
     if !shared.leftovers.is_due(own.id(), ctx.clock.monotonic()) {
@@ -33,12 +33,12 @@ fn before(ctx: &Context) -> Timestamp {
 }
 
 impl User {
-    /// What the shares of the session's own account hold, and those alone.
+    /// The usage of the shares of the session's own account alone.
     pub(super) async fn usage_in_own_shares(&self) -> Result<Usage, Failure> {
         Ok(self.resolver().usage_in_own_shares().await?)
     }
 
-    /// What this user shares with.
+    /// What sharing this user's mailboxes needs.
     pub(super) fn sharing(&self) -> Sharing<'_> {
         Sharing {
             user: self.resolver(),

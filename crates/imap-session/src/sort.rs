@@ -76,8 +76,8 @@ async fn sort_selected(
     Ok(Reply::ok("SORT completed"))
 }
 
-/// The messages in the order of the comparators; equal ones in that of the mailbox (RFC 5256 §3). Tells
-/// the client which are damaged.
+/// The messages in the order of the comparators; equal ones in that of the mailbox (RFC 5256 §3).
+/// Reports the corrupt ones to the client.
 ///
 /// # Errors
 /// `NO [UNAVAILABLE]` if messages cannot be read for now.

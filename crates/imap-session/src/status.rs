@@ -1,4 +1,4 @@
-//! STATUS (RFC 3501 §6.3.10, RFC 9051 §6.3.11): answered from what the account keeps for each
+//! STATUS (RFC 3501 §6.3.10, RFC 9051 §6.3.11): answered from counters of the account for each
 //! mailbox, whatever its size.
 //!
 //! Items of extensions: SIZE (RFC 8438), MAILBOXID (RFC 8474 §4.3), APPENDLIMIT (RFC 7889 §3.1),
@@ -47,7 +47,7 @@ pub(super) async fn report_status(
     Ok(())
 }
 
-/// What an item says of a mailbox of that account.
+/// The value of an item for a mailbox of that account.
 pub(super) fn value(
     account: &Account,
     state: &AccountState,
@@ -64,7 +64,7 @@ pub(super) fn value(
         StatusItem::Unseen => mailbox.unseen() as u64,
         StatusItem::Deleted => mailbox.deleted() as u64,
         StatusItem::DeletedStorage => ops::deleted_bytes(state, mailbox),
-        // RFC 8438 §3: the sum of RFC822.SIZE, which is also what the quota counts.
+        // RFC 8438 §3: the sum of RFC822.SIZE, which the quota counts too.
         StatusItem::Size => mailbox.bytes(),
         StatusItem::AppendLimit => u64::from(append_limit),
         StatusItem::MailboxId => {

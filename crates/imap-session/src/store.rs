@@ -54,17 +54,17 @@ pub(super) async fn store(
     updates.room = reserved;
     let reported = !store.silent || unchanged_since.is_some();
     if store.silent {
-        // Only what this client did itself is silent (RFC 3501 §6.4.6).
+        // Only this client's own changes are silent (RFC 3501 §6.4.6).
         updates.known = AlreadySent { uids: changing.difference(&foreign), position };
-        // RFC 7162 §3.1.3: but its mod-sequence is told, with UNCHANGEDSINCE in any case.
+        // RFC 7162 §3.1.3: but its mod-sequence is sent, with UNCHANGEDSINCE in any case.
         updates.modseqs = if unchanged_since.is_some() { passing } else { changing };
         updates.flags = modified.clone();
     } else {
         updates.flags = targets.clone();
     }
     let modified = named(selected, &modified, store.uid).map(Code::Modified);
-    // A message that is gone, which this client does not know yet: those that are there were changed, and
-    // the client learns of the others with its next command (RFC 2180 §4.2.3, RFC 5530 §3).
+    // An expunged message that the client still has: existing messages were changed, and the
+    // expunges are reported with the client's next command (RFC 2180 §4.2.3, RFC 5530 §3).
     let gone = present < targets.len() && !store.uid && reported;
     Ok(match modified {
         Some(modified) if gone => {

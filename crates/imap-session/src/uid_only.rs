@@ -31,7 +31,7 @@ fn has_numbers(body: &CommandBody) -> bool {
     }
 }
 
-/// Whether a search names messages by number: then no expunge may be told during it either (RFC
+/// Whether a search names messages by number: then no expunge may be sent during it either (RFC
 /// 7162 §3.2.10.2).
 pub(super) fn searches_numbers(keys: &[SearchKey]) -> bool {
     // `$` is no number (RFC 5182 §2.1).

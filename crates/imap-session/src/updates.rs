@@ -1,6 +1,6 @@
-//! Untagged updates: tell the client what changed in the selected mailbox: EXPUNGE or VANISHED,
-//! EXISTS, RECENT, FLAGS, FETCH (RFC 3501 §7.2.6, §7.3, §7.4; RFC 7162 §3.2.10; RFC 9586 §3.6), at
-//! the end of commands and in IDLE.
+//! Untagged updates: report what changed in the selected mailbox: EXPUNGE or VANISHED, EXISTS,
+//! RECENT, FLAGS, FETCH (RFC 3501 §7.2.6, §7.3, §7.4; RFC 7162 §3.2.10; RFC 9586 §3.6), at the end
+//! of commands and in IDLE.
 
 use sealpost_account::account::Committed;
 use sealpost_account::event::Event;
@@ -25,7 +25,7 @@ use super::session::Session;
 use super::urlauth;
 use sealpost_session::Context;
 
-/// Rows looked at while the account's state is held.
+/// Rows read while the account's state is held.
 const BATCH_ROWS: usize = 256;
 
 /// Bytes of responses after which a batch ends.
@@ -34,10 +34,10 @@ const BATCH_BYTES: usize = limits::IMAP_OUTPUT_FREE_BYTES;
 /// Ranges in one VANISHED response: lines that clients can take (RFC 7162 §4).
 const VANISHED_RANGES: usize = 400;
 
-/// What the client may be told at the end of a command.
+/// The updates that the client may get at the end of a command.
 #[derive(Default)]
 pub(super) struct UntaggedUpdates {
-    /// Nothing: SELECT says how the mailbox was when it was opened, and the next command what changed since.
+    /// Nothing: SELECT reports the mailbox as it was opened, and the next command later changes.
     pub(super) nothing: bool,
     /// Expunges too (RFC 3501 §7.4.1).
     pub(super) expunges: bool,
@@ -45,19 +45,19 @@ pub(super) struct UntaggedUpdates {
     pub(super) uid: bool,
     /// Flags that it knows already.
     pub(super) known: AlreadySent,
-    /// Messages whose flags it is told whether or not they changed.
+    /// Messages whose flags are sent whether or not they changed.
     pub(super) flags: UidSet,
-    /// Messages of which it is told the mod-sequence at least.
+    /// Messages of which at least the mod-sequence is sent.
     pub(super) modseqs: UidSet,
-    /// The command takes messages out: that is told whatever else the client wants to know.
+    /// The command expunges messages: that is reported whatever else the client asked for.
     pub(super) takes_out: bool,
-    /// The command is one that changes something: what is new by one log entry is the client's own doing.
+    /// The command changes something: news by one log entry are the client's own change.
     pub(super) own: bool,
-    /// Room for the sets, if they are much.
+    /// Memory for the sets, if they are large.
     pub(super) room: Option<Reservation>,
 }
 
-/// What of a message is told.
+/// The items reported of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Items {
     /// FLAGS, and MODSEQ if the client wants it.
@@ -82,7 +82,7 @@ impl Session {
             urlauth::tell_mechanisms(user, selected, responses);
             user.warn_of_quota(responses);
         }
-        // NOTIFY says for itself whether metadata is among what is told (RFC 5465 §5.6).
+        // With NOTIFY, its arguments decide whether metadata is reported (RFC 5465 §5.6).
         if subscriptions.notify.is_none() && subscriptions.metadata.is_some() {
             let reporting = metadata::tell_metadata(user, selected.as_ref(), subscriptions, responses, own);
             Box::pin(reporting).await?;
@@ -99,8 +99,8 @@ impl Session {
     }
 }
 
-/// Brings client and view up to date, as far as `updates` and NOTIFY allow, if that was used:
-/// `wanted` is what it says of the selected mailbox.
+/// Brings client and view up to date, as far as `updates` and NOTIFY allow: `wanted` are NOTIFY's
+/// events for the selected mailbox, if it was used.
 async fn report(
     ctx: &Context,
     selected: &mut Selected,
@@ -112,7 +112,7 @@ async fn report(
     if wanted.is_none_or(|wanted| wanted.messages) {
         report_changes(ctx, selected, responses, own, updates, wanted).await?;
     } else {
-        // RFC 5465 §3.1: of the selected mailbox the client wants to know nothing but what it does itself.
+        // RFC 5465 §3.1: the client wants no reports of the selected mailbox but its own changes.
         if updates.takes_out {
             report_own_expunges(selected, responses).await?;
         }
@@ -125,12 +125,12 @@ async fn report(
     weigh(ctx, selected)
 }
 
-/// Counts what is kept of the selected mailbox, if that is much.
+/// Counts the memory of the view, if it is large.
 fn weigh(ctx: &Context, selected: &mut Selected) -> Result<(), End> {
     if selected.weigh(&ctx.accounts) { Ok(()) } else { Err(End::Crowded) }
 }
 
-/// EXPUNGE and MOVE are answered (RFC 3501 §6.4.3, RFC 6851 §3.3) also by who does not hear of events.
+/// Answers EXPUNGE and MOVE (RFC 3501 §6.4.3, RFC 6851 §3.3) also if NOTIFY asked for no events.
 async fn report_own_expunges(selected: &mut Selected, responses: &mut Responses) -> Result<(), End> {
     let account = selected.account().clone();
     let (gone, changes) = {
@@ -162,14 +162,14 @@ async fn report_changes(
         (changes, own, gone, state.position())
     };
     let changes = changes.map_err(|_| End::MailboxGone)?;
-    // The numbers of those that are gone are a set too.
+    // The numbers of expunged messages are a set too.
     weigh(ctx, selected)?;
     let sets = [&changes.expunged, &changes.expunged, &changes.arrived];
     let _room = reserve(&ctx.accounts, &sets).await.map_err(|_| End::Crowded)?;
-    // RFC 5267 §4.3.4: before the expunges, while the numbers mean what they did.
+    // RFC 5267 §4.3.4: before the expunges, while the numbers are still valid.
     contexts::report_gone(responses, gone).await?;
     if changes.is_empty() && updates.flags.is_empty() && updates.modseqs.is_empty() {
-        // What the client itself changed, and silently, changes results too.
+        // The client's own silent changes change results too.
         return contexts::update(ctx, selected, responses, &changes.arrived, position).await;
     }
     report_expunges(selected, responses, &changes).await?;
@@ -177,7 +177,7 @@ async fn report_changes(
     if changes.keywords {
         report_keywords(selected, responses).await?;
     }
-    // RFC 5465 §5.1: what NOTIFY asked for has the UID.
+    // RFC 5465 §5.1: reports for NOTIFY have the UID.
     let with_uid = updates.uid || wanted.is_some();
     let flags = changes.flags.uids.union(&updates.flags);
     report_rows(selected, responses, &flags, Items::Flags, with_uid).await?;
@@ -197,7 +197,7 @@ async fn report_changes(
         let modseqs = updates.modseqs.difference(&flags);
         report_rows(selected, responses, &modseqs, Items::ModSeq, with_uid).await?;
     }
-    // RFC 5465 §5.2: of what the client put there itself it need not be told.
+    // RFC 5465 §5.2: the client's own messages need not be reported.
     if let Some(wanted) = wanted.filter(|wanted| !own && !wanted.items.is_empty())
         && !changes.arrived.is_empty()
     {
@@ -208,7 +208,7 @@ async fn report_changes(
 }
 
 /// Makes a change of the selected mailbox, decided on the state of its log by going through about
-/// so many rows, and tells the client meanwhile that it is being worked on.
+/// so many rows, and reports progress to the client meanwhile.
 pub(super) async fn change_selected<T>(
     selected: &Selected,
     responses: &mut Responses,
@@ -223,8 +223,8 @@ pub(super) async fn change_selected<T>(
     Ok(committed)
 }
 
-/// Says how far a client that remembers mod-sequences may believe what it was told, in the
-/// completion if there is room in it (RFC 7162 §3.2.7, §3.2.9, §6).
+/// Sends the HIGHESTMODSEQ up to which everything was reported, in the completion if that has no
+/// code yet (RFC 7162 §3.2.7, §3.2.9, §6).
 pub(super) fn report_modseq(selected: &mut Selected, responses: &mut Responses, reply: &mut Reply) {
     if reply.status == Status::Ok && reply.code.is_none() {
         reply.code = due_modseq(selected, responses);
@@ -326,7 +326,7 @@ pub(super) async fn report_new_keywords(
         let state = selected.account().state();
         selected.misses_keywords(selected.mailbox_in(&state).map_err(|_| End::MailboxGone)?)
     };
-    // Those who wait are not to be as large as this is.
+    // Boxed, so that waiting sessions are not as large as this future.
     if misses { Box::pin(report_keywords(selected, responses)).await } else { Ok(()) }
 }
 
@@ -358,7 +358,7 @@ async fn report_rows(
     items: Items,
     with_uid: bool,
 ) -> Result<(), End> {
-    // RFC 7162 §3.2.4, RFC 9051 §7.5.2: what nobody asked for has the UID.
+    // RFC 7162 §3.2.4, RFC 9051 §7.5.2: unsolicited responses have the UID.
     let with_uid = with_uid || responses.dialect.modseq() || responses.dialect.rev2();
     let mut next = uids.first();
     while let Some(from) = next {
@@ -372,8 +372,8 @@ async fn report_rows(
     Ok(())
 }
 
-/// The same for a batch; where the next one begins. That is where this one does if there are
-/// keywords to be told first.
+/// The same for a batch; where the next one begins. That is where this one does if keywords have to
+/// be announced first.
 fn report_batch(
     selected: &mut Selected,
     responses: &mut Responses,
@@ -394,7 +394,7 @@ fn report_batch(
     let (mut reported, mut highest, mut next) = (0, ModSeq::ZERO, None);
     'ranges: for (first, last) in uids.ranges_from(from) {
         for row in mailbox.rows(first.max(from)..=last) {
-            // A row may have hundreds of long keywords: what is not sent yet is bounded in bytes too.
+            // A row may have hundreds of long keywords: pending output is bounded in bytes too.
             if reported == BATCH_ROWS || out.len() - begun > BATCH_BYTES {
                 next = Some(row.uid);
                 break 'ranges;
@@ -427,9 +427,9 @@ fn report_batch(
     next
 }
 
-/// The first UID that is recent in a session with that view: one that only looks does not take it
-/// from others (RFC 3501 §2.3.2, §6.3.2). Messages that the view does not have yet are left to
-/// whoever tells of them first.
+/// The first UID that is recent in a session with that view: a read-only one does not claim it
+/// (RFC 3501 §2.3.2, §6.3.2). Messages that the view does not have yet are left to the session that
+/// reports them first.
 pub(super) fn first_recent(view: &Selected) -> Uid {
     let account = view.account();
     if !view.read_only() {

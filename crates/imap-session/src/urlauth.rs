@@ -1,10 +1,10 @@
 //! GENURLAUTH, URLFETCH and RESETKEY (RFC 4467): URLs that show one message, or a part of one, to
-//! somebody else.
+//! another user.
 //!
-//! A URL vouches for itself, but it opens nothing: messages are sealed with keys that only their
-//! owner's sessions have. So URLFETCH serves what this process has open, which is what its owner is
-//! using or has used lately, and else says that it cannot now. `docs/decisions/0017-urlauth.md` has
-//! the reasons and what this means.
+//! A URL authorizes access but carries no key: messages are sealed with keys that only their
+//! owner's sessions have. So URLFETCH serves accounts that this process has loaded, those that
+//! their owners use or have used lately, and refuses for now otherwise.
+//! `docs/decisions/0017-urlauth.md` has the reasons and consequences.
 
 mod key;
 mod mark;
@@ -33,9 +33,9 @@ pub(super) use mark::UrlMarks;
 /// The one mechanism there is (RFC 4467 §2.4.1).
 const INTERNAL: &str = "INTERNAL";
 
-/// What a URL comes to.
+/// The result of resolving a URL.
 enum ResolvedUrl {
-    /// Nothing: it is no URL of this server's, not for this user, over, or what it names is gone.
+    /// Nothing: it is no URL of this server, not for this user, expired, or its message is gone.
     Nothing,
     /// It is genuine, but the owner's mailbox is locked.
     Locked,
@@ -144,7 +144,7 @@ async fn fetch_urls(user: &User, responses: &mut Responses, urls: &[AString]) ->
             other => found.push((url, other)),
         }
     }
-    // RFC 4467 §7: the response has a pair for each, and one response is for all of them.
+    // RFC 4467 §7: one response has a pair for each of them.
     for (n, (url, found)) in found.iter().enumerate() {
         if n == 0 {
             responses.out().raw(b"* URLFETCH");
@@ -192,7 +192,7 @@ async fn send_found(user: &User, responses: &mut Responses, found: &ResolvedUrl)
     Ok(())
 }
 
-/// What a URL comes to for this session's user, with the access that its owner has (RFC 4467 §6, §7).
+/// Resolves a URL for this session's user, with the access of its owner (RFC 4467 §6, §7).
 async fn redeem(me: &User, text: &AString) -> Result<ResolvedUrl, Failure> {
     let Ok(url) = ImapUrl::parse(text.as_bytes()) else { return Ok(ResolvedUrl::Nothing) };
     let (Some(server), Some(auth)) = (&url.server, &url.auth) else { return Ok(ResolvedUrl::Nothing) };
@@ -210,11 +210,11 @@ async fn redeem(me: &User, text: &AString) -> Result<ResolvedUrl, Failure> {
         }
     }
     let Some(owner) = owner else {
-        // RFC 4467 §6: as much work as for an owner that there is.
+        // RFC 4467 §6: as much work as for an existing owner.
         me.shared.url_marks.waste(rump);
         return Ok(ResolvedUrl::Nothing);
     };
-    // Only whoever was given a URL learns whether its owner is here.
+    // Only a client with a genuine URL learns whether its owner's account is loaded.
     let Some(token) = me.shared.url_marks.genuine(owner.id, rump, &token.token) else {
         return Ok(ResolvedUrl::Nothing);
     };
@@ -244,13 +244,13 @@ async fn redeem(me: &User, text: &AString) -> Result<ResolvedUrl, Failure> {
     }
 }
 
-/// Whether this session's user is among those that the URL is for (RFC 4467 §3).
+/// Whether the URL authorizes this session's user (RFC 4467 §3).
 fn may_use(me: &User, access: &Access, host: &str) -> bool {
     match access {
         // There are no anonymous sessions here.
         Access::Anonymous | Access::AuthUser => true,
         Access::User(user) => is_me(me, user, host),
-        // Nobody is a message submission entity: sending mail does not go through IMAP here.
+        // No user is a message submission entity: mail is not sent through IMAP here.
         Access::Submit(_) => false,
     }
 }
@@ -279,7 +279,7 @@ async fn reset_key(
         Ok((events, ()))
     });
     reset.await?;
-    // This client is told here.
+    // Report it to this client now.
     note_resets(user, selected);
     Ok(Reply::ok_with(self::mechanisms(), "the mailbox has a new access key"))
 }
@@ -319,8 +319,8 @@ pub(super) fn tell_mechanisms(user: &User, selected: &mut Selected, responses: &
     }
 }
 
-/// The accounts that a name in a URL may mean: one without a domain is of the URL's host, or what
-/// it is at login.
+/// The accounts that a name in a URL may mean: one without a domain is of the URL's host, or as at
+/// login.
 fn names(user: &str, host: &str, directory: &Directory) -> impl Iterator<Item = AccountName> {
     let of_host = if user.contains('@') { None } else { AccountName::parse(&format!("{user}@{host}")).ok() };
     of_host.into_iter().chain(directory.account_name(user).ok())

@@ -1,7 +1,7 @@
-//! The user of a session: the account that it has logged in as, under which name, and what it may do.
+//! The user of a session: the account that it has logged in as, under which name, and its rights.
 //!
-//! Names of mailboxes are followed in `place.rs`, shares are made in `sharing.rs`, and what the
-//! account may hold is looked up in `quota.rs`.
+//! Mailbox names are resolved in `resolve.rs`, shares are made in `sharing.rs`, and quota is looked
+//! up in `quota.rs`.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ pub(super) struct User<A = Arc<Account>> {
     pub(super) shared: Arc<ImapShared>,
     account: A,
     name: String,
-    /// What the account may hold.
+    /// The quota of the account.
     pub(super) quota: Quota,
 }
 
@@ -40,7 +40,7 @@ impl User {
         &self.shared.ctx.accounts
     }
 
-    /// Who else has an account.
+    /// The directory of all accounts.
     pub(super) fn directory(&self) -> &Directory {
         &self.shared.ctx.directory
     }

@@ -12,7 +12,7 @@ pub use crate::parse::Value;
 use crate::types::{DateTime, Flag, Response, Section};
 pub use decoder::ResponseDecoder;
 
-/// What the server sent.
+/// An event in the server's output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
     /// A complete response other than FETCH.
@@ -42,11 +42,11 @@ pub enum FetchData {
     Uid(u32),
     /// `FLAGS`
     Flags(Vec<Flag>),
-    /// `FLAGS`, those that can be read, and some of those that cannot, as they can be shown.
+    /// `FLAGS`: the valid ones, and some of the invalid ones in a printable form.
     FlagsInPart(Vec<Flag>, Vec<Box<str>>),
     /// `INTERNALDATE`
     InternalDate(DateTime),
-    /// `INTERNALDATE` that is no date: what it is, as it can be shown.
+    /// `INTERNALDATE` that is no date: the value in a printable form.
     NoDate(Box<str>),
     /// `RFC822.SIZE`
     Rfc822Size(u64),
@@ -82,7 +82,7 @@ pub enum BodyName {
     Rfc822Text,
 }
 
-/// What a server may make the decoder hold.
+/// Bounds on what the decoder holds for a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Bytes of a body that comes in one piece.

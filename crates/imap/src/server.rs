@@ -1,9 +1,9 @@
 //! The server's side of a connection without the connection: bytes in, [`Event`]s out.
 //!
-//! However the bytes are divided, the events are the same. A command is held until it is complete, within
-//! [`Limits::command_bytes`]; one that is longer is read and thrown away without being held, and answered. The
-//! messages of an APPEND are never held: they come out in pieces as they come in, and so does the
-//! command around them.
+//! However the bytes are divided, the events are the same. A command is held until it is complete,
+//! within [`Limits::command_bytes`]; a longer one is discarded without being held, and answered.
+//! The messages of an APPEND are never held: they come out in pieces as they come in, and so does
+//! the command around them.
 //!
 //! ```text
 //! loop {
@@ -29,16 +29,17 @@ pub use line::Line;
 
 use crate::types::{AString, AppendHead, AppendLiteral, AppendMessage, Code, Command, Tag};
 
-/// What the client sent.
+/// An event in the client's input.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
     /// A complete, well-formed command.
     Command(Command),
     /// The client announced a literal of a command and waits: send `+ `, then ask for more events.
     NeedContinuation,
-    /// An APPEND or REPLACE begins. Its pieces follow in the order in which they stand in the command, up to
-    /// [`Event::AppendEnd`]; or else [`Event::Bad`], [`Event::No`] or [`Event::Fatal`] comes and all of it must be forgotten.
-    /// At any point [`Decoder::refuse_append`] ends it: answer NO then.
+    /// An APPEND or REPLACE begins. Its pieces follow in the order in which they stand in the
+    /// command, up to [`Event::AppendEnd`]; or else [`Event::Bad`], [`Event::No`] or
+    /// [`Event::Fatal`] comes and all of it must be dropped. At any point
+    /// [`Decoder::refuse_append`] ends it: answer NO then.
     AppendBegin(AppendHead),
     /// A message of it begins, and the one before is complete.
     AppendMessage(AppendMessage),
@@ -53,16 +54,16 @@ pub enum Event {
     AppendEnd,
     /// A line, without its end, after [`Decoder::expect_line`].
     Line(Line),
-    /// Answer BAD, with the tag if there was one, and go on.
+    /// Answer BAD, with the tag if there was one, and continue.
     Bad {
         /// The tag of the command, if it could be read.
         tag: Option<Tag>,
         /// The response code, if one fits.
         code: Option<Code>,
-        /// What is wrong, for the response text.
+        /// The error, for the response text.
         reason: Cow<'static, str>,
     },
-    /// Answer NO and go on: well-formed, but refused here (a message too big, a name that is no name).
+    /// Answer NO and continue: well-formed, but refused here (a message too big, an invalid name).
     No {
         /// The tag of the command.
         tag: Tag,
@@ -74,15 +75,15 @@ pub enum Event {
     /// Say goodbye and close: a line of HTTP came in the place of a command
     /// ([`cross_protocol`](sealpost_base::cross_protocol)). No event follows.
     Http,
-    /// Answer BYE and close: the next command cannot be found, or it would take too much to find it. No event
-    /// follows.
+    /// Answer BYE and close: the next command cannot be found, or too much input would have to be
+    /// discarded to find it. No event follows.
     Fatal {
         /// Why, for the response text.
         reason: Cow<'static, str>,
     },
 }
 
-/// What a client may make the decoder hold, read or throw away.
+/// Bounds on what the decoder holds, reads or discards for a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Bytes of one command, literals included; of one that brings messages, bytes between two of
@@ -93,7 +94,7 @@ pub struct Limits {
     /// Bytes of a literal that the client does not wait with (`{n+}`): `None` for LITERAL+, which
     /// has no bound of its own, else that of LITERAL- (RFC 7888 §5).
     pub non_sync_bytes: Option<u64>,
-    /// Bytes of the messages of one refused command that are thrown away before the connection is given up.
+    /// Bytes of one refused command's messages that are discarded before the connection is closed.
     pub skipped_bytes: u64,
     /// The same for all else of a refused command.
     pub skipped_command_bytes: u64,

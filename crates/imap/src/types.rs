@@ -1,7 +1,8 @@
-//! IMAP values: what a parsed command or response is made of.
+//! IMAP values: the parts of parsed commands and responses.
 //!
-//! Names follow the ABNF of RFC 3501 §9. Constructors refuse what could not be written back, so that a value
-//! which exists can always be sent. Everything here is owned and independent of the buffer it was read from.
+//! Names follow the ABNF of RFC 3501 §9. Constructors refuse bytes that could not be written back,
+//! so that every value can be sent. Everything here is owned and independent of the buffer it was
+//! read from.
 
 mod acl;
 mod append;

@@ -1,8 +1,8 @@
 //! IMAP URLs of messages and their parts (RFC 5092), relative and absolute, with the authorization
 //! of RFC 4467.
 //!
-//! URLs of servers, mailboxes and searches parse to nothing: no command here takes them. Strict, as
-//! what is signed must mean one thing: characters that have to be percent-encoded are, parameters
+//! URLs of servers, mailboxes and searches are refused: no command here takes them. Strict, as a
+//! signed URL must have one meaning: characters that have to be percent-encoded are, parameters
 //! stand in their order, once.
 
 mod message;
@@ -20,19 +20,19 @@ use crate::types::{Mailbox, Partial, Section};
 /// A URL of a message or of a part of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImapUrl {
-    /// Whose server; `None`: the URL is relative, and begins with `/`.
+    /// The server; `None`: the URL is relative, and begins with `/`.
     pub server: Option<UrlServer>,
     /// The mailbox.
     pub mailbox: Mailbox,
-    /// What UIDVALIDITY must be.
+    /// The required UIDVALIDITY.
     pub uid_validity: Option<NonZeroU32>,
     /// The message.
     pub uid: NonZeroU32,
     /// The part of it; all of it by default.
     pub section: Section,
-    /// The bytes of that. One without a length goes on to the end.
+    /// The bytes of that. One without a length means up to the end.
     pub partial: Option<Partial>,
-    /// Who may use the URL, and until when.
+    /// The authorization of the URL, and its expiry.
     pub auth: Option<UrlAuth>,
 }
 
@@ -43,7 +43,7 @@ pub struct UrlServer {
     pub user: Option<String>,
     /// The host, lower case.
     pub host: String,
-    /// The port, if it is said.
+    /// The port, if there is one.
     pub port: Option<u16>,
 }
 
@@ -52,7 +52,7 @@ pub struct UrlServer {
 pub struct UrlAuth {
     /// The last moment at which the URL is good.
     pub expire: Option<Timestamp>,
-    /// Who may use it.
+    /// The users who may use it.
     pub access: Access,
     /// How many bytes of the URL the token is made for: up to, not including, `:mechanism:token`
     /// (RFC 4467 §6).
@@ -61,7 +61,7 @@ pub struct UrlAuth {
     pub token: Option<UrlToken>,
 }
 
-/// What vouches for a URL.
+/// The token that authorizes a URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UrlToken {
     /// The mechanism, upper case.
@@ -73,9 +73,9 @@ pub struct UrlToken {
 /// The access identifier (RFC 4467 §3).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Access {
-    /// `anonymous`: everybody.
+    /// `anonymous`: every client.
     Anonymous,
-    /// `authuser`: everybody who is known to the server.
+    /// `authuser`: every user who has logged in.
     AuthUser,
     /// `user+`: that user.
     User(String),
@@ -116,7 +116,7 @@ fn is_url_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-._~!$'()*+,&=:@/%;[]".contains(&byte)
 }
 
-/// Undoes percent-encoding; what comes out must be UTF-8 without NUL.
+/// Undoes percent-encoding; the result must be UTF-8 without NUL.
 fn decoded(text: &str) -> Result<String, InvalidUrl> {
     let wrong = InvalidUrl("a percent sign must be followed by two digits");
     let mut out = Vec::with_capacity(text.len());

@@ -1,8 +1,8 @@
 //! Modified UTF-7, the encoding of mailbox names on the wire (RFC 3501 §5.1.3), both ways.
 //!
-//! Strict: [`decode`] takes exactly what [`encode`] makes, so that a mailbox has one name. What is
-//! not modified UTF-7 has a defined result in [`name`]: bytes that are UTF-8 are taken as they
-//! stand, anything else is refused.
+//! Strict: [`decode`] accepts exactly the output of [`encode`], so that a mailbox has one name.
+//! [`name`] also takes bytes that are not modified UTF-7: UTF-8 is taken as it is, anything else is
+//! refused.
 
 use crate::types::{InvalidMailbox, Mailbox};
 
@@ -28,7 +28,7 @@ pub fn encode(name: &str) -> String {
     out
 }
 
-/// The text behind a modified UTF-7 form; `None` if it is not exactly what [`encode`] would make.
+/// The text behind a modified UTF-7 form; `None` if [`encode`] would write it otherwise.
 pub fn decode(encoded: &[u8]) -> Option<String> {
     let mut out = String::with_capacity(encoded.len());
     let mut rest = encoded;
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_encode_would_not_make_is_refused() {
+    fn forms_that_encode_does_not_write_are_refused() {
         for wire in [
             "&",          // never ends
             "A&B",        // never ends

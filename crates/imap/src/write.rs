@@ -1,8 +1,8 @@
-//! Serializers: responses for the server, commands for the client, and the [`Writer`] both are made of.
+//! Serializers: responses for the server, commands for the client, and their common [`Writer`].
 //!
 //! Nothing written here can be misread: strings are sent as an atom, quoted, or as a literal,
-//! whichever can carry them (RFC 3501 §4.3), and text for people is stripped of what would end the
-//! line.
+//! whichever can carry them (RFC 3501 §4.3), and text for people has no characters that would end
+//! the line.
 
 mod acl;
 mod command;

@@ -1,12 +1,13 @@
-//! Canonicalization of headers and bodies: what a signature covers although mail is changed on its
-//! way (RFC 6376 §3.4).
+//! Canonicalization of headers and bodies, so that signatures survive some changes in transit (RFC
+//! 6376 §3.4).
 //!
-//! Lines end with CRLF here. A bare CR or LF is a byte like others: whoever changes one breaks the signature.
+//! Lines end with CRLF here. A bare CR or LF is a byte like others: changing one breaks the
+//! signature.
 
-/// How much change on the way a signature survives.
+/// Which changes in transit a signature survives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Canonicalization {
-    /// None but empty lines at the end (RFC 6376 §3.4.1, §3.4.3); what a field without `c=` means.
+    /// Only empty lines at the end (RFC 6376 §3.4.1, §3.4.3); the default without `c=`.
     #[default]
     Simple,
     /// Folding, runs of white space and white space at line ends too (RFC 6376 §3.4.2, §3.4.4).
@@ -71,7 +72,8 @@ pub struct BodyCanonicalizer {
     line_ends: u64,
     /// A CR that may be the first half of a line end.
     cr: bool,
-    /// White space that counts, as one space, only if the line goes on; of the relaxed form alone.
+    /// Pending white space, which counts as one space only if the line continues; relaxed form
+    /// only.
     space: bool,
     /// Whether anything was handed on.
     is_empty: bool,
@@ -85,7 +87,7 @@ impl BodyCanonicalizer {
         BodyCanonicalizer { canonicalization, line_ends: 0, cr: false, space: false, is_empty: true, buffer }
     }
 
-    /// Takes the next piece of the body; `sink` gets what is certain.
+    /// Takes the next piece of the body; `sink` gets the canonical bytes known so far.
     pub fn push(&mut self, mut piece: &[u8], sink: &mut impl FnMut(&[u8])) {
         while let Some((&byte, rest)) = piece.split_first() {
             if self.cr {
@@ -116,7 +118,7 @@ impl BodyCanonicalizer {
         }
     }
 
-    /// The length of what is taken as it is; at least 1.
+    /// The length of the run that is passed unchanged; at least 1.
     fn run(&self, piece: &[u8]) -> usize {
         let end = match self.canonicalization {
             Canonicalization::Simple => memchr::memchr(b'\r', piece),

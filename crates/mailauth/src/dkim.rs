@@ -82,7 +82,7 @@ pub enum Fault {
     Expired,
     /// DNS has no key under that name.
     NoKey,
-    /// What DNS has there is no key record.
+    /// The DNS record is no key record.
     KeySyntax,
     /// `p=` is empty.
     KeyRevoked,

@@ -1,19 +1,19 @@
-//! As whom a user reaches a mailbox: as the owner of its log, or through a share.
+//! How a user reaches a mailbox: as the owner of its log, or through a share.
 
 use sealpost_account::AccountState;
 use sealpost_account::rights::Rights;
 use sealpost_base::AccountId;
 
-/// As whom a user reaches a mailbox.
+/// How a user reaches a mailbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
-    /// It is in the log of whoever logged in.
+    /// It is in the user's own log.
     Own,
     /// It is a share.
     Share {
-        /// The account of whoever logged in.
+        /// The user's account.
         user: AccountId,
-        /// The share is that account's.
+        /// The user owns the share.
         owner: bool,
     },
 }
@@ -25,7 +25,7 @@ impl Access {
             Access::Own => Rights::ALL,
             Access::Share { user, owner } => match state.about() {
                 Some(_) => state.rights_of(user),
-                // What a share says about itself may be damaged; its owner reads what is left.
+                // The share's record of its owner may be corrupt; the owner reads what is left.
                 None if owner => Rights::ALL,
                 None => Rights::NONE,
             },

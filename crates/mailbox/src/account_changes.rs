@@ -2,12 +2,12 @@
 //! several logs here: its own, and those of the mailboxes that it shares, which are its mailboxes
 //! all the same.
 //!
-//! What a client knows is a position in each log ([`LogPositions`]). A message may be in several
-//! logs under one id: it is new when it becomes visible in the first of them, and gone when it is
-//! visible in none. So one that moves into a shared mailbox is an update.
+//! A client's state is a position in each log ([`LogPositions`]). A message may be in several logs
+//! under one id: it is created when it becomes visible in the first of them, and destroyed when it
+//! is visible in none. So a message that moves into a shared mailbox is an update.
 //!
-//! If all changes fit into one answer, that leads to the present in all logs. Else an answer leads
-//! on in one log, and leaves the client at the same positions in the others.
+//! If all changes fit into one answer, it advances the client to the end of all logs. Else an
+//! answer advances it in one log, and leaves it at the same positions in the others.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,16 +19,16 @@ use sealpost_base::{AccountId, Error, ObjectId, Position, Result};
 
 use crate::resolve::{User, follow};
 
-/// Changes of one log that are looked at to know what a client knew of it.
+/// Changes of one log that are read at most to find what a client knew of it.
 const MOST_OF_A_LOG: usize = 65_536;
-/// How often it is tried to see all logs at one moment.
+/// Attempts to read all logs at one moment.
 const ATTEMPTS: usize = 3;
 
 /// Up to where a client knows each log of an account. A log that is not among them it does not know at all.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LogPositions(BTreeMap<AccountId, Position>);
 
-/// What changed.
+/// Changes of an account.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AccountChanges<T> {
     /// The client did not know these, which are there now.
@@ -43,12 +43,12 @@ pub struct AccountChanges<T> {
     pub more: bool,
 }
 
-/// What logs have under one id, and clients see change.
+/// An object that logs have under one id, and whose changes clients follow.
 pub trait Observable: Copy + Ord {
-    /// What became of it in one log; `None` if that is too long ago.
+    /// Its changes in one log after `since`; `None` if that is too long ago.
     fn changes(state: &AccountState, since: Position, most: usize) -> Option<Changes<Self>>;
 
-    /// What lost a message after `since`; `None` if that is too long ago.
+    /// The objects that lost a message after `since`; `None` if that is too long ago.
     fn departed(state: &AccountState, since: Position) -> Option<BTreeSet<Self>>;
 
     /// Whether it is visible in that log, which has maps.
@@ -104,7 +104,7 @@ impl LogPositions {
 /// process knows to be in them, and with maps.
 ///
 /// # Errors
-/// What the store says; `Limit` if one would be too large with its maps.
+/// Store errors; `Limit` if one would be too large with its maps.
 pub async fn logs_of(user: User<'_>) -> Result<Vec<Arc<Account>>> {
     let own = user.account;
     own.catch_up().await?;
@@ -146,13 +146,13 @@ pub async fn at_once<T>(
     Err(Error::retry("the account changes faster than its messages are counted"))
 }
 
-/// Up to where these logs are known to whoever sees them now.
+/// The positions of a client that has read these logs now.
 pub fn positions(logs: &[(AccountId, &AccountState)]) -> LogPositions {
     logs.iter().map(|(log, state)| (*log, state.position())).collect()
 }
 
-/// What became of messages, or of threads, in these logs: at most `most` changes. `None` if that is
-/// too long ago, or too much, or a log is gone that the client knew: it asks for everything anew.
+/// Changes of messages, or of threads, in these logs: at most `most`. `None` if that is too long
+/// ago, or too much, or a log is gone that the client knew: the client must read everything again.
 pub fn since<T: Observable>(
     logs: &[(AccountId, &AccountState)],
     known: &LogPositions,
@@ -194,7 +194,7 @@ pub fn since<T: Observable>(
     None
 }
 
-/// What became of the mailboxes of these logs, each in its log; the mailbox of a share is the inbox
+/// Changes of the mailboxes of these logs, each in its log; the mailbox of a share is the inbox
 /// there, and the link to it in the account's own log has its name. `None` as for [`since`].
 pub fn mailboxes_since(
     logs: &[(AccountId, &AccountState)],
@@ -216,7 +216,7 @@ struct LogChanges<'a, T> {
     since: Position,
     /// Whether each was visible then, and is visible now.
     changes: BTreeMap<T, (bool, bool)>,
-    /// What came and went: it counts where there is another copy in another log.
+    /// Created and destroyed since: it counts where there is another copy in another log.
     departed: BTreeSet<T>,
 }
 
@@ -249,7 +249,7 @@ impl<'a, T: Observable> LogChanges<'a, T> {
     }
 
     /// About so many of the first changes, and the position that they lead to: whether each was
-    /// visible before, and is there. What came and went is among them.
+    /// visible before, and is visible there. Includes objects created and destroyed in between.
     fn page(&self, size: usize) -> Option<(Page<T>, Position)> {
         let page = T::changes(self.state, self.since, size)?;
         let upto = page.upto;
@@ -262,10 +262,10 @@ impl<'a, T: Observable> LogChanges<'a, T> {
     }
 }
 
-/// What changed, with whether it was visible before and is there.
+/// Changed objects, with whether each was visible before and is at the page's end.
 type Page<T> = Vec<(T, bool, bool)>;
 
-/// What changed, with whether it was visible before and is visible after.
+/// Changed objects, with whether each was visible before and is visible after.
 fn seen<T>(changes: Changes<T>) -> impl Iterator<Item = (T, (bool, bool))> {
     let created = changes.created.into_iter().map(|id| (id, (false, true)));
     let updated = changes.updated.into_iter().map(|id| (id, (true, true)));

@@ -118,7 +118,7 @@ impl Append {
     /// The next bytes of the message, which were expected.
     ///
     /// # Errors
-    /// What the store says.
+    /// Store errors.
     pub async fn write(&mut self, bytes: &[u8]) -> Result<()> {
         let ingest = self.current.as_mut().and_then(|incoming| incoming.ingest.as_mut());
         ingest.ok_or_else(no_message)?.write(bytes).await
@@ -127,7 +127,7 @@ impl Append {
     /// The next bytes, which may be more than were expected: an encoding made them longer.
     ///
     /// # Errors
-    /// `TooBig`; what the store says.
+    /// `TooBig`; store errors.
     pub async fn write_longer(&mut self, bytes: &[u8]) -> Result<(), Refusal> {
         if self.size().saturating_add(bytes.len() as u64) > self.message_size {
             return Err(Refusal::TooBig(self.message_size));
@@ -139,7 +139,7 @@ impl Append {
     ///
     /// # Errors
     /// `Empty`; `OverQuota` if it became longer than was expected; `Limit` or `NoMemory` for its
-    /// record; what the store says.
+    /// record; store errors.
     pub async fn complete(&mut self, quota: UserQuota<'_>) -> Result<(), Refusal> {
         let Some(Incoming { flags, received, ingest, .. }) = self.current.take() else { return Ok(()) };
         let ingest = ingest.filter(|ingest| ingest.size() > 0).ok_or(Refusal::Empty)?;
@@ -158,7 +158,7 @@ impl Append {
     /// their records held until that is done.
     ///
     /// # Errors
-    /// What the store says.
+    /// Store errors.
     pub async fn finish(mut self) -> Result<(Unplaced, Vec<Permit>)> {
         self.batch.store().await?;
         Ok(self.batch.into_messages())
@@ -169,14 +169,14 @@ impl Append {
         self.current.as_ref().and_then(|incoming| incoming.ingest.as_ref()).map_or(0, Ingest::size)
     }
 
-    /// Whether all that came and is expected may be stored: only what the command adds counts (RFC
-    /// 8508 §3.4).
+    /// Whether all received and expected bytes may be stored: only what the command adds counts
+    /// (RFC 8508 §3.4).
     async fn check_quota(&mut self, quota: UserQuota<'_>) -> Result<(), Refusal> {
         match self.bytes.saturating_sub(self.freed) {
             0 => Ok(()),
             added => {
                 let messages = (self.batch.len() + usize::from(self.current.is_some())) as u64;
-                // A message that is replaced makes room for one.
+                // A replaced message offsets one new message.
                 let messages = messages.saturating_sub(u64::from(self.freed > 0));
                 quota.check_at(&self.to, Usage::of_messages(messages, added)).await
             }
@@ -188,7 +188,7 @@ impl Append {
 /// allows it where the log ends. The command itself frees `freed`.
 ///
 /// # Errors
-/// `NoTarget`, `OverQuota`; what the store says.
+/// `NoTarget`, `OverQuota`; store errors.
 pub async fn place(
     quota: UserQuota<'_>,
     to: &ResolvedMailbox,
@@ -210,7 +210,7 @@ pub async fn place(
 ///
 /// # Errors
 /// `MessagesGone` if there is nothing left to replace, `NoTarget`, `OverQuota`; `Denied` without the right to
-/// expunge it; `NotExpunged`; what the store says.
+/// expunge it; `NotExpunged`; store errors.
 pub async fn replace(
     quota: UserQuota<'_>,
     (opened, old): (&OpenedMailbox, Uid),
@@ -255,7 +255,7 @@ fn usage_of(messages: &Unplaced) -> Usage {
     Usage::of_messages(messages.len() as u64, messages.iter().map(|new| new.stored.size()).sum())
 }
 
-/// Why messages could not be placed: an append that waits with others learns no more than the kind of it.
+/// Why messages could not be placed: an append in a group commit gets only the kind of the error.
 fn not_placed(error: Error, to: &ResolvedMailbox, headroom: &QuotaHeadroom, more: Usage) -> Refusal {
     match error.kind() {
         // The mailbox was deleted while the messages came in.

@@ -1,16 +1,15 @@
-//! What changed in a mailbox since a client knew it: messages that came, changed and went, some at a time.
+//! Changes of a mailbox since a client's state: created, changed and expunged messages, in parts.
 //!
-//! Every second message of a large mailbox may have changed, which is a set of as many ranges, and a client
-//! takes as long as it likes to hear of them. So a session never holds more than a part of such a set: the
-//! mod-sequences say what comes next.
+//! Every second message of a large mailbox may have changed, which is a set of as many ranges, and
+//! a slow client may take long to receive them. So a session never holds more than a part of such a
+//! set: the mod-sequences determine the next part.
 
 use sealpost_account::state::{Mailbox, Row};
 use sealpost_base::{ModSeq, Uid, UidSet};
 
 /// Ranges of one part: about what a connection may hold anyway.
 const RANGES: usize = 512;
-/// Rows that changed which are looked at for one part, whether or not they are kept: others have their turn
-/// then.
+/// Changed rows that are read for one part, whether or not they are kept; then other tasks run.
 const ROWS: usize = 4096;
 
 /// Up to where a client knows a mailbox. The two positions differ while expunges are held back from it
@@ -25,7 +24,7 @@ pub struct KnownUpTo {
     pub uid_next: Uid,
 }
 
-/// What changed in a mailbox.
+/// Changes of a mailbox.
 #[derive(Debug, Default)]
 pub struct MailboxChanges {
     /// Messages that are new.
@@ -52,8 +51,8 @@ impl Part {
     }
 }
 
-/// What changed in a mailbox of which a client has the messages `has`. Of those that changed,
-/// `keep` says which are news to it.
+/// Changes of a mailbox of which a client has the messages `has`. `keep` selects the changed
+/// messages to report.
 pub fn since(
     mailbox: &Mailbox,
     known: KnownUpTo,
@@ -97,11 +96,12 @@ pub fn updated(
     part
 }
 
-/// Those of the messages `among` that went after `since`.
+/// Those of the messages `among` that were expunged after `since`.
 pub fn vanished_since(mailbox: &Mailbox, since: ModSeq, among: &UidSet) -> UidSet {
     match mailbox.vanished_since(since) {
         Some(vanished) => vanished.intersection(among),
-        // Further back than the mailbox remembers (RFC 7162 §3.2.6): everything that is not there.
+        // Older than the mailbox's record of expunges (RFC 7162 §3.2.6): every UID that does not
+        // exist.
         None => among.difference(&mailbox.uids()),
     }
 }

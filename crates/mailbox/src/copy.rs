@@ -35,16 +35,16 @@ pub struct Copied {
     pub uids: UidSet,
     /// The entry that placed them, if nothing else is in it.
     pub entry: Option<Position>,
-    /// Memory for the sets, if they are much.
+    /// Memory for the sets, if they are large.
     pub(crate) _memory: Option<Reservation>,
 }
 
-/// Copies messages to another mailbox of the same log, or moves them, without the flags that the user may not
-/// set there (RFC 4314 §4); `None` if there was nothing to place. With `all_or_none`, a message that is gone
-/// refuses all (RFC 2180 §4.4.1).
+/// Copies messages to another mailbox of the same log, or moves them, without the flags that the
+/// user may not set there (RFC 4314 §4); `None` if there was nothing to place. With `all_or_none`,
+/// an expunged message makes the whole copy fail (RFC 2180 §4.4.1).
 ///
 /// # Errors
-/// `NoTarget`, `MessagesGone`, `OverQuota`; `Limit` if there is not enough memory; what the store says.
+/// `NoTarget`, `MessagesGone`, `OverQuota`; `Limit` if there is not enough memory; store errors.
 pub async fn within_log(
     quota: UserQuota<'_>,
     source: &OpenedMailbox,

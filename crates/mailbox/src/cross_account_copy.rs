@@ -24,7 +24,7 @@ pub struct CrossAccountCopy {
     source: OpenedMailbox,
     to: ResolvedMailbox,
     kind: Kind,
-    /// What is not sealed for the other log yet, in order.
+    /// Messages not sealed for the other log yet, in order.
     waiting: VecDeque<Going>,
     sealed: Unplaced,
     /// All of them.
@@ -42,8 +42,8 @@ struct Going {
 
 impl CrossAccountCopy {
     /// Those of the messages that still exist, with the flags that the user may set in the target
-    /// (RFC 4314 §4); `None` if there are none. With `all_or_none`, a message that is gone refuses
-    /// all (RFC 2180 §4.4.1).
+    /// (RFC 4314 §4); `None` if there are none. With `all_or_none`, an expunged message makes the
+    /// whole copy fail (RFC 2180 §4.4.1).
     ///
     /// # Errors
     /// `SourceGone`, `MessagesGone`, `OverQuota`; `Limit` for too many messages or flags.
@@ -70,7 +70,7 @@ impl CrossAccountCopy {
         }
         let bytes = waiting.iter().map(|going| going.message.size()).sum();
         let usage = Usage::of_messages(waiting.len() as u64, bytes);
-        // A move between two mailboxes that count for one account adds nothing to what it holds.
+        // A move between two mailboxes that count for one account does not change its usage.
         let together = kind == Kind::Move && quota.counts_together(&source, to);
         let freed = if together { usage } else { Usage::default() };
         quota.check_at(to, usage.without(freed)).await?;
@@ -97,7 +97,7 @@ impl CrossAccountCopy {
     /// Seals one more for the other log; whether there was one.
     ///
     /// # Errors
-    /// `Damaged`; what the store says.
+    /// `Damaged`; store errors.
     pub async fn seal_next(&mut self, accounts: &Accounts) -> Result<bool, Refusal> {
         let Some(Going { uid, message, flags }) = self.waiting.pop_front() else { return Ok(false) };
         let (from, to): (&Account, _) = (&self.source.account, self.to.account.id());
@@ -134,10 +134,10 @@ pub struct PlacedCopy {
 }
 
 impl PlacedCopy {
-    /// Expunges what was moved where it was; the entry in the source's log, if there is one.
+    /// Expunges moved messages in the source; the entry in the source's log, if there is one.
     ///
     /// # Errors
-    /// `NotExpunged`: the client must not do it all again.
+    /// `NotExpunged`: the client must not repeat the whole command.
     pub async fn expunge(&self) -> Result<Option<Position>, Refusal> {
         match self.kind {
             Kind::Copy => Ok(None),

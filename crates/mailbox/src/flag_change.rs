@@ -9,7 +9,7 @@ use sealpost_base::{ModSeq, Position, Result, UidSet};
 use crate::flags::{changing, steps};
 use crate::memory::{NoMemory, bytes_of, try_reserve};
 
-/// What a client asks for.
+/// The change that a client asks for.
 pub struct FlagChange {
     /// In which messages.
     pub targets: UidSet,
@@ -21,7 +21,7 @@ pub struct FlagChange {
     pub flags: Flags,
 }
 
-/// What a change does, and what there is to report of it.
+/// The effect of a change, and what to report of it.
 pub struct FlagsChanged {
     /// Messages whose flags it changes.
     pub changing: UidSet,
@@ -29,17 +29,18 @@ pub struct FlagsChanged {
     pub passing: UidSet,
     /// Messages that it leaves alone, because they had changed (RFC 7162 §3.1.3).
     pub modified: UidSet,
-    /// Messages that others changed after what was reported to the client.
+    /// Messages that others changed after the last report to the client.
     pub foreign: UidSet,
     /// How many of the messages are still there.
     pub present: usize,
-    /// Memory for these sets, if they are much.
+    /// Memory for these sets, if they are large.
     pub reserved: Option<Reservation>,
 }
 
 impl FlagChange {
-    /// The events that do it, and what there is to report, if there is memory for that, in `reserved` or
-    /// else; the bytes that it takes if there is not. `reported` is up to where the client knows of changes.
+    /// The events that do it, and what to report, if there is memory for that, in `reserved` or
+    /// else; the bytes that it takes if there is not. Changes up to `reported` are known to the
+    /// client.
     ///
     /// # Errors
     /// `Denied` if these rights let the user change none of the flags; `Limit` for too many keywords.
@@ -79,7 +80,7 @@ impl FlagChange {
             UidSet::new()
         };
         let present = present + modified.len();
-        // Those that change are in the log entry too, and are told as known and with their mod-sequences.
+        // Changing messages count three times: in the log entry, as known, and for mod-sequences.
         let sets = [&changed, &changed, &changed, &passing, &modified, &foreign];
         let bytes = bytes_of(&sets);
         let reserved = match reserved.take().filter(|reserved| reserved.bytes() >= bytes) {

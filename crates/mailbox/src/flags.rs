@@ -1,4 +1,4 @@
-//! Flags and rights: what a user may set, and what a change would do.
+//! Flags and rights: which flags a user may set, and what a change would do.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ use sealpost_base::{Error, Result, UidSet};
 /// Rights to all flags.
 pub const FLAG_RIGHTS: Rights = Rights::SEEN.with(Rights::DELETE_MESSAGES).with(Rights::WRITE);
 
-/// Those of the flags that these rights let somebody change, or set on a new message (RFC 4314 §4).
+/// Those of the flags that these rights let a user change, or set on a new message (RFC 4314 §4).
 pub fn permitted(flags: &Flags, rights: Rights) -> Flags {
     let (own, others) = (SystemFlags::SEEN.with(SystemFlags::DELETED), rights.contains(Rights::WRITE));
     let mut system = if others { flags.system.without(own) } else { SystemFlags::NONE };
@@ -55,7 +55,7 @@ pub fn steps(
     Ok(vec![(FlagAction::Add, may), (FlagAction::Remove, others)])
 }
 
-/// The flags of that mailbox's messages that these rights do not let somebody set.
+/// The flags of that mailbox's messages that these rights do not let a user set.
 pub fn lost(state: &AccountState, source: &Mailbox, rights: Rights) -> Flags {
     let all = all_of(state, source);
     let kept = permitted(&all, rights);

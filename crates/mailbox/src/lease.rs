@@ -1,9 +1,9 @@
-//! Leases on loaded accounts: whoever waits for a client, or for news, gives the memory of its
-//! accounts back and keeps what opens them again (`docs/decisions/0022-memory.md`).
+//! Leases on loaded accounts: a session that waits for its client, or for changes, releases the
+//! memory of its accounts and keeps tickets that open them again (`docs/decisions/0022-memory.md`).
 //!
-//! A lease is of all accounts that a user looks at: the user's own, and the logs of shared
-//! mailboxes. They are released together, and opened again together or not at all. What waits
-//! meanwhile hears of new entries in the logs from [`LogWatchers`], whether or not the accounts are
+//! A lease covers all accounts that a session uses: the user's own, and the logs of shared
+//! mailboxes. They are released together, and opened again together or not at all. Meanwhile
+//! [`LogWatchers`] notify the session of new entries in the logs, whether or not the accounts are
 //! loaded.
 
 use std::sync::Arc;
@@ -22,11 +22,11 @@ const BRIEFLY: Duration = Duration::from_millis(50);
 pub struct Lease<A = Arc<Account>> {
     /// The user's own.
     pub own: A,
-    /// Others that the user looks at. Each of them may be the user's own too.
+    /// Others that the session uses. Each of them may be the user's own too.
     pub others: Vec<A>,
 }
 
-/// What tells of new entries in several logs: those after the states that their accounts had.
+/// Watches several logs for entries after the states that their accounts had.
 pub struct LogWatchers(Vec<LogWatcher>);
 
 impl LogWatchers {
@@ -45,25 +45,26 @@ impl LogWatchers {
 }
 
 impl Lease {
-    /// On a user's own account, and on another one that the user looks at.
+    /// On a user's own account, and on another one that the session uses.
     pub fn new(own: Arc<Account>, other: Option<Arc<Account>>) -> Self {
         Lease { own, others: other.into_iter().collect() }
     }
 
-    /// What tells of entries after the states of the accounts as they are now. To be made before
-    /// the states are looked at, so that nothing is missed.
+    /// Watchers for entries after the present states of the accounts. Create them before reading
+    /// the states, so that nothing is missed.
     pub fn watchers(&self) -> impl Iterator<Item = LogWatcher> {
         self.all().map(|account| account.log_watcher())
     }
 
-    /// Whether others wait for the memory of one of the accounts: who is between two commands releases them.
+    /// Whether others wait for the memory of one of the accounts: a session between two commands
+    /// releases them then.
     pub fn is_wanted(&self) -> bool {
         self.all().any(|account| account.is_leaving())
     }
 
-    /// Ends when who only waits has to release the accounts: after `keep`, sooner if many accounts
-    /// are loaded, at once if loaded accounts take more than half of their memory, and as soon as
-    /// others need it. It holds the accounts until then.
+    /// Completes when a waiting session has to release the accounts: after `keep`, sooner if many
+    /// accounts are loaded, at once if loaded accounts take more than half of their memory, and as
+    /// soon as others need it. It holds the accounts until then.
     pub async fn release_due(self, accounts: Accounts, keep: Duration) {
         let pressure = accounts.memory_pressure();
         if keep.is_zero() || pressure >= Pressure::Scarce {
@@ -83,10 +84,10 @@ impl Lease {
         Lease { own: ticket(&self.own), others: self.others.iter().map(ticket).collect() }
     }
 
-    /// Reads what this process knows to be in the logs and the states do not have yet.
+    /// Applies the log entries that this process knows of and the states do not have yet.
     ///
     /// # Errors
-    /// What the store says.
+    /// Store errors.
     pub async fn catch_up(&self) -> Result<()> {
         for account in self.all() {
             account.catch_up().await?;
@@ -100,8 +101,8 @@ impl Lease {
 }
 
 impl Lease<Ticket> {
-    /// Opens the accounts again, with everything that this process knows to be in their logs. If
-    /// others wait for the memory of the user's own account, it is their turn first.
+    /// Opens the accounts again, with all log entries that this process knows of. Waits behind
+    /// other requests for the memory of the user's own account.
     ///
     /// # Errors
     /// As [`Accounts::reopen`]; none of them is held then.

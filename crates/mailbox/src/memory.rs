@@ -10,7 +10,7 @@ use sealpost_account::{Accounts, Reservation};
 use sealpost_base::{Error, Result, UidSet};
 use tokio::time::{sleep, timeout};
 
-/// UID sets up to this size are part of what a connection takes anyway, in bytes.
+/// UID sets up to this size are covered by the memory of a connection, in bytes.
 pub const SMALL_SETS: usize = 16 * 1024;
 
 /// How often [`reserve`] tries again, and the pause before each attempt.
@@ -33,7 +33,7 @@ pub async fn reserve(accounts: &Accounts, sets: &[&UidSet]) -> Result<Option<Res
     reserve_bytes(accounts, bytes_of(sets)).await
 }
 
-/// What these sets take, in bytes.
+/// Memory of these sets, in bytes.
 pub fn bytes_of(sets: &[&UidSet]) -> usize {
     let ranges: usize = sets.iter().map(|set| set.range_count()).sum();
     ranges * UidSet::RANGE_BYTES
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_finds_none_waits_for_others_to_let_go_and_not_for_ever() {
+    async fn a_reservation_waits_for_memory_and_not_for_ever() {
         let accounts = accounts(1 << 20);
         let gaps: UidSet = (1..10_000).step_by(2).filter_map(Uid::new).collect();
         let many = [&gaps];
@@ -106,7 +106,7 @@ mod tests {
             drop(held);
         };
         let (found, ()) = tokio::join!(reserve(&accounts, &many), later);
-        let found = found.unwrap_or_else(|_| panic!("there is room now")).expect("they are much");
+        let found = found.unwrap_or_else(|_| panic!("there is memory now")).expect("they are large");
         assert_eq!(found.bytes(), 5000 * UidSet::RANGE_BYTES);
         let held = accounts.try_reserve((1 << 20) - found.bytes()).unwrap();
         assert!(reserve(&accounts, &many).await.is_err());
@@ -116,13 +116,13 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_holds_accounts_waits_for_memory_until_others_want_them() {
+    async fn memory_pressure_ends_a_wait_that_holds_accounts() {
         let pressed = std::cell::Cell::new(false);
         let drawing = async {
             sleep(UNPRESSED * 10).await;
             1
         };
-        assert_eq!(unless_pressed(|| pressed.get(), drawing).await, Some(1), "nobody wants them");
+        assert_eq!(unless_pressed(|| pressed.get(), drawing).await, Some(1), "no memory pressure");
         let pressing = async {
             sleep(UNPRESSED * 3).await;
             pressed.set(true);

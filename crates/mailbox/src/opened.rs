@@ -13,19 +13,19 @@ use crate::access::Access;
 use crate::entry::entry_of;
 use crate::refusal::{MailboxGone, Refusal};
 
-/// What somebody needs to take messages out of a mailbox: to mark them as deleted, and to expunge them.
+/// The rights that removing messages needs: to mark them as deleted, and to expunge them.
 const TAKES_OUT: Rights = Rights::DELETE_MESSAGES.with(Rights::EXPUNGE);
 
 /// A mailbox that a client has open.
 #[derive(Clone)]
 pub struct OpenedMailbox {
-    /// Whose log it is.
+    /// The account of the log.
     pub account: Arc<Account>,
     /// The mailbox there.
     pub mailbox: MailboxId,
     /// Its UIDVALIDITY when it was opened.
     pub uid_validity: UidValidity,
-    /// As whom it was opened.
+    /// How the user reached it.
     pub access: Access,
 }
 
@@ -69,7 +69,7 @@ impl OpenedMailbox {
     }
 }
 
-/// As [`OpenedMailbox::mailbox_in`], where the parts are at hand.
+/// As [`OpenedMailbox::mailbox_in`], from the parts.
 ///
 /// # Errors
 /// As there.
@@ -84,9 +84,10 @@ pub fn find(
     state.mailbox(mailbox).filter(same).filter(|_| readable).ok_or(MailboxGone)
 }
 
-/// Expunges the messages that are marked as deleted; of these with `among` only those. No events without any.
+/// Expunges the messages that are marked as deleted; with `among` only those of it. No events if
+/// there are none.
 pub fn expunge_deleted(state: &AccountState, mailbox: &Mailbox, among: Option<&UidSet>) -> Vec<Event> {
-    // With no message marked there is nothing to look through.
+    // No message is marked: skip the scan.
     if mailbox.deleted() == 0 {
         return Vec::new();
     }

@@ -1,5 +1,5 @@
-//! Operations on the tree of a user's mailboxes: create, delete, rename, subscribe. Own mailboxes and shared
-//! ones; what each does to the tree is for `sealpost_account::ops` to say.
+//! Operations on the tree of a user's mailboxes, own and shared: create, delete, rename, subscribe.
+//! `sealpost_account::ops` decides what each does to the tree.
 
 use std::sync::Arc;
 
@@ -38,12 +38,12 @@ pub struct Deleted {
     pub entry: Option<Position>,
 }
 
-/// Makes a mailbox, and those above it that are missing. A trailing delimiter is ignored (RFC 3501
-/// §6.3.3). Special uses move to it from the mailboxes that have them (RFC 6154 §3). `own` is what
-/// the user's own log may hold.
+/// Creates a mailbox, and missing ones above it. A trailing delimiter is ignored (RFC 3501 §6.3.3).
+/// Special uses move to it from the mailboxes that have them (RFC 6154 §3). `own` is the headroom
+/// of the user's own log.
 ///
 /// Below another user's mailbox the new one belongs to that user; below one that the user shares it
-/// is shared as that is (RFC 4314 §4). A mailbox that could not be shared is made all the same.
+/// is shared likewise (RFC 4314 §4). A mailbox that could not be shared is created all the same.
 ///
 /// # Errors
 /// `SpecialUseOfOther`, `OverQuota`, and as [`ops::create_mailbox`] and [`Sharing::create_for_other`].
@@ -79,8 +79,9 @@ pub async fn create(
     Ok(Created { entry, not_shared: sharing.inherit(&made).await.err() })
 }
 
-/// Deletes a mailbox; those below it stay (RFC 3501 §6.3.4). What another user shares without the right to
-/// delete it is removed from this user's names alone (`docs/decisions/0010-sharing.md`).
+/// Deletes a mailbox; those below it stay (RFC 3501 §6.3.4). A mailbox that another user shares
+/// without the right to delete it is removed from this user's names alone
+/// (`docs/decisions/0010-sharing.md`).
 ///
 /// # Errors
 /// `NonexistentParent` for a name that is only above others (RFC 9051 §6.3.5), and as [`User::resolve`],
@@ -106,7 +107,7 @@ pub async fn delete(user: User<'_>, name: &str) -> Result<Deleted, Refusal> {
 }
 
 /// Renames a mailbox and those below it. Renaming the inbox moves its messages (RFC 3501 §6.3.5).
-/// The entry in the user's own log, if there is one. `headroom` is what that log may hold.
+/// Returns the entry in the user's own log, if there is one. `headroom` is that of this log.
 ///
 /// # Errors
 /// `OverQuota`, and as [`ops::rename_mailbox`].
@@ -118,7 +119,7 @@ pub async fn rename(
 ) -> Result<Option<Position>, Refusal> {
     let renaming = commit(user.account, headroom, |state| ops::rename_mailbox(state, from, to)).await?;
     if user.account.state().links().next().is_some() {
-        // Shares learn their new names when they are opened.
+        // Shares record their new names when they are opened.
         user.links().await?;
     }
     Ok(entry_of(&renaming))

@@ -1,4 +1,5 @@
-//! What an account may still store: in its own log, and in the shared mailboxes that count for it.
+//! How much an account may still store: in its own log, and in the shared mailboxes that count for
+//! it.
 
 use std::sync::Arc;
 
@@ -15,15 +16,15 @@ use crate::usage_tracker::UsageTracker;
 
 pub use crate::refusal::OverQuota;
 
-/// What is said if not even that can be told of which resource there is too little.
+/// The error text if the exhausted resource is not known.
 const FULL: &str = "the account is full";
 
-/// What a log may hold.
+/// How much a log may hold.
 #[derive(Default, Clone, Copy)]
 pub struct QuotaHeadroom {
     /// The limits.
     pub limits: Quotas,
-    /// What counts beside what is in that log.
+    /// Usage that counts beside that log's.
     pub other: Usage,
 }
 
@@ -62,12 +63,12 @@ impl QuotaHeadroom {
     }
 }
 
-/// What bounds what a user may store.
+/// The limits on what a user may store.
 #[derive(Clone, Copy)]
 pub struct UserQuota<'a> {
     /// The user.
     pub user: User<'a>,
-    /// What the user's own log may hold.
+    /// The headroom of the user's own log.
     pub own: QuotaHeadroom,
     /// The limits of other accounts.
     pub directory: &'a Directory,
@@ -76,10 +77,10 @@ pub struct UserQuota<'a> {
 }
 
 impl UserQuota<'_> {
-    /// What the log of a mailbox may hold: what is in a share counts for its owner.
+    /// The headroom of a mailbox's log: a share counts for its owner.
     ///
     /// # Errors
-    /// What the store says.
+    /// Store errors.
     pub async fn headroom_at(self, mailbox: &ResolvedMailbox) -> Result<QuotaHeadroom> {
         let (own, limits) = (self.own, self.own.limits);
         match mailbox.access {
@@ -94,7 +95,7 @@ impl UserQuota<'_> {
                 let Ok(name) = AccountName::parse(&about.owner_name) else { return Ok(unlimited) };
                 let owner = self.directory.find(&name).await?.filter(|owner| owner.id == about.owner);
                 let Some(owner) = owner else { return Ok(unlimited) };
-                // How much else the owner has is known from what the owner's sessions wrote down.
+                // The owner's other usage comes from the record that the owner's sessions write.
                 let all = self.tracker.usage(owner.id).await?;
                 let other = all.without(usage::of_share(&mailbox.account.state()));
                 Ok(QuotaHeadroom { limits: owner.quotas(), other })
@@ -105,13 +106,13 @@ impl UserQuota<'_> {
     /// Whether `more` may be added to a mailbox.
     ///
     /// # Errors
-    /// `OverQuota`; what the store says.
+    /// `OverQuota`; store errors.
     pub async fn check_at(self, mailbox: &ResolvedMailbox, more: Usage) -> Result<(), Refusal> {
         let headroom = self.headroom_at(mailbox).await?;
         Ok(headroom.check(&mailbox.account.state(), more)?)
     }
 
-    /// Whether what is in one mailbox counts for the same account as what is in the other.
+    /// Whether both mailboxes count for the same account.
     pub fn counts_together(self, one: &OpenedMailbox, other: &ResolvedMailbox) -> bool {
         let user = self.user.account.id();
         let source = counts_for(user, one.access, &one.account);
@@ -119,7 +120,7 @@ impl UserQuota<'_> {
     }
 }
 
-/// The account that what is in that log counts for, `user` being the one that looks at it.
+/// The account that this log counts for, when `user` accesses it.
 fn counts_for(user: AccountId, access: Access, log: &Account) -> Option<AccountId> {
     match access {
         Access::Own | Access::Share { owner: true, .. } => Some(user),

@@ -1,5 +1,5 @@
-//! Why an operation was refused, where a protocol may have an answer of its own. Everything else is an error
-//! of `base`, whose kind says enough.
+//! Why an operation was refused, where a protocol may have an answer of its own. All others are
+//! errors of `base`, whose kind is enough.
 
 use sealpost_base::{Error, Uid};
 use sealpost_directory::Resource;

@@ -1,11 +1,12 @@
 //! From a mailbox's name to where its messages are, and what a user may do there.
 //!
-//! The one place that knows of it: a name leads to a mailbox of an account's log, which need not be the
-//! user's own log. Whatever reads or changes messages asks here and then uses [`ResolvedMailbox::account`],
-//! never the user's own account; whatever changes the tree of names uses the user's own.
+//! A name leads to a mailbox of an account's log, which need not be the user's own log; only this
+//! module knows which. Code that reads or changes messages resolves the name here and then uses
+//! [`ResolvedMailbox::account`], never the user's own account; code that changes the tree of names
+//! uses the user's own.
 //!
-//! Rights are looked up whenever they are needed, in the share's own state: a user who loses them loses them
-//! at once (`docs/decisions/0010-sharing.md`).
+//! Rights are looked up whenever they are needed, in the share's own state: revoking them takes
+//! effect at once (`docs/decisions/0010-sharing.md`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,7 +20,7 @@ use sealpost_base::{Error, Kind, MailboxId, Result};
 
 use crate::access::Access;
 
-/// Rights of which one is enough to learn that the mailbox exists (RFC 4314 §4, MYRIGHTS).
+/// Rights of which one is enough to see that the mailbox exists (RFC 4314 §4, MYRIGHTS).
 const ANY: Rights = Rights::LOOKUP
     .with(Rights::READ)
     .with(Rights::INSERT)
@@ -34,13 +35,13 @@ const WRITES: Rights =
 /// A mailbox, in the log where its messages are.
 #[derive(Clone)]
 pub struct ResolvedMailbox {
-    /// Whose log it is.
+    /// The account of the log.
     pub account: Arc<Account>,
     /// The mailbox there.
     pub mailbox: MailboxId,
-    /// What the user may do with it.
+    /// The user's rights.
     pub rights: Rights,
-    /// What the rights come from.
+    /// Where the rights come from.
     pub access: Access,
     /// The mailbox in the user's own log: a link, if it is a share.
     pub own: MailboxId,
@@ -51,7 +52,7 @@ pub struct ResolvedMailbox {
 /// A user, as far as names and rights go.
 #[derive(Clone, Copy)]
 pub struct User<'a> {
-    /// What opens the logs of shares.
+    /// Opens the logs of shares.
     pub accounts: &'a Accounts,
     /// The user's own account.
     pub account: &'a Arc<Account>,
@@ -62,7 +63,7 @@ pub struct User<'a> {
 pub struct LinkRights(BTreeMap<MailboxId, (String, Rights)>);
 
 impl User<'_> {
-    /// Where that name leads.
+    /// Resolves a name.
     ///
     /// # Errors
     /// `NotFound` if there is no such mailbox, `Invalid` if it is only a name above others.
@@ -111,10 +112,10 @@ impl User<'_> {
         Ok(ResolvedMailbox { account: share, mailbox, rights, access, own, name })
     }
 
-    /// Looks at all shares that the account has links to.
+    /// Opens all shares that the account has links to.
     ///
     /// # Errors
-    /// What the store says. A share that is damaged is listed, and says so when it is opened.
+    /// Store errors. A corrupt share is listed, and fails when it is opened.
     pub async fn links(self) -> Result<LinkRights> {
         let account = self.account;
         let links: Vec<(MailboxId, Link)> =
@@ -135,11 +136,11 @@ impl User<'_> {
     }
 }
 
-/// Opens a share that `own` has a link to, and says what may be done there. A link that leads nowhere any
-/// more is removed, and one whose mailbox has another name by now is renamed.
+/// Opens a share that `own` has a link to, with the rights there. A dangling link is removed, and
+/// one whose mailbox has another name by now is renamed.
 ///
 /// # Errors
-/// What the store says.
+/// Store errors.
 pub async fn follow(
     accounts: &Accounts,
     own: &Account,
@@ -215,8 +216,8 @@ fn no_mailbox(name: &str) -> Error {
     Error::not_found(format!("no mailbox {name}"))
 }
 
-/// The owner deleted the mailbox, or took all rights away. What is the owner's own stays known until it is
-/// deleted for good, so that it can be brought back.
+/// The owner deleted the mailbox, or took all rights away. An owner's own share stays known until
+/// it is purged, so that it can be undeleted.
 async fn remove_link(own: &Account, mailbox: MailboxId, link: &Link) -> Result<()> {
     own.commit(|state| {
         let still = state.link(mailbox).is_some_and(|known| known.share == link.share);

@@ -1,8 +1,9 @@
-//! Who may do what with a mailbox, and who may change that (RFC 4314, `docs/decisions/0010-sharing.md`).
+//! The rights of users to a mailbox, and who may change them (RFC 4314,
+//! `docs/decisions/0010-sharing.md`).
 //!
-//! A mailbox that was never shared has no list: its owner has all rights. The first right for another account
-//! makes it a share. The owner's rights cannot be changed, and no right can be given to everybody: everybody
-//! includes the operator.
+//! A mailbox that was never shared has no list: its owner has all rights. The first right for
+//! another account makes it a share. The owner's rights cannot be changed, and no right can be
+//! given to `anyone`: that would include the operator.
 
 use sealpost_account::AccountState;
 use sealpost_account::acl::{Acl, AclEntry};
@@ -17,21 +18,21 @@ use crate::share::Sharing;
 use crate::share::due_offers::{is_due, set_due};
 use crate::share::recipient::trusted_key_of_nobody;
 
-/// Whose rights are meant.
+/// The subject of rights.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Grantee {
-    /// An account's.
+    /// One account.
     Account {
         /// Its name.
         name: AccountName,
-        /// Those that are taken away from it, not those that it is given (RFC 4314 §2).
+        /// The entry takes rights away instead of giving them (RFC 4314 §2).
         negative: bool,
     },
-    /// Everybody's.
+    /// All accounts (`anyone`).
     Anyone,
 }
 
-/// What is done to rights (RFC 4314 §3.1).
+/// A change of rights (RFC 4314 §3.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RightsChange {
     /// These and no others.
@@ -42,7 +43,7 @@ pub enum RightsChange {
     Remove(Rights),
 }
 
-/// What a change of rights did to the mailbox.
+/// The effect of a change of rights on the mailbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Granted {
     /// It is where it was.
@@ -51,12 +52,12 @@ pub enum Granted {
     Shared,
 }
 
-/// Who has which rights to a mailbox.
+/// The accounts with rights to a mailbox, and their rights.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AccessList {
     /// The name of the owner's account, which has all rights; `None`: the user's own.
     pub owner: Option<String>,
-    /// What others have.
+    /// The rights of other accounts.
     pub entries: Vec<AclEntry>,
 }
 
@@ -70,7 +71,7 @@ pub struct GrantableRights {
 }
 
 impl RightsChange {
-    /// The rights that somebody has after it who had these.
+    /// The rights after the change, from those before it.
     pub fn applied(self, had: Rights) -> Rights {
         match self {
             RightsChange::Replace(rights) => rights,
@@ -81,12 +82,12 @@ impl RightsChange {
 }
 
 impl Sharing<'_> {
-    /// Changes what somebody may do with a mailbox, and gives an account that has rights a link to
-    /// it. `Shared` if the mailbox was nobody else's until now.
+    /// Changes the rights of a grantee to a mailbox, and gives an account that has rights a link to
+    /// it. `Shared` if the mailbox was not shared until now.
     ///
     /// # Errors
-    /// `Denied` without the right to do so; `Invalid` if rights are for everybody, or are the
-    /// owner's; `Limit` if the list is full; as [`Sharing::make`].
+    /// `Denied` without the right to do so; `Invalid` if the grantee is `anyone` or the owner;
+    /// `Limit` if the list is full; as [`Sharing::make`].
     pub async fn grant(
         self,
         mailbox: ResolvedMailbox,
@@ -167,7 +168,7 @@ impl Sharing<'_> {
             Ok(())
         })
         .await?;
-        // Without what was taken away there may be something left again.
+        // Without the negative entry the account may have rights again.
         if *negative {
             self.offer(&mailbox, &from).await?;
         }
@@ -193,16 +194,16 @@ impl Sharing<'_> {
     }
 }
 
-/// Who has which rights to a mailbox.
+/// The access list of a mailbox.
 ///
 /// # Errors
-/// `Denied` without the right to know.
+/// `Denied` without the right to read it.
 pub fn access_list(mailbox: ResolvedMailbox) -> Result<AccessList> {
     let mailbox = mailbox.require(Rights::ADMINISTER)?;
     let state = mailbox.account.state();
     let owner = match mailbox.access {
         Access::Own => None,
-        // A damaged share does not say whose it is.
+        // A corrupt share does not name its owner.
         Access::Share { .. } => state.about().map(|about| about.owner_name),
     };
     Ok(AccessList { owner, entries: state.acl().entries().to_vec() })
@@ -213,7 +214,7 @@ fn is_inbox(mailbox: &ResolvedMailbox) -> bool {
     mailbox.access == Access::Own && mailbox.account.state().inbox().id() == mailbox.mailbox
 }
 
-/// Whether the mailbox is that account's.
+/// Whether that account owns the mailbox.
 fn owns(mailbox: &ResolvedMailbox, account: AccountId) -> bool {
     match mailbox.access {
         Access::Own => mailbox.account.id() == account,
@@ -224,8 +225,8 @@ fn owns(mailbox: &ResolvedMailbox, account: AccountId) -> bool {
     }
 }
 
-/// What an identifier of a list stands for. Which of the two, no user is told: whoever may share a
-/// mailbox could otherwise ask for every name whether it has an account (decision 72).
+/// What an identifier of a list stands for. No reply reveals which of the two: a user who may share
+/// a mailbox could otherwise probe which names have an account (decision 72).
 enum Identified {
     /// An account.
     Account(Box<AccountRecord>),

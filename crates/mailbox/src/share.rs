@@ -22,26 +22,26 @@ use crate::usage_tracker::UsageTracker;
 use due_offers::{is_due, set_due};
 use recipient::trusted_key;
 
-/// What a user shares with.
+/// What sharing a user's mailboxes needs.
 #[derive(Clone, Copy)]
 pub struct Sharing<'a> {
     /// The user.
     pub user: User<'a>,
     /// The name of the user's account.
     pub name: &'a str,
-    /// Who has an account, and which shares are whose.
+    /// The accounts, and the owners of shares.
     pub directory: &'a Directory,
     /// For ids and keys.
     pub random: &'a dyn Random,
     /// How much other accounts hold.
     pub usage: &'a UsageTracker,
-    /// What is left of shares from before then is removed: see [`leftovers::removable_before`].
+    /// Leftovers of shares from before then are removed: see [`leftovers::removable_before`].
     pub before: Timestamp,
 }
 
 impl Sharing<'_> {
-    /// Makes a share of a mailbox of the user's own account. Other sessions that have it open are told that
-    /// it is gone: its UIDs are others now. What is refused leaves nothing.
+    /// Makes a share of a mailbox of the user's own account. For other sessions that have it open
+    /// it is gone, because its UIDs change. A refused call leaves nothing behind.
     pub async fn make(self, place: &ResolvedMailbox, acl: &Acl) -> Result<ResolvedMailbox> {
         let own = self.user.account;
         leftovers::remove(self.user.accounts, self.directory, self.before, own).await;
@@ -152,7 +152,7 @@ impl Sharing<'_> {
         link.map(|link| link.root.clone())
     }
 
-    /// Offers a share to everybody who has rights there.
+    /// Offers a share to all accounts with rights there.
     async fn offer_to_members(self, place: &ResolvedMailbox) -> Result<()> {
         let acl = place.account.state().acl();
         for member in acl.members() {
@@ -228,7 +228,7 @@ impl Sharing<'_> {
             name: about.name.clone(),
             below: None,
         };
-        // It is made now, whoever learns of it. A member that could not be told learns of it by the next
+        // The share exists from here on. A member that gets no link now gets one with the next
         // SETACL.
         let mut offered = Vec::new();
         for member in acl.members() {
@@ -280,8 +280,8 @@ impl Sharing<'_> {
 }
 
 impl User<'_> {
-    /// Deletes a share: first for everybody, in its own log, then the name here. The owner's name goes when
-    /// its session next looks.
+    /// Deletes a share: first for all users, in its own log, then the name here. The owner's name
+    /// is removed when a session of the owner next reads the share.
     pub async fn delete_share(self, place: &ResolvedMailbox) -> Result<()> {
         let access = place.access;
         let closed = place.account.commit(|state| {
@@ -303,8 +303,8 @@ impl User<'_> {
         Ok(())
     }
 
-    /// Removes the link to another user's mailbox that this user may not delete: it is gone from this user's
-    /// names, and for nobody else. Whoever may give rights there can offer it again.
+    /// Removes the link to another user's mailbox that this user may not delete: only from this
+    /// user's names. A user who may give rights there can offer it again.
     pub async fn drop_link(self, place: &ResolvedMailbox) -> Result<()> {
         let own = self.account;
         let share = place.account.id();
@@ -320,7 +320,7 @@ impl User<'_> {
         Ok(())
     }
 
-    /// What the shares of the user's own account hold, and those alone.
+    /// The usage of the shares of the user's own account alone.
     pub async fn usage_in_own_shares(self) -> Result<Usage> {
         let own = self.account;
         let links: Vec<(MailboxId, Link)> = {

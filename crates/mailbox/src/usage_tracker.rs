@@ -1,11 +1,11 @@
-//! How much accounts hold, as deliveries have to know it without a key, and whether there is room for more.
+//! The usage of accounts as deliveries know it without a key, and whether their quotas allow more.
 //!
-//! An account that a session of this process has loaded is known exactly. Of others the usage record is
-//! known, and what this process has delivered since, which it adds to the record whenever that passes
-//! [`UNRECORDED_BYTES`] or [`UNRECORDED_MESSAGES`], and when the server stops. Where there is no record,
-//! what the store holds is counted. Sessions write an exact record when they end. So an account can pass its
-//! limits by that much for each process, and by the messages that are on their way at the same moment, and by
-//! no more (`docs/decisions/0015-mailboxes-and-quota.md`).
+//! The usage of an account that a session of this process has loaded is exact. For others it is the
+//! usage record plus what this process has delivered since, which it adds to the record whenever
+//! that passes [`UNRECORDED_BYTES`] or [`UNRECORDED_MESSAGES`], and when the server stops. Without
+//! a record, the objects in the store are counted. Sessions write an exact record when they end. So
+//! an account can pass its limits by at most that much for each process, plus the messages in
+//! delivery at the same moment (`docs/decisions/0015-mailboxes-and-quota.md`).
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,10 +20,10 @@ use tokio::task::JoinSet;
 pub const UNRECORDED_BYTES: u64 = 4 * 1024 * 1024;
 /// Messages, likewise.
 pub const UNRECORDED_MESSAGES: u64 = 64;
-/// Accounts whose usage is remembered.
+/// Accounts whose usage is cached.
 const REMEMBERED: usize = 8192;
 
-/// What this process knows of the usage of accounts.
+/// The usage of accounts as this process knows it.
 pub struct UsageTracker {
     accounts: Accounts,
     directory: Directory,
@@ -31,16 +31,16 @@ pub struct UsageTracker {
     /// Counts changes of limits made by this process.
     changes: AtomicU64,
     noting: Mutex<JoinSet<()>>,
-    /// Accounts to whose records something is being added: it must not be added twice.
+    /// Accounts whose records are being updated: nothing must be added twice.
     adding: Mutex<HashSet<AccountId>>,
 }
 
 #[derive(Clone, Copy)]
 struct KnownUsage {
     record: UsageRecord,
-    /// What this process has delivered that is not in the record.
+    /// Messages that this process has delivered and not yet recorded.
     delivered: Usage,
-    /// What of it is in shares, as far as a session of this process has seen them.
+    /// The part in shares, as far as a session of this process has read them.
     shared: Usage,
     /// When the record was read.
     seen: Option<StoreMoment>,
@@ -78,7 +78,7 @@ impl UsageTracker {
     /// How much an account holds, as far as it is known here.
     ///
     /// # Errors
-    /// What the store says.
+    /// Store errors.
     pub async fn usage(&self, account: AccountId) -> Result<Usage> {
         if let Some(loaded) = self.accounts.peek(account) {
             loaded.catch_up().await?;
@@ -86,14 +86,14 @@ impl UsageTracker {
         }
         let seen = self.directory.seen();
         match self.known(account) {
-            // Where the store does not tell, what others wrote is looked for before mail is refused.
+            // Without change reports from the store, read the record again before refusing mail.
             Some(known) if known.seen == seen => Ok(known.usage()),
             _ => Ok(self.read(account).await?.usage()),
         }
     }
 
-    /// What the record says, and what this process has delivered beside it. Without a record, what is there
-    /// is counted and written down.
+    /// Reads the record, and adds what this process has delivered since. Without a record, usage is
+    /// counted and recorded.
     async fn read(&self, account: AccountId) -> Result<KnownUsage> {
         let seen = self.directory.seen();
         let record = match self.directory.usage_record(account).await? {
@@ -123,7 +123,7 @@ impl UsageTracker {
     /// The resource of which an account has not enough for messages that arrive.
     ///
     /// # Errors
-    /// What the store says.
+    /// Store errors.
     pub async fn lacks(&self, account: AccountId, quotas: Quotas, more: Usage) -> Result<Option<Resource>> {
         if !quotas.limit_messages() {
             return Ok(None);
@@ -132,14 +132,14 @@ impl UsageTracker {
         if lacks.is_none() || self.accounts.peek(account).is_some() {
             return Ok(lacks);
         }
-        // Before mail is refused: somebody may have made room in another process, and have written it down.
+        // Before mail is refused: another process may have freed space and recorded it.
         Ok(quotas.exceeded(self.read(account).await?.usage(), more))
     }
 
     /// Messages were delivered to an account with these limits.
     pub async fn delivered(&self, account: AccountId, quotas: Quotas, more: Usage) {
         if !quotas.limit_messages() {
-            // What is known of it would be too little when it is limited again.
+            // The cached usage would be too low when the account is limited again.
             self.lock().remove(&account);
             return;
         }
@@ -149,7 +149,7 @@ impl UsageTracker {
         };
         let due = {
             let mut known = self.lock();
-            // What is not known is read, or counted, when it is next asked for.
+            // Usage that is not cached is read, or counted, at the next request.
             let Some(known) = known.get_mut(&account) else { return };
             known.delivered = known.delivered.with(more);
             let much = differ_much(exact.unwrap_or(known.usage()), known.record.usage);
@@ -162,8 +162,9 @@ impl UsageTracker {
         }
     }
 
-    /// A session saw that much in the account's own log and in its shares. Written down if it is news and
-    /// limits depend on it, or if it is much: an operator may set a limit while nobody is there who knows.
+    /// A session read that much in the account's own log and in its shares. Recorded if it changed
+    /// and limits depend on it, or if it changed much: an operator may set a limit while no session
+    /// has the account loaded.
     pub async fn observed(&self, account: AccountId, quotas: Quotas, own: Usage, shared: Usage) {
         let usage = own.with(shared);
         let record = match self.known(account) {
@@ -190,11 +191,11 @@ impl UsageTracker {
         }
     }
 
-    /// Counts what an account holds that nobody has written down: limits were set. An account that is loaded
-    /// is known exactly.
+    /// Counts the usage of an account without a record, because limits were set. Skipped for a
+    /// loaded account, whose usage is exact.
     ///
     /// # Errors
-    /// What the store says.
+    /// Store errors.
     pub async fn settle(&self, account: AccountId) -> Result<()> {
         if self.accounts.peek(account).is_none() {
             usage::settle(&self.directory, account).await?;
@@ -202,14 +203,15 @@ impl UsageTracker {
         Ok(())
     }
 
-    /// Notes in the background what a session leaves. Nobody waits for it but [`UsageTracker::write_down`].
+    /// Records in the background the usage that a session leaves. Only [`UsageTracker::write_down`]
+    /// waits for it.
     pub fn note(&self, noting: impl Future<Output = ()> + Send + 'static) {
         let mut all = self.noting.lock().unwrap_or_else(PoisonError::into_inner);
         while all.try_join_next().is_some() {}
         all.spawn(noting);
     }
 
-    /// Writes down what this process has delivered and what its sessions have left: it stops.
+    /// Records what this process has delivered and its sessions have noted, when the process stops.
     pub async fn write_down(&self) {
         let mut noting = std::mem::take(&mut *self.noting.lock().unwrap_or_else(PoisonError::into_inner));
         while noting.join_next().await.is_some() {}
@@ -222,7 +224,7 @@ impl UsageTracker {
         }
     }
 
-    /// What is not written is known here all the same, and tried again with the next change.
+    /// Writes the record. A failed write is repeated with the next change.
     async fn record(&self, account: AccountId, usage: Usage, shared: Usage) {
         match self.directory.record_usage(account, usage).await {
             Ok(record) => {
@@ -235,7 +237,7 @@ impl UsageTracker {
         }
     }
 
-    /// Adds what was delivered to the record, unless that was written anew and includes it.
+    /// Adds delivered messages to the record, unless it was rewritten and includes them.
     async fn add(&self, account: AccountId) {
         let Some(_adding) = Adding::begin(self, account) else { return };
         if let Err(error) = self.try_to_add(account).await {
@@ -269,7 +271,7 @@ impl UsageTracker {
     fn remember(&self, account: AccountId, known: KnownUsage) {
         let mut all = self.lock();
         if all.len() >= REMEMBERED && !all.contains_key(&account) {
-            // What is forgotten is read again; half at a time, so that this is seldom.
+            // Removed entries are read again; half at a time, so that this is rare.
             let mut keep = false;
             all.retain(|_, _| {
                 keep = !keep;

@@ -1,8 +1,8 @@
-//! What an observer of mailboxes knows of them, and how they differ by now: which were made, renamed and
-//! deleted, and in which messages came, went or changed.
+//! What an observer of mailboxes knows of them, and how they differ by now: which were created,
+//! renamed and deleted, and in which messages arrived, changed or were expunged.
 //!
-//! Nothing is queued for an observer that is slow: what it knows is compared with the state when it
-//! looks. What happened several times in between is one change.
+//! Nothing is queued for a slow observer: its known state is compared with the present one when it
+//! asks. Repeated changes in between are one change.
 
 mod digest;
 mod share;
@@ -61,11 +61,11 @@ pub trait Observed {
     /// Whether a subscription to that name is.
     fn subscription(&self, name: &str) -> bool;
 
-    /// The most mailboxes, and the most subscriptions, that are remembered.
+    /// The most mailboxes, and the most subscriptions, that are kept.
     fn most(&self) -> usize;
 }
 
-/// More is observed than is remembered.
+/// More is observed than may be kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TooMany;
 
@@ -84,7 +84,7 @@ impl KnownMailboxes {
         Ok(known)
     }
 
-    /// The state that was looked at last.
+    /// The state that was read last.
     pub fn position(&self) -> Position {
         self.position
     }
@@ -94,17 +94,17 @@ impl KnownMailboxes {
         self.mailboxes.iter().map(|(id, digest)| (*id, digest))
     }
 
-    /// What is remembered, in bytes.
+    /// Memory of the known state, in bytes.
     pub fn bytes(&self) -> usize {
         let name = |name: &String| 2 * size_of::<String>() + name.len();
         let mailboxes = self.mailboxes.values().map(|known| size_of::<MailboxDigest>() + name(&known.name));
         mailboxes.sum::<usize>() + self.subscribed.iter().map(name).sum::<usize>()
     }
 
-    /// Brings what is known up to date; how it differed.
+    /// Brings the known state up to date; how it differed.
     ///
     /// # Errors
-    /// `TooMany`: what is known is not all then.
+    /// `TooMany`: the known state is incomplete then.
     pub fn update(
         &mut self,
         state: &AccountState,
@@ -165,7 +165,7 @@ fn subscribed(state: &AccountState, observed: &impl Observed) -> Result<Vec<Stri
     if names.len() > observed.most() { Err(TooMany) } else { Ok(names) }
 }
 
-/// What of `these`, which are sorted, is not among `those`.
+/// Those of `these`, which are sorted, that are not among `those`.
 fn difference<'a>(these: &'a [String], those: &'a [String]) -> impl Iterator<Item = &'a str> {
     these.iter().filter(|name| those.binary_search(name).is_err()).map(String::as_str)
 }

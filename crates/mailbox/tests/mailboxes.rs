@@ -1,4 +1,4 @@
-//! What protocols decide with: names, rights, changes of flags, quota.
+//! Names, rights, changes of flags and quota, as protocols use them.
 
 use std::sync::Arc;
 
@@ -55,7 +55,7 @@ impl Fixture {
         User { accounts: &self.accounts, account: &self.account }
     }
 
-    /// Decides on a change as of now, without doing it.
+    /// Decides on a change in the present state, without making it.
     fn decide(
         &self,
         change: &FlagChange,
@@ -99,7 +99,7 @@ async fn a_name_leads_to_a_mailbox_or_to_an_error() {
 }
 
 #[tokio::test]
-async fn a_change_of_flags_is_one_event_for_what_changes() {
+async fn a_flag_change_is_one_event_for_changing_messages() {
     let w = Fixture::with(4).await;
     let change = flag(&[1, 2, 9], SystemFlags::FLAGGED);
     let (events, changed) = w.decide(&change, Rights::ALL).unwrap();
@@ -112,7 +112,7 @@ async fn a_change_of_flags_is_one_event_for_what_changes() {
 }
 
 #[tokio::test]
-async fn a_conditional_change_leaves_what_changed_alone() {
+async fn a_conditional_change_skips_changed_messages() {
     let w = Fixture::with(3).await;
     let since = w.account.state().position();
     let (events, _) = w.decide(&flag(&[2], SystemFlags::SEEN), Rights::ALL).unwrap();
@@ -126,7 +126,7 @@ async fn a_conditional_change_leaves_what_changed_alone() {
 }
 
 #[tokio::test]
-async fn a_change_does_what_the_rights_let_it() {
+async fn rights_limit_a_flag_change() {
     let w = Fixture::with(1).await;
     let both = flag(&[1], SystemFlags::SEEN.with(SystemFlags::DELETED));
     let (events, _) = w.decide(&both, Rights::SEEN).unwrap();
@@ -136,7 +136,7 @@ async fn a_change_does_what_the_rights_let_it() {
 }
 
 #[tokio::test]
-async fn headroom_is_what_the_limits_leave() {
+async fn headroom_is_the_rest_of_the_limits() {
     let w = Fixture::with(3).await;
     let state = w.account.state();
     let none = QuotaHeadroom::default();
@@ -146,7 +146,7 @@ async fn headroom_is_what_the_limits_leave() {
     let headroom = QuotaHeadroom { limits, other: Usage::of_messages(1, 0) };
     assert_eq!(headroom.check(&state, Usage::of_messages(1, 10)), Ok(()));
     assert_eq!(headroom.check(&state, Usage::of_messages(2, 10)), Err(OverQuota(Resource::Messages)));
-    // What the change itself gives back does not count.
+    // Usage that the change itself frees does not count.
     let check = headroom.checking(Usage::of_messages(1, 0)).unwrap();
     assert!(check(&state, Usage::of_messages(2, 10)).is_ok());
     assert_eq!(check(&state, Usage::of_messages(3, 10)).err().unwrap().kind(), Kind::Limit);

@@ -1,5 +1,4 @@
-//! What users do with mailboxes and messages, their own and others': what each operation does, and what it
-//! refuses.
+//! Operations of users on their own and others' mailboxes and messages: effects and refusals.
 
 #[path = "operations/account_feed.rs"]
 mod account_feed;

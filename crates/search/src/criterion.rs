@@ -1,4 +1,5 @@
-//! What a search asks for, in words of no protocol. Each protocol translates its own search into these.
+//! Search criteria, independent of any protocol. Each protocol translates its own search into
+//! these.
 
 use sealpost_account::SystemFlags;
 use sealpost_account::ThreadId;
@@ -6,9 +7,9 @@ use sealpost_base::{ObjectId, UidSet};
 
 use crate::scope::MailboxIndex;
 
-/// What a message has to be like.
+/// A condition on messages.
 ///
-/// Criteria nest; how deep they may is the translator's to bound.
+/// Criteria nest; the translating protocol bounds the depth.
 #[derive(Debug, Clone)]
 pub enum Criterion {
     /// Every message matches, or none.

@@ -1,4 +1,5 @@
-//! What all searches of a process share: the memory for results, the turns to sort, and the last orders.
+//! State that all searches of a process share: the memory for results, the permits to sort, and the
+//! last orders.
 
 use std::sync::Arc;
 
@@ -9,9 +10,9 @@ use tokio::sync::Semaphore;
 use crate::matches::ResultMemory;
 use crate::sort::orders::Orders;
 
-/// How many sessions sort or thread at once: each holds at most two fair parts of the budget, an eighth of it
-/// each, and waits for the second one while it has the first. Less than all of it, so that somebody can
-/// always go on.
+/// How many sessions sort or thread at once: each holds at most two fair parts of the budget, an
+/// eighth of it each, and waits for the second one while it has the first. Together they hold less
+/// than the budget, so that one of them always makes progress.
 const SORTING: usize = 3;
 
 /// Searches, sorts and threads messages. One for a process.

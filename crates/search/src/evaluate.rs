@@ -1,4 +1,4 @@
-//! Whether a message matches, as far as what is known of it decides: yes, no, or not decided yet.
+//! Whether a message matches, as far as its known fields decide: yes, no, or not decided yet.
 
 use std::cell::RefCell;
 
@@ -12,7 +12,7 @@ use crate::criterion::TextPart;
 use crate::query::{Bound, Key, Pattern};
 use crate::scope::MailboxScope;
 
-/// What the row of a message says.
+/// The fields in the row of a message.
 pub(crate) struct RowFields {
     uid: Uid,
     modseq: u64,
@@ -29,7 +29,7 @@ pub(crate) struct RowFields {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Relevance(pub(super) u8);
 
-/// What else is known of a message.
+/// Other known fields of a message.
 pub(crate) struct KnownFields {
     /// The day in the Date field, if the structure is known.
     sent_day: Option<Option<i64>>,
@@ -43,12 +43,12 @@ pub(crate) struct KnownFields {
     patterns: RefCell<Vec<Option<bool>>>,
     /// How well fuzzy keys match, where that is known.
     scores: RefCell<Vec<Option<u8>>>,
-    /// The message itself was looked through: what was not found is not there.
+    /// The whole message was scanned: patterns not found do not occur.
     scanned: bool,
 }
 
 impl RowFields {
-    /// What a row says.
+    /// The fields of a row.
     pub(crate) fn new(row: &Row, flags: &FlagSet, message: &MessageFields, mailbox: &MailboxScope) -> Self {
         RowFields {
             uid: row.uid,
@@ -63,7 +63,7 @@ impl RowFields {
         }
     }
 
-    /// The day of INTERNALDATE in UTC, which is the zone that it is told in.
+    /// The day of INTERNALDATE in UTC, the zone in which it is reported.
     pub(crate) fn received_day(&self) -> i64 {
         day(self.received)
     }
@@ -183,7 +183,7 @@ impl Bound {
         if self.query.fuzzy.is_empty() {
             return Some(Relevance(100));
         }
-        // RFC 6203 §4: the mean of what was matched fuzzily. What decided nothing need not be known.
+        // RFC 6203 §4: the mean of all fuzzy matches. Keys that decided nothing need not be known.
         let scores = (0..self.query.fuzzy.len()).filter_map(|number| self.score(number, row, known));
         let (sum, count) = scores
             .filter(|score| *score > 0)

@@ -1,10 +1,10 @@
 //! Searching a scope, one mailbox after the other.
 //!
-//! Steps, each only for messages that the one before left undecided: the rows (flags, sizes, dates, numbers);
-//! the summaries (Date and the common header fields), thousands at a time; what is stored with the message
-//! (structure and folded text), from segments of texts, and one by one where there is none; and the message
-//! itself, read as a stream, if its stored text is cut off. The last two run in several tasks at once, with a
-//! bounded number of messages each.
+//! Steps, each only for messages that the one before left undecided: the rows (flags, sizes, dates,
+//! numbers); the summaries (Date and the common header fields), thousands at a time; the structure
+//! and folded text stored with the message, from segments of texts, and one by one where there is
+//! none; and the message itself, read as a stream, if its stored text is cut off. The last two run
+//! in several tasks at once, with a bounded number of messages each.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -28,11 +28,11 @@ use crate::query::{Bound, Query};
 use crate::scan;
 use crate::scope::{MailboxGone, MailboxIndex, MailboxScope, Scope};
 
-/// Rows looked at while the account's state is held, of a search for little.
+/// Rows read while the account's state is held, in a cheap search.
 const BATCH_ROWS: usize = 512;
-/// Batches of rows that nothing is read for, before others have a turn.
+/// Batches of rows decided without reading, before other tasks run.
 const BATCHES_OF_ROWS: usize = 16;
-/// Rows of a batch in a search for whatever much.
+/// Rows of a batch at least, however many patterns are searched for.
 const BATCH_ROWS_LEAST: usize = 8;
 /// Messages that one task reads.
 const GROUP_MESSAGES: usize = 64;
@@ -48,7 +48,7 @@ const FEW_TEXTS: usize = 32;
 /// Up to so many undecided messages have their texts read one by one.
 const MANY: usize = 128;
 
-/// What a search found.
+/// The result of a search.
 #[derive(Default)]
 pub struct Findings {
     /// The messages that match, by mailbox and UID.
@@ -57,7 +57,7 @@ pub struct Findings {
     pub damaged: Vec<Placement>,
     /// Some messages could not be read for now.
     pub unavailable: bool,
-    /// Mailboxes that went away, or may not be read any more: nothing of them is among the matches.
+    /// Mailboxes deleted or no longer readable: none of their messages is among the matches.
     pub gone: Vec<MailboxIndex>,
 }
 
@@ -93,8 +93,8 @@ impl Engine {
     /// The messages of the scope that match, by mailbox and UID. Ages are counted from `now`.
     ///
     /// # Errors
-    /// `Retry` if there is no memory for the result now, `Limit` if the scope is too large for it; what
-    /// `progress` says.
+    /// `Retry` if there is no memory for the result now, `Limit` if the scope is too large for it;
+    /// errors of `progress`.
     pub async fn find<P: Progress>(
         &self,
         scope: Scope<'_>,
@@ -154,7 +154,7 @@ struct MailboxSearch<'a, P> {
     outcome: Outcome,
 }
 
-/// What was found in one mailbox.
+/// The result in one mailbox.
 struct Outcome {
     mailbox: MailboxIndex,
     matches: Vec<Match>,
@@ -167,7 +167,7 @@ impl<P: Progress> MailboxSearch<'_, P> {
         let query = self.bound.query.clone();
         let mut undecided = self.by_rows().await?;
         let mut texts = query.asks_for_texts();
-        // What is looked for in all of a text is mostly not in its header.
+        // A pattern for the whole text is mostly not in its header.
         if undecided.len() > MANY
             && !query.asks_for_fields()
             && let Some(headers) = texts.take()
@@ -253,9 +253,9 @@ impl<P: Progress> MailboxSearch<'_, P> {
         Ok(undecided.difference(&decided))
     }
 
-    /// Decides by the texts that segments have, thousands at a time, where that is possible; the others.
-    /// First by the short ones and by what the others cannot hold, then by those others that are left if they
-    /// are many.
+    /// Decides by the texts in segments, thousands at a time, where that is possible; returns the
+    /// undecided messages. First by the short texts and by what the long ones cannot hold, then by
+    /// the long ones that are left if they are many.
     async fn by_texts(&mut self, undecided: UidSet, headers: bool) -> Result<UidSet, Stop<P::Interruption>> {
         let MailboxScope { account, mailbox, .. } = self.mailbox;
         let (index, at_once) = (Index::of(account), batch_rows(&self.bound.query));
@@ -296,7 +296,7 @@ impl<P: Progress> MailboxSearch<'_, P> {
         Ok(undecided.difference(&decided))
     }
 
-    /// Decides the rest, by what is stored with the messages and by the messages.
+    /// Decides the rest, by the text stored with the messages and by the messages.
     async fn by_reading(&mut self, undecided: UidSet) -> Result<(), Stop<P::Interruption>> {
         let mut tasks = JoinSet::new();
         let mut left = undecided.len();
@@ -361,7 +361,7 @@ impl<P: Progress> MailboxSearch<'_, P> {
     }
 }
 
-/// What flags alone decide, once for each set of them in a state.
+/// Decisions by flags alone, once for each set of them in a state.
 #[derive(Default)]
 struct ByFlags {
     known: HashMap<FlagSetId, Option<Relevance>>,
@@ -388,7 +388,8 @@ fn rows<'a>(scope: &'a MailboxScope, mailbox: &'a Mailbox, first: Uid) -> impl I
     scope.uids.ranges_from(first).flat_map(move |(from, to)| mailbox.rows(from.max(first)..=to))
 }
 
-/// Messages whose texts are looked at before others have a turn: the fewer the more is looked for in each.
+/// Messages whose texts are searched before other tasks run: the fewer, the more patterns there
+/// are.
 fn batch_rows(query: &Query) -> usize {
     (BATCH_ROWS / (1 + query.patterns.len() / 16)).max(BATCH_ROWS_LEAST)
 }
@@ -455,7 +456,7 @@ impl Outcome {
         self.unavailable |= other.unavailable;
     }
 
-    /// Adds this to what was found in other mailboxes. The first one is taken as it is, without a copy.
+    /// Adds this to the results of other mailboxes. The first one is moved, without a copy.
     fn add_to(self, found: &mut Findings, matches: &mut Vec<Match>) {
         let Outcome { mailbox, matches: list, damaged, unavailable } = self;
         if matches.is_empty() {

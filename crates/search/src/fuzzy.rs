@@ -1,10 +1,10 @@
 //! FUZZY (RFC 6203): what "about" means for each key, and how good a match is.
 //!
-//! - A string is a set of words, in any order. Words are compared folded and without diacritics. A word of
-//!   the search is found if a word of the text is the same, begins with it, contains it, is the beginning of
-//!   it, or differs by a typing mistake or two (see [`closeness`]); every word of the search has to be found.
-//!   In the header of TEXT and in the fields a word counts fully, in the body four fifths of that. What is
-//!   cut off from the stored text is not looked at.
+//! - A string is a set of words, in any order. Words are compared folded and without diacritics. A
+//!   word of the search is found if a word of the text is the same, begins with it, contains it, is
+//!   the beginning of it, or differs by a typing mistake or two (see [`closeness`]); every word of
+//!   the search has to be found. In the header of TEXT and in the fields a word counts fully, in
+//!   the body four fifths of that. Text cut off from the stored text is not searched.
 //! - A day may be missed by a week, a size by a tenth.
 //! - OR takes the better one of two, several keys their mean; flags, numbers, NOT and all others are matched
 //!   exactly (RFC 6203 §5).
@@ -52,7 +52,7 @@ pub(crate) enum Fuzzy {
 pub(crate) struct Words {
     part: TextPart,
     words: Vec<Word>,
-    /// The pattern of the same string, for messages whose text is not at hand.
+    /// The pattern of the same string, for messages without their text.
     exact: usize,
 }
 
@@ -87,7 +87,7 @@ impl Words {
         best.score()
     }
 
-    /// The same by the lines of a summary; `None` if what is looked for may be elsewhere.
+    /// The same by the lines of a summary; `None` if the words may be elsewhere.
     fn score_in_summary(&self, summary: &Summary) -> Option<u8> {
         match &self.part {
             TextPart::Field(name) if Summary::has_field(name) && summary.headers_complete() => {

@@ -1,10 +1,10 @@
-//! Search, sort and threads over mailboxes, without a word of any protocol.
+//! Search, sort and threads over mailboxes, independent of any protocol.
 //!
-//! A protocol translates what its client asks for into a [`Criterion`], which becomes a [`Query`], and runs
-//! it with an [`Engine`] over a [`Scope`]: one mailbox, several, or all of an account. What is found can be
-//! sorted and threaded. Every step takes a [`Progress`], through which the caller keeps its client informed
-//! and ends the work. Nothing here writes to a client: damage, mailboxes that went away and what cannot be
-//! read now are in the findings.
+//! A protocol translates its client's search into a [`Criterion`], which becomes a [`Query`], and
+//! runs it with an [`Engine`] over a [`Scope`]: one mailbox, several, or all of an account. Results
+//! can be sorted and threaded. Every step takes a [`Progress`], through which the caller keeps its
+//! client informed and ends the work. Nothing here writes to a client: corrupt messages, deleted
+//! mailboxes and messages unreadable for now are in the findings.
 //!
 //! Reasons: `docs/decisions/0014-searching.md`, `docs/decisions/0059-one-search.md`.
 

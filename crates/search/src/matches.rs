@@ -1,8 +1,8 @@
 //! The messages that a search found, and the memory that they take.
 //!
-//! A result of many messages lives until its answer is sent, however slowly the client takes it. So its
-//! memory comes from a part of the budget that is for results alone: a session that holds some of it may wait
-//! for other memory, for there always is some that is not results.
+//! A result of many messages lives until its answer is sent, however slow the client is. So its
+//! memory comes from a part of the budget for results alone: a session that holds some of it may
+//! wait for other memory, which results never use up.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -12,14 +12,15 @@ use tokio::sync::Mutex;
 
 use crate::scope::MailboxIndex;
 
-/// What all results that are held together may take: what is common, divided by this.
+/// All results together may take the common part of the budget divided by this.
 const SHARE: usize = 8;
-/// What larger ones may take besides: so many of those parts. A scope that needs more cannot be searched.
+/// Larger results may take so many of those parts besides. A scope that needs more cannot be
+/// searched.
 const LARGE_PARTS: usize = 3;
-/// Results up to this size are part of what a connection takes anyway, in bytes.
+/// Results up to this size are covered by the memory of a connection, in bytes.
 const SMALL: usize = 8 * 1024;
-/// What a message takes while it is searched for: its place among the matches, and among those that are not
-/// decided yet.
+/// Memory of a message during a search: its entry among the matches, and among those not decided
+/// yet.
 const SEARCHED_BYTES: usize = 2 * size_of::<Match>();
 
 /// A message that was found. Ordered by mailbox, then by UID.
@@ -33,7 +34,7 @@ pub struct Match {
     pub relevance: u8,
 }
 
-/// What was found, in its order, and the memory for it.
+/// The matches, in their order, and the memory for them.
 #[derive(Default)]
 pub struct Matches {
     list: Vec<Match>,
@@ -44,9 +45,10 @@ pub struct Matches {
 #[derive(Clone)]
 pub(crate) struct ResultMemory {
     most: Budget,
-    /// For those that `most` is too small for: a search of a very large mailbox keeps nobody else waiting.
+    /// For results too large for `most`: a search of a very large mailbox does not delay others.
     large: Budget,
-    /// Held by the one that draws on `large`, in pieces: two that have a part each would wait for each other.
+    /// Held by the search that acquires from `large`, in pieces: two that have a part each would
+    /// deadlock.
     turn: Arc<Mutex<()>>,
 }
 
@@ -68,7 +70,7 @@ impl ResultMemory {
         }
     }
 
-    /// Waits for what searching so many messages may take; `None` if they are few.
+    /// Waits for the memory that searching so many messages may take; `None` if they are few.
     pub(crate) async fn acquire(&self, messages: usize) -> Result<Option<ResultPermit>, TooLarge> {
         let bytes = messages.saturating_mul(SEARCHED_BYTES);
         if bytes <= SMALL {
@@ -106,7 +108,7 @@ impl ResultPermit {
 }
 
 impl Matches {
-    /// `list`, for which `memory` was acquired before it was known; what is too much goes back.
+    /// `list`, for which `memory` was acquired before its size was known; the excess is released.
     pub(crate) fn new(mut list: Vec<Match>, mut memory: Option<ResultPermit>) -> Self {
         list.shrink_to_fit();
         let bytes = size_of_val(&list[..]);
@@ -130,7 +132,7 @@ impl Matches {
         (self.list, self.memory)
     }
 
-    /// What [`Matches::into_parts`] gave, in another order.
+    /// The parts from [`Matches::into_parts`], in another order.
     pub(crate) fn from_parts(list: Vec<Match>, memory: Option<ResultPermit>) -> Self {
         Matches { list, memory }
     }
@@ -177,37 +179,37 @@ mod tests {
         let drawn = now(&results, few + 1).unwrap();
         assert_eq!(budget.in_use(), (few + 1) * SEARCHED_BYTES);
         let found = Matches::new(matches(few as u32), drawn);
-        assert_eq!((found.len(), budget.in_use()), (few, 0), "what was found is little");
+        assert_eq!((found.len(), budget.in_use()), (few, 0), "a small result takes no memory");
     }
 
     #[test]
-    fn what_is_held_is_what_was_found_and_leaves_room_for_others() {
+    fn results_hold_only_their_matches_and_leave_memory_for_others() {
         let budget = Budget::new(8 << 20);
         let results = ResultMemory::of(&budget);
         let part = (8 << 20) / SHARE;
         let found = Matches::new(matches(5000), now(&results, 10_000).unwrap());
         assert_eq!(budget.in_use(), 5000 * size_of::<Match>());
-        assert!(results.acquire(part / SEARCHED_BYTES).now_or_never().is_none(), "all there is for most");
+        assert!(results.acquire(part / SEARCHED_BYTES).now_or_never().is_none(), "all of their memory");
         drop(found);
         let most = now(&results, part / SEARCHED_BYTES).unwrap();
         assert_eq!(budget.in_use(), part);
         assert!(results.acquire(1000).now_or_never().is_none());
-        // Larger ones draw on what is theirs, all that they need.
+        // Larger ones acquire all they need from their own budget.
         let messages = 2 * part / SEARCHED_BYTES + 1;
         let large = now(&results, messages).unwrap();
         assert_eq!(budget.in_use(), part + messages * SEARCHED_BYTES);
         let found = Matches::new(matches(messages as u32), large);
         assert_eq!(budget.in_use(), part + messages * size_of::<Match>());
         let mut waits = Box::pin(results.acquire(messages));
-        assert!((&mut waits).now_or_never().is_none(), "there is no room for another one yet");
+        assert!((&mut waits).now_or_never().is_none(), "there is no memory for another one yet");
         drop(found);
         assert!(waits.now_or_never().unwrap().is_ok());
-        assert!(budget.try_acquire(budget.fair_part()).is_some(), "other work goes on");
+        assert!(budget.try_acquire(budget.fair_part()).is_some(), "other work gets memory");
         drop(most);
     }
 
     #[test]
-    fn what_cannot_be_drawn_is_refused() {
+    fn a_result_larger_than_the_budget_is_refused() {
         let results = ResultMemory::of(&Budget::new(8 << 20));
         let most = LARGE_PARTS * (8 << 20) / SHARE / SEARCHED_BYTES;
         assert!(now(&results, most).is_ok());
@@ -221,6 +223,6 @@ mod tests {
     }
 
     fn now(results: &ResultMemory, messages: usize) -> Result<Option<ResultPermit>, TooLarge> {
-        results.acquire(messages).now_or_never().expect("there is room")
+        results.acquire(messages).now_or_never().expect("there is memory")
     }
 }

@@ -19,7 +19,7 @@ pub trait Progress: Send {
     ) -> impl Future<Output = Result<T, Self::Interruption>> + Send;
 
     /// As [`Progress::await_with_progress`], for a permit that other sessions wait for, or while one is held:
-    /// a caller whose client takes no data gives it up soon.
+    /// a caller with a stalled client gives it up soon.
     fn acquire_with_progress<T: Send>(
         &mut self,
         work: impl Future<Output = T> + Send,

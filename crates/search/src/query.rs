@@ -1,4 +1,4 @@
-//! A search, made ready: strings folded, and what is cheap put first. It is bound to each mailbox that it
+//! A prepared search: strings folded, and cheap keys first. It is bound to each mailbox that it
 //! runs over.
 
 use std::sync::Arc;
@@ -20,9 +20,9 @@ pub struct Query {
     pub(crate) root: Key,
     /// The strings that are looked for, which [`Key::Pattern`] numbers.
     pub(crate) patterns: Vec<Pattern>,
-    /// What is matched fuzzily, which [`Key::Fuzzy`] numbers.
+    /// The fuzzy criteria, which [`Key::Fuzzy`] numbers.
     pub(crate) fuzzy: Vec<Fuzzy>,
-    /// The keywords that are asked for, which [`Key::Keyword`] numbers.
+    /// The keywords searched for, which [`Key::Keyword`] numbers.
     keywords: Vec<String>,
     /// The ages among the criteria, in seconds.
     ages: Vec<i64>,
@@ -32,7 +32,7 @@ pub struct Query {
 pub(crate) struct Bound {
     pub(crate) query: Arc<Query>,
     pub(crate) mailbox: MailboxIndex,
-    /// What the mailbox's account calls the keywords; `None` for one that none of its messages ever had.
+    /// The keywords' ids in the mailbox's account; `None` for one that no message there ever had.
     pub(crate) keywords: Vec<Option<KeywordId>>,
     /// From when ages are counted, in seconds since 1970.
     pub(crate) now: i64,
@@ -119,13 +119,14 @@ impl Query {
         &self.ages
     }
 
-    /// Whether mod-sequences are asked for, so that the highest one found has to be told (RFC 7162 §3.1.5).
+    /// Whether mod-sequences are searched for, so that the highest one found must be reported (RFC
+    /// 7162 §3.1.5).
     pub fn asks_for_modseq(&self) -> bool {
         any(&self.root, &|key| matches!(key, Key::ChangedSince(_)))
     }
 
-    /// Whether summaries can decide something: they have the Date field and the common header fields. What is
-    /// in the header need not be looked for in the text.
+    /// Whether summaries can decide something: they have the Date field and the common header
+    /// fields. A pattern found there need not be searched for in the text.
     pub(crate) fn asks_for_headers(&self) -> bool {
         self.asks_for_fields() || self.patterns.iter().any(|pattern| pattern.part == TextPart::Anywhere)
     }
@@ -137,8 +138,8 @@ impl Query {
         self.asks_for_dates() || self.patterns.iter().any(kept)
     }
 
-    /// Whether texts of messages are asked for, and if so, whether those of headers are: what may be decided
-    /// by texts without anything else but the Date field.
+    /// Whether texts of messages are searched, and if so, whether those of headers are: keys that
+    /// texts and the Date field alone may decide.
     pub(crate) fn asks_for_texts(&self) -> Option<bool> {
         let elsewhere = |pattern: &Pattern| match &pattern.part {
             TextPart::Field(name) => !Summary::has_field(name),
@@ -229,7 +230,7 @@ impl Compiler {
         i64::from(seconds)
     }
 
-    /// What is matched fuzzily.
+    /// A fuzzy criterion.
     fn fuzzy(&mut self, criterion: &Criterion) -> Result<Fuzzy> {
         Ok(match criterion {
             Criterion::All(criteria) => Fuzzy::All(self.all_fuzzy(criteria)?),
@@ -307,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn the_empty_string_is_in_every_text_and_a_field_has_to_be_there() {
+    fn the_empty_string_matches_all_texts_and_existing_fields() {
         assert!(matches!(Query::new(&text("")).unwrap().root, Key::Always(true)));
         let none = Criterion::Not(Box::new(text("")));
         assert!(matches!(Query::new(&none).unwrap().root, Key::Always(false)));

@@ -1,4 +1,4 @@
-//! Deciding by what is stored with a message, and if need be by the message itself.
+//! Deciding by the text stored with a message, and if need be by the message itself.
 
 use std::sync::Arc;
 
@@ -12,14 +12,14 @@ use crate::evaluate::{KnownFields, Relevance, RowFields};
 use crate::find::Candidate;
 use crate::query::{Bound, Query};
 
-/// Bytes of a header field's name that are looked at; no name that is looked for can be longer than a
+/// Bytes of a header field's name that are compared; no name in a search can be longer than a
 /// command.
 const NAME_BYTES: usize = 1024;
 /// Stored texts that are read together, as they are stored; one at least.
 pub(crate) const TEXTS_BYTES: usize = 256 * 1024;
 
-/// Which of the messages match, by what is stored with each; `None` where only the message itself can tell.
-/// Their texts are read together, as many as fit into [`TEXTS_BYTES`].
+/// Which of the messages match, by the text stored with each; `None` where only the message itself
+/// decides. Their texts are read together, as many as fit into [`TEXTS_BYTES`].
 pub(crate) async fn by_stored_texts(
     account: &Account,
     bound: &Bound,
@@ -52,7 +52,7 @@ pub(crate) async fn by_stored_texts(
         let mut verdicts = Vec::new();
         account
             .texts(&messages, |at, text| {
-                // Taken, so that the text goes as soon as it was looked at.
+                // Taken, so that the text is dropped as soon as it was searched.
                 let mut known = std::mem::replace(&mut known[at], KnownFields::none());
                 verdicts.push(readable(text).map(|text| {
                     if let Some(text) = text {
@@ -87,11 +87,11 @@ async fn learn_envelope(
     Ok(())
 }
 
-/// Whether the message matches, by all of its text: it is read as a stream. For messages whose stored text is
-/// cut off, or whose stored text or structure is damaged.
+/// Whether the message matches, by all of its text: it is read as a stream. For messages whose
+/// stored text is cut off, or whose stored text or structure is corrupt.
 ///
 /// # Errors
-/// What reading says.
+/// Errors of reading.
 pub(crate) async fn by_message(
     account: &Account,
     bound: &Bound,
@@ -105,7 +105,7 @@ pub(crate) async fn by_message(
         .ok_or_else(|| Error::internal("a search was not decided by everything there is"))
 }
 
-/// What was read, or nothing if it is damaged: the message may still be whole.
+/// The stored text, or nothing if it is corrupt: the message may still be intact.
 fn readable<T>(read: Result<T>) -> Result<Option<T>> {
     match read {
         Ok(read) => Ok(Some(read)),
@@ -133,11 +133,11 @@ async fn scan(
     Ok(())
 }
 
-/// Looks for patterns in text that passes by; keeps as much of it as the longest pattern may have begun in.
+/// Searches a stream of text for patterns; keeps a tail as long as the longest pattern may span.
 struct Matcher {
     query: Arc<Query>,
     found: Vec<bool>,
-    /// Bytes to keep of what has passed.
+    /// Bytes of the stream to keep.
     keep: usize,
     header: Vec<u8>,
     body: Vec<u8>,
@@ -149,7 +149,7 @@ struct Matcher {
 #[derive(Default)]
 struct Field {
     name: Vec<u8>,
-    /// The colon was passed: what of the value has to be kept.
+    /// The colon was passed: the part of the value to keep.
     value: Option<Vec<u8>>,
     /// Something of the value has passed.
     begun: bool,

@@ -1,4 +1,5 @@
-//! What a search covers: one mailbox, several, or a whole account with the shared mailboxes it has links to.
+//! The scope of a search: one mailbox, several, or a whole account with the shared mailboxes it has
+//! links to.
 
 use std::sync::Arc;
 
@@ -19,9 +20,9 @@ pub struct Scope<'a>(&'a [MailboxScope]);
 /// A mailbox of a [`Scope`], and which of its messages are searched.
 #[derive(Clone)]
 pub struct MailboxScope {
-    /// In whose log the mailbox is.
+    /// The account whose log has the mailbox.
     pub account: Arc<Account>,
-    /// What the right to read it comes from.
+    /// Where the right to read it comes from.
     pub access: Access,
     /// The mailbox there.
     pub mailbox: MailboxId,
@@ -29,7 +30,7 @@ pub struct MailboxScope {
     pub uid_validity: UidValidity,
     /// The messages that are searched.
     pub uids: UidSet,
-    /// The messages that `Criterion::Marked` asks for; the caller says what that means.
+    /// The messages that `Criterion::Marked` selects; the caller defines the meaning.
     pub marked: UidSet,
 }
 
@@ -82,8 +83,8 @@ impl<'a> Scope<'a> {
 }
 
 impl MailboxScope {
-    /// Every mailbox of an account that holds messages itself. The mailboxes that its links lead to are in
-    /// logs of their own: the caller adds those that the user may read.
+    /// Every mailbox of an account that holds messages itself. Linked mailboxes are in logs of
+    /// their own: the caller adds those that the user may read.
     pub fn all_of(account: &Arc<Account>) -> Vec<Self> {
         let state = account.state();
         let own = state.mailboxes().filter(|mailbox| mailbox.link().is_none());

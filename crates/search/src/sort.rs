@@ -1,6 +1,6 @@
-//! Sorting what a search found: an order that is known already ([`orders`]), or one pass over the summaries,
-//! in which only the keys are kept ([`keys`]), and a sort of indices. Memory for the keys is acquired before
-//! they are made.
+//! Sorting the results of a search: a cached order ([`orders`]), or one pass over the summaries
+//! that keeps only the keys ([`keys`]), and a sort of indices. Memory for the keys is acquired
+//! before they are made.
 
 mod keys;
 pub(crate) mod orders;
@@ -18,29 +18,29 @@ use keys::Keys;
 pub use keys::{Comparator, SortKey};
 use orders::{Key, Order};
 
-/// What a message takes while it is sorted, besides its key: its number in the order, and its place in the
-/// new one.
+/// Memory of a message during a sort, besides its key: its number in the order, and its place in
+/// the new one.
 const SORTED_BYTES: usize = size_of::<u32>() + size_of::<Match>();
-/// So many are sorted right here, more on a thread of their own.
+/// So many are sorted on the calling thread, more on a thread of their own.
 const FEW: usize = 2048;
 
-/// What was found, in an order.
+/// The matches, sorted.
 #[derive(Default)]
 pub struct Sorted {
     /// The messages.
     pub matches: Matches,
     /// Messages that are damaged, and have no place in the order that means anything.
     pub damaged: Vec<Placement>,
-    /// Mailboxes that went away, or may not be read any more: nothing of them is left.
+    /// Mailboxes deleted or no longer readable: none of their messages is left.
     pub gone: Vec<MailboxIndex>,
 }
 
 impl Engine {
-    /// What was found in the scope, which is in the order of mailbox and UID, in the order of the
-    /// comparators. Messages that are equal stay in the order of mailbox and UID (RFC 5256 §3).
+    /// Sorts matches of the scope, given in the order of mailbox and UID, by the comparators. Equal
+    /// messages stay in the order of mailbox and UID (RFC 5256 §3).
     ///
     /// # Errors
-    /// `Retry` if messages cannot be read for now; what `progress` says.
+    /// `Retry` if messages cannot be read for now; errors of `progress`.
     pub async fn sort<P: Progress>(
         &self,
         scope: Scope<'_>,

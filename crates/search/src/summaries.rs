@@ -1,4 +1,4 @@
-//! One pass over the summaries of what was found: what sorting and threading ask for.
+//! One pass over the summaries of the matches, for sorting and threading.
 
 use futures::StreamExt;
 use sealpost_account::{AccountState, Mailbox};
@@ -11,10 +11,10 @@ use crate::matches::Match;
 use crate::progress::{Failure, Progress};
 use crate::scope::{MailboxGone, MailboxIndex, MailboxScope, Scope};
 
-/// Summaries looked at while an account's state is held.
+/// Summaries read while an account's state is held.
 const BATCH_ROWS: usize = 512;
 
-/// What is known of a message without its summary.
+/// The fields of a message that need no summary.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SortRow {
     /// INTERNALDATE in seconds since 1970.
@@ -25,7 +25,7 @@ pub(crate) struct SortRow {
     pub(crate) relevance: u8,
 }
 
-/// What could not be looked at.
+/// Messages that could not be read.
 #[derive(Debug, Default)]
 pub(crate) struct Missing {
     /// Messages that are damaged.
@@ -50,11 +50,11 @@ pub(crate) fn sent(row: SortRow, summary: Option<&Summary>) -> i64 {
     summary.and_then(Summary::sent).map_or(row.received, |sent| sent.seconds)
 }
 
-/// Gives `each` of the messages, which are in the order of mailbox and UID, with its index, its row and its
-/// summary, if one was asked for and can be had. Messages that are gone are passed over.
+/// Calls `each` for the messages, in the order of mailbox and UID, with index, row and summary, if
+/// one was asked for and can be read. Expunged messages are skipped.
 ///
 /// # Errors
-/// `Retry` if messages cannot be read for now; what `progress` says.
+/// `Retry` if messages cannot be read for now; errors of `progress`.
 pub(crate) async fn with_summaries<P: Progress>(
     scope: Scope<'_>,
     found: &[Match],
@@ -82,7 +82,7 @@ pub(crate) async fn with_summaries<P: Progress>(
     Ok(missing)
 }
 
-/// The pass over what was found in one mailbox.
+/// The pass over the matches in one mailbox.
 struct Pass<'a, F> {
     index: MailboxIndex,
     mailbox: &'a MailboxScope,
@@ -124,7 +124,7 @@ impl<F: FnMut(usize, SortRow, Option<&Summary>) + Send> Pass<'_, F> {
             let state = account.state();
             let mailbox = self.mailbox.mailbox_in(&state)?;
             for (uid, summary) in batch {
-                // Both ascend. An error that is nobody's has the lowest UID.
+                // Both ascend. An error of no particular message has the lowest UID.
                 at += self.found[at..].iter().take_while(|found| found.uid < uid).count();
                 let Some(found) = self.found.get(at).filter(|found| found.uid == uid) else {
                     unavailable |= summary.is_err();

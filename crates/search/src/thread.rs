@@ -1,5 +1,5 @@
-//! Threads of what a search found: one pass over the summaries, and one of two algorithms over what was kept
-//! of them: a few numbers and hashes a message, never a header (RFC 5256).
+//! Threads of the results of a search: one pass over the summaries, and one of two algorithms over
+//! what it keeps: a few numbers and hashes a message, never a header (RFC 5256).
 
 mod forest;
 mod ordered;
@@ -24,9 +24,9 @@ use crate::summaries::{SortRow, sent, with_summaries};
 pub use forest::{Forest, Step};
 use references::Links;
 
-/// What a message takes while it is threaded, at most.
+/// Memory of a message during threading, at most.
 const MESSAGE_BYTES: usize = 56;
-/// What is asked for besides, for messages that are referred to and are not there.
+/// Additional memory to acquire, for messages that are referred to and do not exist.
 const REFERENCE_BYTES: usize = 512;
 
 /// How threads are made (RFC 5256 §3).
@@ -38,11 +38,11 @@ pub enum Algorithm {
     References,
 }
 
-/// The threads of what was found.
+/// The threads of the matches.
 pub struct Threads {
-    /// Trees of indices into what was found.
+    /// Trees of indices into the matches.
     pub forest: Forest,
-    /// Messages that are damaged: nothing is known of their subjects and references.
+    /// Corrupt messages, whose subjects and references are unknown.
     pub damaged: Vec<Placement>,
     /// Mailboxes that went away, or may not be read any more: their messages are not to be shown.
     pub gone: Vec<MailboxIndex>,
@@ -50,10 +50,10 @@ pub struct Threads {
     _permit: Permit,
 }
 
-/// What threading knows of a message.
+/// The fields of a message that threading uses.
 #[derive(Debug, Clone, Copy)]
 struct ThreadItem {
-    /// Which of the messages that were found it is.
+    /// Its index among the matches.
     at: u32,
     /// When it was sent, in seconds since 1970; when it arrived if that is not known (RFC 5256 §2.2).
     sent: i64,
@@ -78,9 +78,9 @@ impl ThreadItem {
     }
 }
 
-/// The first 64 bits of a hash. Of a million strings two share them by chance in one mailbox out of thirty
-/// million, and nobody finds a string that shares them with a given one; who makes two strings that share
-/// them has confused only their own messages.
+/// The first 64 bits of a hash. Of a million strings two collide by chance in one mailbox out of
+/// thirty million, and a second preimage is infeasible to find; a sender that makes two colliding
+/// strings confuses only its own messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct ShortHash(NonZeroU64);
 
@@ -97,11 +97,11 @@ impl ShortHash {
 }
 
 impl Engine {
-    /// The threads of what was found in the scope, which is in the order of mailbox and UID.
+    /// The threads of matches in the scope, given in the order of mailbox and UID.
     ///
     /// # Errors
-    /// `Retry` if messages cannot be read for now, `Limit` if there are too many for the memory; what
-    /// `progress` says.
+    /// `Retry` if messages cannot be read for now, `Limit` if there are too many for the memory;
+    /// errors of `progress`.
     pub async fn thread<P: Progress>(
         &self,
         scope: Scope<'_>,
@@ -143,8 +143,8 @@ impl Engine {
     }
 }
 
-/// What of so many bytes is left for messages that are only referred to; `None` if they are too few for the
-/// others.
+/// The part of so many bytes left for messages that are only referred to; `None` if they are too
+/// few for the others.
 fn room(bytes: usize, messages: usize) -> Option<usize> {
     bytes.checked_sub(messages.saturating_mul(MESSAGE_BYTES))
 }

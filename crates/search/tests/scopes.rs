@@ -21,7 +21,7 @@ struct Fixture {
     accounts: Accounts,
     engine: Engine,
     own: Arc<Account>,
-    /// The log of a mailbox that somebody shares.
+    /// The log of a mailbox that another user shares.
     share: Arc<Account>,
 }
 
@@ -170,7 +170,7 @@ async fn a_whole_account_has_all_mailboxes_with_messages() {
     let w = Fixture::filled().await;
     let mut all = MailboxScope::all_of(&w.own);
     let own = all.len();
-    assert!(own > 2, "the inbox, Work, and those that every account has");
+    assert!(own > 2, "the inbox, Work, and the default mailboxes");
     all.extend(w.three().pop());
     let found = w.find(&all, Criterion::Always(true)).await;
     assert_eq!(found.matches.len(), 6);
@@ -178,7 +178,7 @@ async fn a_whole_account_has_all_mailboxes_with_messages() {
 }
 
 #[tokio::test]
-async fn a_mailbox_that_may_not_be_read_is_left_out_and_named() {
+async fn an_unreadable_mailbox_is_left_out_and_reported() {
     let w = Fixture::filled().await;
     let mut three = w.three();
     // A user without rights.
@@ -204,7 +204,7 @@ async fn sort(w: &Fixture, found: Matches, comparators: &[(SortKey, bool)]) -> V
 }
 
 #[tokio::test]
-async fn one_order_goes_through_all_mailboxes() {
+async fn one_order_spans_all_mailboxes() {
     let w = Fixture::filled().await;
     for _ in 0..2 {
         let all = w.find(&w.three(), Criterion::Always(true)).await.matches;
@@ -217,7 +217,7 @@ async fn one_order_goes_through_all_mailboxes() {
 }
 
 #[tokio::test]
-async fn an_order_of_one_mailbox_is_not_taken_for_that_of_another() {
+async fn orders_of_different_mailboxes_are_not_confused() {
     let w = Fixture::filled().await;
     let by_subject = [Comparator { key: SortKey::Received, descending: true }];
     for (mailbox, expected) in [("INBOX", [2, 1]), ("Work", [2, 1])] {
@@ -238,7 +238,7 @@ async fn a_thread_may_go_through_several_mailboxes() {
     let scope = Scope::several(&three).unwrap();
     let threads = w.engine.thread(scope, &found, Algorithm::References, &mut NoProgress).await.unwrap();
     let steps: Vec<Step> = threads.forest.steps().collect();
-    // The first message of the inbox is what all others refer to.
+    // All others refer to the first message of the inbox.
     assert_eq!(steps[..3], [Step::Open, Step::Message(0), Step::Open]);
     let messages = steps.iter().filter(|step| matches!(step, Step::Message(_)));
     assert_eq!(messages.count(), 6);
@@ -289,7 +289,7 @@ async fn the_caller_ends_the_work() {
 }
 
 #[tokio::test]
-async fn a_scope_has_at_most_as_many_mailboxes_as_have_a_number() {
+async fn a_scope_has_at_most_65_536_mailboxes() {
     let w = Fixture::new().await;
     let one = w.mailbox(&w.own, "INBOX", Access::Own);
     let most = usize::from(u16::MAX) + 1;

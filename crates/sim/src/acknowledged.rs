@@ -1,4 +1,4 @@
-//! What clients were told and what nodes showed: to be held against the truth.
+//! Replies to clients and states shown by nodes: to be compared with the truth.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -22,17 +22,17 @@ pub fn encoded(events: &[Event]) -> Vec<u8> {
     sealpost_account::event::Batch { at: Timestamp(0), events: events.to_vec() }.encode()
 }
 
-/// A change that a client was told of as made.
+/// A change that was acknowledged to a client.
 pub struct Change {
-    /// Where in the log it was said to be.
+    /// Its acknowledged position in the log.
     pub position: Position,
     /// The events, encoded.
     pub events: Vec<u8>,
-    /// What they were said to have done.
+    /// Their acknowledged effects.
     pub applied: Vec<Applied>,
 }
 
-/// A message that a client was told the UID of.
+/// A message whose UID was returned to a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Uided {
     /// The mailbox.
@@ -56,11 +56,11 @@ pub struct Acknowledged {
     pub shown: HashMap<Position, Hash>,
     /// Two nodes showed different states of one position, or a node was found to be wrong in itself.
     pub wrong: Option<String>,
-    /// Additions to a record that were acknowledged, and those of which nobody knows.
+    /// Additions to a record that were acknowledged.
     pub added: u64,
-    /// See `added`.
+    /// Additions to it with unknown outcome.
     pub perhaps_added: u64,
-    /// Accounts that were made, as their makers were told.
+    /// Accounts whose creation was acknowledged.
     pub made: Vec<sealpost_base::AccountId>,
 }
 

@@ -1,12 +1,12 @@
-//! The store of a history: in memory, with everything that may go wrong between a node and an object store.
+//! The store of a history: in memory, with all faults that may happen between a node and an object
+//! store.
 //!
-//! What it promises, and all that it promises: a write that was acknowledged is seen by every
-//! request that begins after that. A write that is under way, or whose reply was an error, may
-//! happen now, later, twice or never. With
-//! [`AppendMode::Conditional`] creates are serialized. With [`AppendMode::Siblings`] a create overwrites, and a write that was not
-//! acknowledged may be seen by one reader and not by the next. Lists come in pages, each of its own
-//! moment. An answer to a read may have a wrong bit, but not the same one twice in a row: that
-//! would be damage.
+//! Its only guarantee: an acknowledged write is seen by every request that begins after that. A
+//! write that is under way, or whose reply was an error, may happen now, later, twice or never.
+//! With [`AppendMode::Conditional`] creates are serialized. With [`AppendMode::Siblings`] a create
+//! overwrites, and a write that was not acknowledged may be seen by one reader and not by the next.
+//! Lists come in pages, each of its own moment. An answer to a read may have a wrong bit, but not
+//! the same one twice in a row: that would be damage.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
@@ -39,7 +39,7 @@ pub const EPOCH_SECONDS: u64 = 1_700_000_000;
 #[derive(Clone)]
 pub struct Bucket(Arc<Shared>);
 
-/// What tells whether a bucket is gone.
+/// Checks whether a bucket was dropped.
 pub struct Left(Weak<Shared>);
 
 impl Left {
@@ -64,7 +64,7 @@ struct State {
     wrong: HashMap<String, (usize, u8)>,
     /// Everything that was ever written below a `log` folder.
     archive: Vec<(String, Bytes)>,
-    /// What somebody wrote who has no key.
+    /// Objects written by an attacker without a key.
     planted: BTreeSet<String>,
     faults: u64,
     requests: u64,
@@ -74,13 +74,13 @@ struct Object {
     bytes: Bytes,
     /// By the store's clock.
     modified: Duration,
-    /// Everybody sees it.
+    /// All readers see it.
     whole: bool,
-    /// What those see who do not see it.
+    /// The object that other readers see.
     before: Option<Box<Object>>,
 }
 
-/// What becomes of a write.
+/// The fate of a write.
 struct Fate {
     before: Duration,
     after: Duration,
@@ -107,7 +107,7 @@ impl Bucket {
         Access { bucket: self.clone(), gate, hole }
     }
 
-    /// A log entry by chance, and whether it is the last one of its log; everybody sees it as it is.
+    /// A random log entry that all readers see, and whether it is the last one of its log.
     pub fn some_entry(&self) -> Option<(String, bool)> {
         let state = self.lock();
         let is_entry = |path: &&String| path.contains("/log/") && !state.planted.contains(*path);
@@ -119,7 +119,7 @@ impl Bucket {
         whole.get(chosen).map(|path| ((**path).clone(), position(path) == last))
     }
 
-    /// Somebody who can write to the store and has no key plants something beside the log of
+    /// An attacker who can write to the store and has no key plants an object beside the log of
     /// `account`: at the next position or far behind, as the manifest of a checkpoint, or as a
     /// mark.
     pub fn plant(&self, account: AccountId) {
@@ -142,7 +142,7 @@ impl Bucket {
             5 => format!("{manifests}k{:016x}", random.next_u64()),
             _ => format!("{log}{:016x}", 0),
         };
-        // Anything, or what is sound in another place.
+        // Anything, or an object that is valid at another path.
         let others: Vec<&Object> = state.objects.values().filter(|object| object.whole).collect();
         let bytes = match others.get(random.below(2 * others.len().max(1) as u64) as usize) {
             Some(other) => other.bytes.clone(),
@@ -156,7 +156,7 @@ impl Bucket {
         }
     }
 
-    /// What tells later whether it is gone.
+    /// Checks later whether the bucket was dropped.
     pub fn left(&self) -> Left {
         Left(Arc::downgrade(&self.0))
     }
@@ -220,7 +220,7 @@ impl Bucket {
         }
     }
 
-    /// Goes its way whether or not anybody waits for it any more.
+    /// Completes even if its caller no longer waits for it.
     async fn write(&self, path: &Path, write: Write) -> object_store::Result<()> {
         self.lock().requests += 1;
         let fate = self.fate();
@@ -229,7 +229,7 @@ impl Bucket {
             let (bucket, path, write) = (bucket.clone(), path.clone(), write.clone());
             tokio::spawn(async move {
                 sleep(again).await;
-                // Nobody hears what becomes of it.
+                // Its result is not reported.
                 let _ = bucket.take_effect(&path, &write, Duration::ZERO, false).await;
             });
         }
@@ -283,7 +283,7 @@ impl Bucket {
         }
         match self.lock().objects.get_mut(path) {
             Some(object) if object.bytes == *bytes => (object.whole, object.before) = (true, None),
-            // Another write began meanwhile: who does not see that one sees this one.
+            // Another write began meanwhile: readers that do not see that one see this one.
             Some(object) if !object.whole => {
                 let bytes = bytes.clone();
                 object.before = Some(Box::new(Object { bytes, modified, whole: true, before: None }));
@@ -304,7 +304,7 @@ impl Bucket {
         done
     }
 
-    /// What this request sees of the object.
+    /// The object as this request sees it.
     fn sees<'a>(&self, object: &'a Object, calm: bool) -> Option<&'a Object> {
         let sees = object.whole || (!calm && self.0.random.below(2) == 0);
         if sees { Some(object) } else { object.before.as_deref() }
@@ -322,7 +322,7 @@ impl Bucket {
         }
     }
 
-    /// What comes of the `bytes` of an object: not always the same.
+    /// The answer for the `bytes` of an object: not always the same.
     fn answered(&self, path: &Path, bytes: Bytes) -> Bytes {
         if bytes.is_empty() || !self.faulty(self.0.plan.wrong) {
             return bytes;
@@ -491,7 +491,7 @@ impl ObjectStore for Access {
             let (access, prefix) = (access.clone(), prefix.clone());
             async move {
                 let Some(after) = after else { return Ok(None) };
-                // What is before the folder is none of its.
+                // Objects before the folder are not in it.
                 let after = after.max(prefix.clone());
                 let read = access.bucket.read(|bucket| Ok(bucket.page(&prefix, &after)));
                 let (mut found, next) = access.through(read).await?;
@@ -532,7 +532,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_write_that_was_acknowledged_is_seen_though_another_one_got_stuck_on_top_of_it() {
+    async fn an_acknowledged_write_is_seen_below_a_stuck_one() {
         let plan = Plan { append_mode: AppendMode::Siblings, ..Plan::new(1) };
         let bucket = Bucket::new(plan, 1);
         let put = |text: &'static [u8]| Write::Put { bytes: Bytes::from_static(text), create: true };

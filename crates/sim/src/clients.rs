@@ -1,4 +1,4 @@
-//! What clients do: deliveries and commands, by chance, and notes of what they were told.
+//! Clients: random deliveries and commands, and notes of the replies.
 
 use sealpost_account::{
     Account, AccountState, Delivery, Event, FlagAction, Flags, NewMessage, SpecialUses, SystemFlags, ops,
@@ -16,7 +16,7 @@ const NAMES: [&str; 6] = ["a", "a/b", "b", "c", "Work", "Work/x"];
 /// One command of one client on `node`.
 ///
 /// # Errors
-/// What the client would be told.
+/// The error that the client would get.
 pub async fn act(world: &Simulation, node: &Node) -> Result<()> {
     match world.below(20) {
         0..5 => deliver(world, node).await,

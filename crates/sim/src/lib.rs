@@ -3,9 +3,10 @@
 //! hold whatever happens.
 //!
 //! A history is one world ([`world`]): a bucket ([`bucket`]), nodes ([`node`]) with accounts of
-//! their own over it, and clients that note what they were told ([`told`]). In the end the one true
-//! log is found without the code under test, by walking back the hashes of everything that was ever
-//! written, and replayed; everything anybody was told or shown must follow from it ([`truth`]).
+//! their own over it, and clients that note the replies they get ([`acknowledged`]). In the end the
+//! one true log is found without the code under test, by walking back the hashes of everything that
+//! was ever written, and replayed; every reply and every state shown must follow from it
+//! ([`truth`]).
 //! Time is virtual, everything is drawn from the seed: the same seed gives the same history.
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]

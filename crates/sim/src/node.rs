@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use crate::bucket::{Bucket, EPOCH_SECONDS, Hole};
 
-/// Whether a node goes on.
+/// Whether a node runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum NodeState {
     Goes,
@@ -49,7 +49,7 @@ impl Gate {
         now.stood + now_standing
     }
 
-    /// Ends when the node goes on; never once it is dead.
+    /// Completes when the node runs; never once it is dead.
     pub async fn pass(&self) {
         self.becomes(NodeState::Goes).await;
     }
@@ -116,9 +116,9 @@ pub struct Node {
     pub store: Store,
     /// Its clock.
     pub clock: Arc<dyn Clock>,
-    /// What holds it still.
+    /// Pauses it.
     pub gate: Gate,
-    /// What it does not see of the store.
+    /// The objects of the store that it does not see.
     pub hole: Hole,
 }
 
@@ -150,17 +150,17 @@ impl Node {
         self.accounts.open(id, root).await
     }
 
-    /// Nothing of it goes on until [`Node::resume`].
+    /// Stops all of its tasks until [`Node::resume`].
     pub fn pause(&self) {
         self.gate.set(NodeState::Stands);
     }
 
-    /// It goes on, not knowing that it stood.
+    /// It continues, without noticing the pause.
     pub fn resume(&self) {
         self.gate.set(NodeState::Goes);
     }
 
-    /// Nothing of it ever goes on. Requests that it had sent do.
+    /// Stops all of its tasks for ever. Requests that it had sent continue.
     pub fn kill(&self) {
         self.gate.set(NodeState::Dead);
     }

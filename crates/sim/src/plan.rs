@@ -1,14 +1,14 @@
-//! What one history is like: drawn from its seed.
+//! The plan of one history: drawn from its seed.
 
 use std::time::Duration;
 
 use sealpost_base::{Random, SeededRandom};
 use sealpost_vault::AppendMode;
 
-/// What one history is like. Chances are per thousand.
+/// The plan of one history. Chances are per thousand.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// What the store's conditional creates are worth.
+    /// Whether the store's conditional creates are reliable.
     pub append_mode: AppendMode,
     /// Nodes.
     pub nodes: usize,
@@ -40,7 +40,7 @@ pub struct Plan {
     pub records: bool,
     /// How often the world has a node that does not see an entry of the log as it is, for a while.
     pub holes: u64,
-    /// How often somebody who has no key writes something where log entries, manifests and marks are.
+    /// How often an attacker without a key writes an object among log entries, manifests and marks.
     pub noise: u64,
 }
 

@@ -1,5 +1,5 @@
 //! The one true log, found without the code under test: the hashes of everything that was ever
-//! written are walked back from the end, and what is found is replayed.
+//! written are walked back from the end, and the entries found are replayed.
 
 use std::collections::HashMap;
 
@@ -13,19 +13,19 @@ use sealpost_vault::{AccountKeys, Hash, entry};
 use crate::acknowledged::{Acknowledged, Uided, digest, encoded};
 use crate::bucket::Bucket;
 
-/// What is true at the end of a history.
+/// The truth at the end of a history.
 pub struct Truth {
     /// The state.
     pub state: AccountState,
     /// Log entries.
     pub entries: u64,
     digests: HashMap<Position, Hash>,
-    /// Events and what they did, by position.
+    /// Events and their effects, by position.
     changes: HashMap<Position, (Vec<u8>, Vec<Applied>)>,
     placed: HashMap<ObjectId, Uided>,
 }
 
-/// What is wrong, in words.
+/// A violation, in words.
 pub type Wrong = String;
 
 impl Truth {
@@ -85,10 +85,10 @@ impl Truth {
         Ok(())
     }
 
-    /// Holds against it what was told and shown.
+    /// Compares it with the replies to clients and the states shown.
     ///
     /// # Errors
-    /// What does not follow from it.
+    /// The first one that does not follow from it.
     pub fn judge(&self, told: &Acknowledged) -> Result<(), Wrong> {
         if let Some(wrong) = &told.wrong {
             return Err(wrong.clone());

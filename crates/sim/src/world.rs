@@ -29,13 +29,13 @@ const GRACE: Duration = Duration::from_secs(9 * 24 * 3600);
 
 /// A world in which a history happens.
 pub struct Simulation {
-    /// What it is like.
+    /// Its plan.
     pub plan: Plan,
-    /// Where chance comes from.
+    /// The source of randomness.
     pub random: Arc<SeededRandom>,
     /// The account's key.
     pub root: RootKey,
-    /// What was told and shown.
+    /// Replies to clients, and states shown.
     pub notes: Notes,
     bucket: Bucket,
     key: ServerKeys,
@@ -45,7 +45,7 @@ pub struct Simulation {
     started: Mutex<Vec<Node>>,
 }
 
-/// What came of a history.
+/// The outcome of a history.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Outcome {
     /// Messages that were acknowledged.
@@ -77,7 +77,7 @@ impl Outcome {
 /// The history of a seed, on a runtime of its own.
 ///
 /// # Errors
-/// What is wrong at its end.
+/// The violation found at its end.
 pub fn history(seed: u64) -> Result<Outcome, Wrong> {
     let run = || {
         let mut runtime = tokio::runtime::Builder::new_current_thread();
@@ -121,7 +121,7 @@ async fn run(seed: u64) -> Result<(Outcome, Left), Wrong> {
         node.hole.close();
     }
     world.bucket.calm();
-    // What was under way comes to its end.
+    // Let requests under way complete.
     sleep(QUIET).await;
     world.verdict(&mut outcome).await?;
     for node in world.started.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
@@ -204,8 +204,8 @@ impl Simulation {
                 && let Some((path, is_last)) = self.bucket.some_entry()
             {
                 let mut seen = vec![SeenAs::Short, SeenAs::Wrong, SeenAs::Unreadable];
-                // Where nothing but listings tells of the end of a log, an acknowledged one is
-                // never left out.
+                // Where only listings show the end of a log, an acknowledged entry is never left
+                // out.
                 if !is_last || self.plan.append_mode == AppendMode::Conditional {
                     seen.push(SeenAs::Absent);
                 }
@@ -233,7 +233,7 @@ impl Simulation {
 
     async fn verdict(&self, outcome: &mut Outcome) -> Result<(), Wrong> {
         let said = |e: sealpost_base::Error| format!("in the end: {e}");
-        // Garbage is collected by one of those that were there all along, when all grace periods are over.
+        // A node that existed all along collects garbage, when all grace periods are over.
         let nodes = self.all();
         let collector = &nodes[self.below(nodes.len() as u64) as usize];
         if self.below(2) == 0 {
@@ -249,8 +249,8 @@ impl Simulation {
         }
         let mut nodes = nodes;
         nodes.push(self.start());
-        // What opening an account sets going, such as ending grace periods, comes to its end in the
-        // first round.
+        // Work that opening an account starts, such as ending grace periods, completes in the first
+        // round.
         for round in [1, 2] {
             let mut ends = Vec::new();
             for node in &nodes {
@@ -325,7 +325,7 @@ impl Simulation {
 /// Makes an account, or adds one to its quota.
 ///
 /// # Errors
-/// What the operator would be told.
+/// The error that the operator would get.
 pub async fn change_record(world: &Simulation, node: &Node) -> Result<()> {
     let directory = world.directory(node);
     let name = AccountName::parse(NAME)?;

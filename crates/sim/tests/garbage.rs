@@ -1,5 +1,5 @@
-//! What interrupted deliveries leave is removed when it is old by the store's clock, whatever the
-//! nodes' clocks say; and what is removed while somebody reads it is no damage.
+//! Leftovers of interrupted deliveries are removed when they are old by the store's clock, whatever
+//! the nodes' clocks say; and a removal during a read is no damage.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -17,7 +17,7 @@ use tokio::time::{Instant, sleep};
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-/// What every one of these tests needs: nodes on one bucket, and an account.
+/// The fixture of these tests: nodes on one bucket, and an account.
 struct Fixture {
     bucket: Bucket,
     random: Arc<dyn Random>,
@@ -61,7 +61,7 @@ async fn message(node: &Node) -> Stored {
 }
 
 #[tokio::test(start_paused = true)]
-async fn objects_that_no_event_refers_to_are_collected_after_the_grace_period() {
+async fn unreferenced_objects_are_collected_after_the_grace_period() {
     let world = Fixture::calm();
     // A clock that is ahead by a year.
     let node = world.node(Backend::default(), 365 * DAY.as_secs() as i64);
@@ -81,7 +81,7 @@ async fn objects_that_no_event_refers_to_are_collected_after_the_grace_period() 
 /// A node stands still between storing a message and the entry that refers to it, for longer than
 /// others leave such objects alone.
 #[tokio::test(start_paused = true)]
-async fn what_may_have_been_collected_meanwhile_is_not_acknowledged() {
+async fn possibly_collected_objects_are_not_acknowledged() {
     let world = Fixture::calm();
     let (slept, awake) = (world.node(Backend::default(), 0), world.node(Backend::default(), 0));
     let (delivered, appended) = (message(&slept).await, message(&slept).await);
@@ -109,7 +109,7 @@ async fn what_may_have_been_collected_meanwhile_is_not_acknowledged() {
 
 /// The node that collects stands still while it does, at any moment, and mail comes meanwhile.
 #[tokio::test(start_paused = true)]
-async fn who_slept_while_it_collected_removes_nothing_that_came_meanwhile() {
+async fn a_paused_collector_removes_no_newer_objects() {
     let slow = Duration::from_millis(100);
     let quiet = Plan { fail: 0, wrong: 0, lose_reply: 0, repeat: 0, stick: 0, delay: slow, ..Plan::new(1) };
     for moment in 10..13 {
@@ -136,7 +136,7 @@ async fn who_slept_while_it_collected_removes_nothing_that_came_meanwhile() {
     }
 }
 
-/// What is logged.
+/// The error log.
 #[derive(Clone, Default)]
 struct Errors(Arc<Mutex<Vec<u8>>>);
 
@@ -159,7 +159,7 @@ impl std::io::Write for Errors {
 /// A node stands still while it loads an account, at any moment, and the checkpoint that it reads
 /// is removed meanwhile.
 #[tokio::test(start_paused = true)]
-async fn a_checkpoint_that_goes_while_it_is_read_is_no_damage() {
+async fn a_checkpoint_removed_during_a_read_is_no_damage() {
     let slow = Duration::from_millis(100);
     let errors = Errors::default();
     let logged = errors.clone();
@@ -203,7 +203,7 @@ async fn a_checkpoint_that_goes_while_it_is_read_is_no_damage() {
     }
 }
 
-/// An account may have more objects than are remembered at a time.
+/// An account may have more objects than are held in memory at a time.
 #[tokio::test(start_paused = true)]
 async fn many_objects_are_looked_at_a_few_at_a_time() {
     const DELIVERED: usize = 40;

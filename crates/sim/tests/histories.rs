@@ -5,7 +5,7 @@ use std::time::Duration;
 use sealpost_base::{Clock, SystemClock};
 use sealpost_sim::{Outcome, history};
 
-/// What the test may take.
+/// The time limit of the test.
 const BUDGET: Duration = Duration::from_secs(20);
 /// However slow the machine is.
 const HISTORIES_MIN: u64 = 200;
@@ -14,7 +14,7 @@ const HISTORIES_MIN: u64 = 200;
 const ONCE_WRONG: [u64; 3] = [108, 266_989, 314_009];
 
 #[test]
-fn what_was_wrong_once_is_not_wrong_again() {
+fn histories_that_once_failed_pass() {
     for seed in ONCE_WRONG {
         if let Err(wrong) = history(seed) {
             panic!("{wrong}\nagain: make sim SEED={seed} ARGS=\"--histories 1\"");

@@ -1,8 +1,8 @@
 //! The client's side of the wire: commands out, each with the reply it got.
 //!
-//! [`Client`] knows which replies are owed and in what order, so commands may be pipelined (RFC 2920) freely. After an
-//! LMTP message it expects one reply for each recipient that was accepted (RFC 2033 §4.2). It
-//! decides nothing: what to send and what to make of a reply is the caller's.
+//! [`Client`] knows which replies are owed and in what order, so commands may be pipelined (RFC
+//! 2920) freely. After an LMTP message it expects one reply for each recipient that was accepted
+//! (RFC 2033 §4.2). It decides nothing: the caller chooses commands and interprets replies.
 
 #[cfg(test)]
 mod tests;
@@ -26,7 +26,7 @@ pub enum Protocol {
     Lmtp,
 }
 
-/// What a reply answers.
+/// The command that a reply answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Sent {
     /// Nothing: the server's greeting.
@@ -47,16 +47,16 @@ pub enum Sent {
     },
 }
 
-/// A reply and what it answers.
+/// A reply and the command that it answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
-    /// What was asked.
+    /// The command.
     pub to: Sent,
-    /// What the server said.
+    /// The server's reply.
     pub reply: Reply,
 }
 
-/// The server and this client no longer agree on what is going on; the connection is of no use.
+/// The server and this client are out of step; the connection is of no use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClientError {
     /// Not a reply.
@@ -86,7 +86,7 @@ impl Extensions {
         self.parameters(keyword).is_some()
     }
 
-    /// What followed `keyword`; empty if nothing did; `None` if it was not offered.
+    /// The parameters of `keyword`; empty if it has none; `None` if it was not offered.
     pub fn parameters(&self, keyword: &str) -> Option<&str> {
         self.0.iter().find_map(|line| {
             let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
@@ -198,7 +198,7 @@ impl Client {
     /// The next answer, if it is there.
     ///
     /// # Errors
-    /// If what the server says cannot be understood.
+    /// If the server's output cannot be parsed.
     pub fn next_answer(&mut self) -> Result<Option<Answer>, ClientError> {
         let Some(reply) = self.decoder.next_reply().map_err(ClientError::Reply)? else { return Ok(None) };
         let Some(to) = self.next_owed() else { return Err(ClientError::Unexpected) };
@@ -212,13 +212,13 @@ impl Client {
         self.owed.iter().all(|owed| nothing && matches!(owed, Owed::Message { .. }))
     }
 
-    /// What the server offered in its last reply to EHLO or LHLO.
+    /// The extensions in the server's last reply to EHLO or LHLO.
     pub fn extensions(&self) -> &Extensions {
         &self.extensions
     }
 
-    /// To be called when TLS has started: all that was learned in plain text is forgotten (RFC 3207 §4.2).
-    /// Returns how many bytes had come in too early; a careful caller hangs up if there are any.
+    /// To be called when TLS has started: drops all state from plaintext (RFC 3207 §4.2). Returns
+    /// how many bytes had arrived too early; a careful caller hangs up if there are any.
     pub fn tls_started(&mut self) -> usize {
         let early = self.decoder.discard_input();
         self.extensions = Extensions::default();

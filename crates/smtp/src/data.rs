@@ -20,11 +20,11 @@ pub struct End {
 pub enum Piece {
     /// Bytes of the message.
     Data(Bytes),
-    /// `<CRLF>.<CRLF>`: what follows is a command.
+    /// `<CRLF>.<CRLF>`: a command follows.
     End(End),
 }
 
-/// What came just before the next byte.
+/// The input just before the next byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     /// CRLF, or the DATA command: a line begins.
@@ -56,7 +56,7 @@ impl Default for DataDecoder {
     }
 }
 
-/// What to do at a byte.
+/// The action for a byte.
 enum Step {
     /// It belongs to the message; next state.
     Keep(State),
@@ -74,8 +74,8 @@ impl DataDecoder {
         Self::default()
     }
 
-    /// Takes the next piece from the front of `input`; `None` when it is used up. After [`Piece::End`],
-    /// what is left in `input` is not mail data.
+    /// Takes the next piece from the front of `input`; `None` when it is used up. After
+    /// [`Piece::End`], the rest of `input` is not mail data.
     pub fn next_piece(&mut self, input: &mut BytesMut) -> Option<Piece> {
         let mut kept = 0;
         while let Some(&octet) = input.get(kept) {
@@ -93,7 +93,7 @@ impl DataDecoder {
                     self.state = state;
                     kept += 1;
                 }
-                // Data before the byte goes first; the byte is looked at again by the next call.
+                // Data before the byte comes first; the next call reads the byte again.
                 Step::Hold(_) | Step::End if kept > 0 => {
                     return Some(Piece::Data(input.split_to(kept).freeze()));
                 }
@@ -186,7 +186,7 @@ mod tests {
 
     use super::*;
 
-    /// Decodes `wire` cut at `cuts`; message, end, and what was left over.
+    /// Decodes `wire` cut at `cuts`; message, end, and the rest of the input.
     fn decode(wire: &[u8], cuts: &[usize]) -> (Vec<u8>, Option<End>, Vec<u8>) {
         let mut decoder = DataDecoder::new();
         let (mut message, mut input, mut fed) = (Vec::new(), BytesMut::new(), 0);
@@ -280,7 +280,7 @@ mod tests {
         }
 
         #[test]
-        fn encoded_comes_back(mut message in mail_bytes(), cut in 0usize..64) {
+        fn encoded_data_decodes_to_itself(mut message in mail_bytes(), cut in 0usize..64) {
             let (mut encoder, mut wire) = (DataEncoder::new(), BytesMut::new());
             let (head, tail) = message.split_at(cut.min(message.len()));
             encoder.push(head, &mut wire);

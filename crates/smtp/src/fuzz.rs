@@ -9,7 +9,8 @@ use crate::server::{Decoder, Event};
 use crate::types::Command;
 use crate::write;
 
-/// What a client may send. The first byte decides how the rest is cut; the events must not depend on it.
+/// Input from a client. The first byte decides how the rest is cut; the events must not depend on
+/// it.
 ///
 /// # Panics
 /// If cutting changes the events, or a parsed command does not survive being written and parsed again.
@@ -24,7 +25,7 @@ pub fn fuzz_server(data: &[u8]) {
     }
 }
 
-/// What a server may send.
+/// Input from a server.
 pub fn fuzz_replies(data: &[u8]) {
     let mut decoder = ReplyDecoder::new();
     for piece in data.chunks(7) {

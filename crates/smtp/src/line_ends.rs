@@ -114,7 +114,7 @@ mod tests {
                     _ => {}
                 }
             }
-            prop_assert_eq!(&out, &normalized(&[&out]), "what is clean stays as it is");
+            prop_assert_eq!(&out, &normalized(&[&out]), "clean text is unchanged");
         }
     }
 }

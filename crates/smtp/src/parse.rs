@@ -22,7 +22,7 @@ use crate::types::{Auth, Burl, Chunk, ClientName, Command, Hello, Misuse, Revers
 /// Parses one command line, its CRLF already taken off.
 ///
 /// # Errors
-/// What is wrong with it, by kind; [`Misuse::reply`] is the answer.
+/// The kind of error; [`Misuse::reply`] is the answer.
 pub fn command(line: &[u8]) -> Result<Command, Misuse> {
     // RFC 6531 §3.3 allows UTF-8; control characters appear in no command.
     let line = std::str::from_utf8(line).map_err(|_| Misuse::Characters)?;

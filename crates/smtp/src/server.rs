@@ -1,10 +1,10 @@
 //! The server's side of the wire: bytes in, [`Event`]s out, however the bytes were cut.
 //!
-//! The decoder only frames and parses; what a command means in its session is the caller's decision. It never
-//! reads ahead of that decision: after [`Event::Command`] of DATA the caller either calls
-//! [`Decoder::begin_data`] or goes on, and what follows is read accordingly. Bytes of BDAT are always framed as
-//! such, even if the transaction failed (RFC 3030 §2). Memory: one command line, and what was fed and not yet
-//! taken out.
+//! The decoder only frames and parses; the caller decides what a command means in its session. The
+//! decoder never reads ahead of that decision: after [`Event::Command`] of DATA the caller either
+//! calls [`Decoder::begin_data`] or continues, and further input is read accordingly. Bytes of BDAT
+//! are always framed as such, even if the transaction failed (RFC 3030 §2). Memory: one command
+//! line, and input fed and not yet taken out.
 
 #[cfg(test)]
 mod tests;
@@ -17,12 +17,12 @@ use crate::data::{DataDecoder, End, Piece};
 use crate::parse;
 use crate::types::{Command, Misuse, Secret};
 
-/// What the bytes mean.
+/// An event in the client's input.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
     /// A command. For BDAT, its bytes follow as [`Event::Data`], then [`Event::ChunkEnd`].
     Command(Command),
-    /// A line that is no command; the session goes on after the reply.
+    /// A line that is no command; the session continues after the reply.
     Bad(Misuse),
     /// The line that answers a challenge of AUTH, without its CRLF; see [`Decoder::expect_auth_line`].
     AuthLine(Secret),
@@ -36,14 +36,14 @@ pub enum Event {
     Fatal(Fatal),
 }
 
-/// Why a session cannot go on.
+/// Why a session must end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fatal {
     /// A line that still did not end after [`limits::SMTP_DISCARD_BYTES`].
     EndlessLine,
-    /// A BDAT chunk whose size does not fit: its bytes cannot be told from commands.
+    /// A BDAT chunk whose size does not fit: its end cannot be found.
     ChunkSize,
-    /// A line of HTTP ([`cross_protocol`]): what follows is not from a mail client, whatever it says.
+    /// A line of HTTP ([`cross_protocol`]): further input is not from a mail client.
     Http,
 }
 
@@ -65,7 +65,7 @@ enum Mode {
     Dead,
 }
 
-/// What one step came to.
+/// The result of one step.
 enum Step {
     Event(Event),
     Again,
@@ -128,7 +128,7 @@ impl Decoder {
         }
     }
 
-    /// The server said 354: what follows is mail data. Call it right after the DATA command came.
+    /// The server sent 354: mail data follows. Call it right after the DATA command.
     pub fn begin_data(&mut self) {
         self.searched = 0;
         self.mode = Mode::Data(DataDecoder::new());
@@ -142,8 +142,8 @@ impl Decoder {
         self.mode = Mode::AuthLine;
     }
 
-    /// Drops everything fed and not yet taken out; how many bytes that was. To be called before TLS starts:
-    /// what came in plain text must not be read as if it had come protected (RFC 3207 §4.2).
+    /// Drops everything fed and not yet taken out; how many bytes that was. To be called before TLS
+    /// starts: plaintext input must not pass for protected input (RFC 3207 §4.2).
     pub fn discard_input(&mut self) -> usize {
         let dropped = self.input.len();
         self.input.clear();
@@ -194,8 +194,8 @@ impl Decoder {
             return if window < limit { Step::Starved } else { self.bad_line(window, Misuse::LineTooLong) };
         };
         let end = self.searched + found;
-        // RFC 5321 §2.3.8: only CRLF ends a line. What stands behind a bare LF is dropped up to a real line
-        // end, so that it is never a command.
+        // RFC 5321 §2.3.8: only CRLF ends a line. Text behind a bare LF is dropped up to a real
+        // line end, so that it is never a command.
         if end == 0 || self.input[end - 1] != b'\r' {
             return self.bad_line(end + 1, Misuse::LineEnd);
         }
@@ -225,7 +225,8 @@ impl Decoder {
     }
 
     fn parsed(&mut self, line: &[u8]) -> Step {
-        // A bare CR is a control character, which no command has; it is told apart for the reply only.
+        // A bare CR is a control character, which no command has; only the reply is a different
+        // one.
         let parsed = if line.contains(&b'\r') { Err(Misuse::LineEnd) } else { parse::command(line) };
         if let Ok(Command::Bdat(chunk)) = &parsed {
             self.mode = Mode::Chunk(chunk.size);

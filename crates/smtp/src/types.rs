@@ -1,4 +1,4 @@
-//! Values of the protocol. What can be constructed is valid: no later check is needed.
+//! Values of the protocol. Every value that can be constructed is valid: no later check is needed.
 
 mod address;
 mod command;

@@ -1,4 +1,5 @@
-//! A small server that speaks S3, for tests: it keeps objects in memory, and does wrong what a test asks for.
+//! A small server that speaks S3, for tests: it keeps objects in memory, and makes the faults that
+//! a test asks for.
 //!
 //! Written from Amazon's API reference, for the requests that are made here and no others. It
 //! checks no signatures.
@@ -14,7 +15,7 @@ use md5::{Digest, Md5};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-/// What goes wrong with one request.
+/// The fault of one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     /// Nothing.
@@ -33,7 +34,7 @@ pub enum Fault {
     CutShort,
     /// It is done; one bit of the answer's body is wrong.
     Flipped,
-    /// It is done; half of the answer's body comes, and is said to be all.
+    /// It is done; half of the answer's body is sent as if it were all.
     Halved,
     /// It is done; the answer does not say how long its body is, and ends with the connection.
     NoContentLength,
@@ -43,14 +44,14 @@ pub enum Fault {
     AnsweredLate(Duration),
 }
 
-/// What a request is about.
+/// A request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
     /// `GET`, `PUT`, and so on.
     pub method: String,
     /// The object's key.
     pub key: String,
-    /// What follows `?`.
+    /// The query string.
     pub query: HashMap<String, String>,
     /// It says `If-None-Match: *`.
     pub conditional: bool,
@@ -71,7 +72,7 @@ pub enum ConditionalPut {
     Races,
 }
 
-/// What its ETags are.
+/// The kind of its ETags.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tags {
     /// MD5s of the objects.
@@ -140,7 +141,7 @@ impl FakeS3 {
         format!("http://{}", self.0.address)
     }
 
-    /// From now on, what goes wrong with each request.
+    /// Sets the fault of each request from now on.
     pub fn plan(&self, plan: impl FnMut(&Request) -> Fault + Send + 'static) {
         *lock(&self.0.plan) = Box::new(plan);
     }
@@ -159,17 +160,17 @@ impl FakeS3 {
         *lock(&self.0.conditional_put) = conditional_put;
     }
 
-    /// From now on it numbers what is written, as buckets do that keep what is removed.
+    /// From now on it numbers versions, as buckets do that keep removed objects.
     pub fn keep_versions(&self) {
         self.0.versions.store(true, Ordering::SeqCst);
     }
 
-    /// From now on, what its ETags are.
+    /// Sets the kind of its ETags from now on.
     pub fn tag(&self, tags: Tags) {
         *lock(&self.0.tags) = tags;
     }
 
-    /// Puts an object there, as somebody else would who can write to the bucket.
+    /// Puts an object there, as an attacker with write access to the bucket would.
     ///
     /// # Panics
     /// If another thread panicked that held the objects.

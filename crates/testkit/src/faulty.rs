@@ -22,7 +22,7 @@ use object_store::{
 use sealpost_base::SeededRandom;
 use tokio::sync::oneshot;
 
-/// How often what goes wrong, per thousand calls.
+/// How often each fault happens, per thousand calls.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Plan {
     /// Calls that fail before they have any effect.
@@ -68,7 +68,7 @@ struct Hold {
     goes_on: oneshot::Receiver<()>,
 }
 
-/// A listing that waits, so that something can happen right before it. Dropping this lets it go on.
+/// A listing that waits, so that a test can act right before it. Dropping this lets it continue.
 pub struct Held {
     reached: oneshot::Receiver<()>,
     _go_on: oneshot::Sender<()>,
@@ -100,7 +100,8 @@ impl Faulty {
         }))
     }
 
-    /// The next reads find nothing, as in a store that tells of an object a moment before it gives it out.
+    /// The next reads find nothing, as in a store that lists an object a moment before it can be
+    /// read.
     pub fn give_out_late(&self, reads: u64) {
         self.0.absent.store(reads, Ordering::SeqCst);
     }
@@ -125,8 +126,8 @@ impl Faulty {
         self.0.wrong.lock().unwrap_or_else(PoisonError::into_inner).is_none()
     }
 
-    /// When so many more listings of a prefix that ends so have passed, the next one waits until it
-    /// is told to go on.
+    /// After `passes` more listings of a prefix with this end, the next one waits until the result
+    /// is dropped.
     pub fn hold_listing(&self, end: &str, passes: usize) -> Held {
         let (tell, reached) = oneshot::channel();
         let (go_on, goes_on) = oneshot::channel();
@@ -135,7 +136,7 @@ impl Faulty {
         Held { reached, _go_on: go_on }
     }
 
-    /// Ends the faults (`true`) or lets them begin again: to check what is there in the end.
+    /// Ends the faults (`true`) or lets them begin again: to check the final state.
     pub fn calm(&self, calm: bool) {
         self.0.calm.store(calm, Ordering::SeqCst);
     }
@@ -171,7 +172,7 @@ impl Shared {
         }
     }
 
-    /// What is answered instead of `bytes`.
+    /// The answer instead of `bytes`.
     fn answered(&self, location: &Path, bytes: Bytes) -> Bytes {
         let mut wrong = self.wrong.lock().unwrap_or_else(PoisonError::into_inner);
         if bytes.is_empty() || !wrong.as_ref().is_some_and(|part| location.as_ref().contains(part)) {

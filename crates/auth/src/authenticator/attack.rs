@@ -1,6 +1,6 @@
-//! What guessing from many addresses does to right logins: the policy of [`Throttle`] and [`Line`],
-//! played through event by event with a clock of its own, and password checks that take a fixed
-//! time. `docs/benchmarks.md` has what a real server does.
+//! The effect of guessing from many addresses on right logins: a simulation of the policy of
+//! [`Throttle`] and [`Line`], event by event with a clock of its own, and password checks that take
+//! a fixed time. `docs/benchmarks.md` has the results of a real server.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -14,7 +14,7 @@ use super::line::{Entry, Line};
 use crate::settings::Login;
 use crate::throttle::{Attempt, Name, Network, Priority, Throttle};
 
-/// What a password check takes, and how many run at once.
+/// The duration of a password check, and how many run at once.
 const CHECK: Duration = Duration::from_millis(40);
 const AT_ONCE: usize = 2;
 /// How long a guesser takes to come again.
@@ -28,7 +28,7 @@ enum Who {
     Guesser(u32),
     /// From where the account has logged in before.
     Known(u32),
-    /// From an address that nobody has failed at.
+    /// From an address without failures.
     New(u32),
 }
 
@@ -42,7 +42,7 @@ enum Event {
     Checked(Who),
 }
 
-/// Whom the guessers try.
+/// The accounts that the guessers try.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Target {
     OneAccount,
@@ -81,7 +81,7 @@ impl Attack {
             times: HashMap::new(),
             refused: HashMap::new(),
         };
-        // All at once, as a botnet that is told to begin.
+        // All at once, as a botnet on command.
         (0..guessers).for_each(|n| attack.schedule(Duration::ZERO, Event::Comes(Who::Guesser(n))));
         let each = u32::try_from(RUN.as_millis() / BETWEEN.as_millis()).unwrap();
         for n in 0..each {
@@ -207,7 +207,7 @@ fn kind(who: Who) -> Option<&'static str> {
 }
 
 #[test]
-#[allow(clippy::print_stdout, reason = "the numbers, for whoever asks for them")]
+#[allow(clippy::print_stdout, reason = "the numbers, for --nocapture")]
 fn guessers_from_many_addresses_keep_no_right_login_out() {
     for target in [Target::OneAccount, Target::AnyName] {
         for guessers in [0, 100, 700, 2000] {
@@ -220,8 +220,8 @@ fn guessers_from_many_addresses_keep_no_right_login_out() {
             assert_eq!((known.2, new.2), (0, 0), "refused, with {guessers} guessers at {target:?}");
             // The checks under way, and its own.
             assert!(known.1 <= 2 * CHECK, "{known:?} with {guessers} guessers at {target:?}");
-            // Those that came with the first wave wait until it is over: each of its addresses has
-            // failed once then.
+            // Logins that arrive with the first wave wait until it is over: each of its addresses
+            // has failed once then.
             let wave = CHECK * guessers.min(Login::default().checks_waiting as u32) / AT_ONCE as u32;
             // Other right logins are checked meanwhile.
             let longest = wave + wave / 10 + 2 * CHECK;

@@ -3,8 +3,8 @@
 //!
 //! Argon2 takes 19 MiB and tens of milliseconds. On the runtime's threads it would stop every
 //! session that shares them; without a bound, a handful of guessers would take all memory and all
-//! cores. Those that wait are served by their
-//! [priority](crate::throttle::Priority): whoever guesses waits behind everybody else, and makes room when there are too many.
+//! cores. Queued checks are served by [priority](crate::throttle::Priority): guessers wait behind
+//! all others, and are dropped first when there are too many.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -23,10 +23,10 @@ pub const CHECK_BYTES: usize = LARGEST_REQUEST;
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// How somebody who waits is told that its turn has come, or that others are better.
+/// Notifies a queued attempt that its check may run, or that others displaced it.
 type CheckSender = oneshot::Sender<Result<(), Busy>>;
 
-/// The threads and who waits for them.
+/// The threads, and the queue of attempts that wait for them.
 pub struct Checks {
     jobs: Sender<Job>,
     line: SharedLine,
@@ -38,14 +38,14 @@ pub struct Checks {
 #[derive(Clone)]
 struct SharedLine(Arc<Mutex<Line<Priority, CheckSender>>>);
 
-/// Leave to run one check. It holds a thread and memory until dropped.
+/// The permit to run one check. It holds a thread and memory until dropped.
 pub struct CheckPermit {
-    // Memory first: whoever is next needs it.
+    // Dropped first: the next check needs the memory.
     _memory: Permit,
     _thread: Thread,
 }
 
-/// A thread that nobody else uses.
+/// A thread in exclusive use.
 struct Thread(SharedLine);
 
 /// A place in the line; dropping it gives it up.
@@ -53,11 +53,11 @@ struct QueuedCheck {
     line: SharedLine,
     number: (Priority, u64),
     told: oneshot::Receiver<Result<(), Busy>>,
-    /// It was told, and knows.
+    /// The answer was received.
     is_over: bool,
 }
 
-/// More checks wait than are allowed to, or others are better.
+/// Too many checks wait, or ones of higher priority displaced this one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Busy;
 
@@ -107,8 +107,8 @@ impl Checks {
         self.run.load(std::sync::atomic::Ordering::SeqCst)
     }
 
-    /// Runs `check` on one of the threads. Dropping the future does not stop it. Its turn ends a
-    /// moment after it does: what memory it leaves is overwritten and given back then, which takes
+    /// Runs `check` on one of the threads. Dropping the future does not stop it. Its permit is
+    /// released a moment after the answer: its memory is wiped and freed first, which takes
     /// milliseconds that its client need not wait for.
     ///
     /// # Errors
@@ -124,10 +124,10 @@ impl Checks {
         let job = move || {
             let mut memory = StretchMemory::default();
             let result = check(&mut memory);
-            // The session may have gone; then nobody wants to know.
+            // The session may be gone; then no receiver is left.
             let _ = answer.send(result);
             drop(memory);
-            // Whoever is next may take as much.
+            // After the memory is freed: the next check takes as much.
             drop(turn);
         };
         let gone = || Error::internal("a password check did not finish");
@@ -154,13 +154,13 @@ impl SharedLine {
         };
         let mut place = QueuedCheck { line: self.clone(), number, told, is_over: false };
         let told = tokio::time::timeout(limits::LOGIN_QUEUE_TIMEOUT, &mut place.told).await;
-        // Whoever waited for too long gives the place up, when it is dropped.
+        // After a timeout, dropping `place` leaves the queue.
         let told = told.map_err(|_| Busy)?;
         place.is_over = true;
         told.unwrap_or(Err(Busy)).map(|()| Thread(self.clone()))
     }
 
-    /// Somebody does not need its thread any more.
+    /// A thread is free: gives it to the next attempt in the queue.
     fn pass_on(&self) {
         let mut line = self.lock();
         while let Some(next) = line.leave() {
@@ -182,15 +182,15 @@ impl Drop for QueuedCheck {
         if self.is_over || self.line.lock().give_up(self.number) {
             return;
         }
-        // Its turn may have come at the last moment.
+        // It may have been given a thread at the last moment.
         if let Ok(Ok(())) = self.told.try_recv() {
             self.line.pass_on();
         }
     }
 }
 
-/// One thread: takes the jobs until there is nobody left to send any. A panic (reported by the
-/// panic hook) costs its job, not the thread.
+/// One thread: runs jobs until all senders are dropped. A panic (reported by the panic hook) costs
+/// its job, not the thread.
 fn work(queue: &Mutex<Receiver<Job>>) {
     loop {
         let next = queue.lock().unwrap_or_else(|e| e.into_inner()).recv();
@@ -238,13 +238,13 @@ mod tests {
             task.await.unwrap();
         }
         assert!(most.load(Ordering::SeqCst) <= 2);
-        // With both threads given to others, all turns are over.
+        // With both threads given to others, all earlier permits are released.
         let _others = [checks.turn(anyone()).await.unwrap(), checks.turn(anyone()).await.unwrap()];
         assert_eq!(budget.in_use(), 2 * CHECK_BYTES);
     }
 
     #[tokio::test]
-    async fn one_too_many_is_told_so_and_a_panic_costs_only_its_own_check() {
+    async fn one_too_many_is_busy_and_a_panic_fails_one_check() {
         let checks = Checks::new(1, 1, Budget::new(64 * CHECK_BYTES)).unwrap();
         let turn = checks.turn(anyone()).await.unwrap();
         let mut second = Box::pin(checks.turn(anyone()));

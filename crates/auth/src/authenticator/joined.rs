@@ -20,18 +20,18 @@ pub struct Joined<T> {
 
 type Leads<T> = HashMap<Attempted, watch::Receiver<Option<T>>>;
 
-/// What is tried from where; says nothing about the secret.
+/// The identity of an attempt, without revealing the secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Attempted {
     network: Option<Network>,
     tag: [u8; 32],
 }
 
-/// Who comes.
+/// The role of an attempt.
 pub enum Comer<T> {
-    /// The first: it finds out the answer.
+    /// The first: it is checked.
     LeadingAttempt(LeadingAttempt<T>),
-    /// Another: it waits for that, and comes again if nobody gives one.
+    /// Another: it waits for that answer, and enters again if there is none.
     Other(watch::Receiver<Option<T>>),
 }
 
@@ -43,7 +43,7 @@ pub struct LeadingAttempt<T> {
 }
 
 impl<T: Clone> Joined<T> {
-    /// Nobody is there.
+    /// Without attempts.
     pub fn new(random: &dyn Random) -> Self {
         let mut key = Zeroizing::new([0; 32]);
         random.fill(&mut *key);
@@ -61,7 +61,7 @@ impl<T: Clone> Joined<T> {
         Attempted { network, tag }
     }
 
-    /// Somebody comes with it.
+    /// An attempt begins.
     pub fn enter(&self, attempted: Attempted) -> Comer<T> {
         let mut leads = lock(&self.leads);
         if let Some(answer) = leads.get(&attempted) {
@@ -74,7 +74,7 @@ impl<T: Clone> Joined<T> {
 }
 
 impl<T> LeadingAttempt<T> {
-    /// What others that wait are told.
+    /// Gives the answer to the attempts that wait.
     pub fn answer(self, answer: T) {
         self.answer.send_replace(Some(answer));
     }
@@ -102,12 +102,12 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn others_have_the_answer_of_the_first_or_take_its_place() {
+    async fn others_get_the_answer_of_the_first_or_replace_it() {
         let joined = Joined::new(&SeededRandom::new(1));
         let here = Some(Network::of([192, 0, 2, 1].into()));
         let one = joined.attempted(here, Name::of("me"), b"secret");
-        let Comer::LeadingAttempt(lead) = joined.enter(one) else { panic!("nobody was there") };
-        let Comer::Other(other) = joined.enter(one) else { panic!("somebody is there") };
+        let Comer::LeadingAttempt(lead) = joined.enter(one) else { panic!("it is the first") };
+        let Comer::Other(other) = joined.enter(one) else { panic!("one is under way") };
         for another in [
             joined.attempted(here, Name::of("me"), b"other"),
             joined.attempted(here, Name::of("you"), b"secret"),
@@ -118,7 +118,7 @@ mod tests {
         lead.answer(7);
         assert_eq!(answered(other).await, Some(7));
         let Comer::LeadingAttempt(lead) = joined.enter(one) else { panic!("it is over") };
-        let Comer::Other(other) = joined.enter(one) else { panic!("somebody is there") };
+        let Comer::Other(other) = joined.enter(one) else { panic!("one is under way") };
         drop(lead);
         assert_eq!(answered(other).await, None);
         assert!(matches!(joined.enter(one), Comer::LeadingAttempt(_)));

@@ -1,7 +1,7 @@
 //! Addresses from which accounts have logged in before: there, an attempt is checked before all others.
 //!
-//! In memory alone, so a server that was started again knows none. An account has few of them, so
-//! that nobody who has one can crowd out those of others.
+//! In memory alone, so a restarted server knows none. An account has few of them, so that one
+//! account cannot evict those of others.
 
 use std::collections::VecDeque;
 use std::num::NonZeroUsize;
@@ -64,7 +64,7 @@ mod tests {
         for n in 1..=limits::KNOWN_ADDRESSES as u32 {
             known.note(account(0), network(n));
         }
-        assert!(!known.contains(account(0), network(0)), "the oldest has made room");
+        assert!(!known.contains(account(0), network(0)), "the oldest was evicted");
         assert!(known.contains(account(0), network(1)));
         for n in 1..=limits::KNOWN_ACCOUNTS as u32 {
             known.note(account(n), network(0));

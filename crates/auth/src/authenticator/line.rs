@@ -1,8 +1,8 @@
-//! Who is served next of those that wait: the smallest priority, then whoever came first.
+//! A queue by priority: the smallest is served next, then in order of arrival.
 
 use std::collections::BTreeMap;
 
-/// So many are served at once, and so many may wait. `T` is how somebody who waits is told.
+/// Serves so many at once, and lets so many wait. `T` notifies a waiting entry.
 #[derive(Debug)]
 pub struct Line<P, T> {
     /// How many more may be served now.
@@ -12,24 +12,24 @@ pub struct Line<P, T> {
     next: u64,
 }
 
-/// What becomes of somebody who comes.
+/// The result of entering the queue.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Entry<P, T> {
-    /// Nobody is in the way.
+    /// Served at once.
     Now,
-    /// To wait, under this number; whoever is put out for it, if the line was full, has to come again later.
+    /// Waits, under this number; with the entry that it displaced, if the queue was full.
     Waits((P, u64), Option<T>),
-    /// The line is full of those that are served sooner.
+    /// The queue is full of entries that are served sooner.
     Full,
 }
 
 impl<P: Ord + Copy, T> Line<P, T> {
-    /// Nobody is there.
+    /// An empty queue.
     pub fn new(at_once: usize, most_waiting: usize) -> Self {
         Line { free: at_once, most_waiting, waiting: BTreeMap::new(), next: 0 }
     }
 
-    /// Somebody comes, who would wait by `told`.
+    /// Enters the queue; `told` notifies the entry if it has to wait.
     pub fn enter(&mut self, priority: P, told: T) -> Entry<P, T> {
         if self.free > 0 {
             self.free -= 1;
@@ -48,7 +48,7 @@ impl<P: Ord + Copy, T> Line<P, T> {
         Entry::Waits(place, put_out)
     }
 
-    /// Somebody was served: who is next, whose turn it is now.
+    /// One was served: the next entry, which is served now.
     pub fn leave(&mut self) -> Option<T> {
         let next = self.waiting.pop_first().map(|(_, told)| told);
         if next.is_none() {
@@ -57,7 +57,7 @@ impl<P: Ord + Copy, T> Line<P, T> {
         next
     }
 
-    /// Somebody waits no longer; false if its turn had come, or it was put out.
+    /// Removes a waiting entry; false if it was served already, or displaced.
     pub fn give_up(&mut self, place: (P, u64)) -> bool {
         self.waiting.remove(&place).is_some()
     }
@@ -79,15 +79,15 @@ mod tests {
         for (priority, who) in [(2, "c"), (1, "a"), (2, "d"), (1, "b")] {
             assert!(matches!(line.enter(priority, who), Entry::Waits(_, None)));
         }
-        let Entry::Waits(place, None) = line.enter(0, "gone") else { panic!("there is room") };
+        let Entry::Waits(place, None) = line.enter(0, "gone") else { panic!("the queue is not full") };
         assert!(line.give_up(place) && !line.give_up(place));
         let order: Vec<_> = std::iter::from_fn(|| line.leave()).collect();
         assert_eq!(order, ["a", "b", "c", "d"]);
-        assert_eq!(line.enter(9, "alone"), Entry::Now, "nobody is left");
+        assert_eq!(line.enter(9, "alone"), Entry::Now, "the queue is empty");
     }
 
     #[test]
-    fn a_full_line_puts_out_the_last_for_somebody_better() {
+    fn a_full_line_displaces_the_last_for_a_higher_priority() {
         let mut line = Line::new(0, 2);
         assert!(matches!(line.enter(2, "a"), Entry::Waits(_, None)));
         assert!(matches!(line.enter(2, "b"), Entry::Waits(_, None)));

@@ -1,10 +1,9 @@
-//! Logins that succeeded, remembered for a while, so that a client that polls does not pay for
-//! Argon2 each time.
+//! A cache of successful logins, so that a client that polls does not pay for Argon2 each time.
 //!
 //! The table is keyed by HMAC-SHA256 (RFC 2104) under a key that lives as long as the process, over
-//! the account and the secret: whoever sees the table learns no password, and a wrong one finds
-//! nothing. An entry counts only for the version of the account's record that it was made for, so
-//! that a changed password or a removed account takes effect at once, whoever changed it.
+//! the account and the secret: the table reveals no password, and a wrong one is a cache miss. An
+//! entry counts only for the version of the account's record that it was made for, so that a
+//! changed password or a removed account takes effect at once, whichever process changed it.
 
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -18,7 +17,7 @@ use sealpost_vault::RootKey;
 use sealpost_vault::slot::SlotId;
 use zeroize::Zeroizing;
 
-/// The remembered logins. An account's key is wiped when its entry goes.
+/// The cached logins. An account's key is wiped when its entry is removed.
 pub struct Remembered {
     key: hmac::Key,
     keep: Duration,
@@ -63,7 +62,7 @@ impl Remembered {
     pub fn find(&self, tag: Tag, record: &AccountRecord) -> Option<(RootKey, SlotId)> {
         let now = self.clock.monotonic();
         let mut table = self.lock();
-        // `peek` leaves the order alone: it stays the order of insertion, so the oldest make room.
+        // `peek` keeps the order of insertion, so the oldest entries are evicted.
         let login = table.peek(&tag.0)?;
         if login.until <= now || login.version != record.version {
             table.pop(&tag.0);
@@ -81,7 +80,7 @@ impl Remembered {
         self.lock().put(tag.0, Login { version: record.version, until, root, slot });
     }
 
-    /// Wipes what has expired; the server calls it now and then, so that no key outlives its time for long.
+    /// Wipes expired entries; the server calls it periodically, so that no key stays much longer.
     pub fn sweep(&self) {
         let now = self.clock.monotonic();
         let mut table = self.lock();
@@ -90,7 +89,7 @@ impl Remembered {
         }
     }
 
-    /// How many logins are remembered.
+    /// How many logins are cached.
     pub fn len(&self) -> usize {
         self.lock().len()
     }

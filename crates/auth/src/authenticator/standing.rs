@@ -1,14 +1,14 @@
-//! Whether sessions that logged in may go on: their account is still there, and so is the slot that
-//! let them in.
+//! Whether the logins of open sessions are still valid: their account still exists, and so does the
+//! slot that they logged in with.
 //!
 //! A record is read for every login, but a session may last for weeks. One task reads the records
 //! of the accounts with sessions every [`PERIOD`]; sessions hold a [`Standing`], which costs
 //! nothing while they wait, and end when the account is removed or suspended, their token revoked
-//! or the password they used changed. A store that cannot be asked ends nobody's session.
+//! or the password they used changed. A store that cannot be read ends no session.
 //!
-//! A store that tells of changes is not asked while there are none: ten thousand sessions that wait
-//! cost nothing. While a bus is connected, those who change a record tell over the bus, and it is
-//! read only every [`SELDOM`] besides: what is told may be lost.
+//! A store that reports changes is not read while there are none: ten thousand waiting sessions
+//! cost nothing. While a bus is connected, processes that change a record announce it on the bus;
+//! records are also read every [`SELDOM`], because a notice may be lost.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,12 +23,13 @@ use sealpost_vault::slot::SlotId;
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep, timeout_at};
 
-/// How often the records of accounts with sessions are read: what a session may outlive its login by.
+/// How often the records of accounts with sessions are read: how long a session may outlive its
+/// login.
 pub const PERIOD: Duration = Duration::from_secs(30);
 
-/// The same while somebody tells of changes.
+/// The same while a bus is connected.
 pub const SELDOM: Duration = Duration::from_secs(300);
-/// Between two readings of one record, however often somebody tells.
+/// Between two reads of one record, however many notices arrive.
 const BETWEEN: Duration = Duration::from_secs(1);
 /// Records read at once.
 const AT_ONCE: usize = 8;
@@ -43,9 +44,9 @@ pub struct Standings {
 #[derive(Default)]
 struct Accounts {
     table: Mutex<Table>,
-    /// Somebody tells of changes.
+    /// A bus is connected.
     told: AtomicBool,
-    /// Rings when a record is to be read at once.
+    /// Notified when a record must be read at once.
     look: Arc<Notify>,
 }
 
@@ -73,18 +74,18 @@ enum Due {
     Now,
 }
 
-/// What the store last said of an account.
+/// The account's record as last read from the store.
 struct StoredAccount {
     id: AccountId,
     version: u64,
     /// Empty while the account is suspended, and once it is removed.
     slots: Vec<SlotId>,
-    /// Of the root key: who has an earlier one logs in again, and a login refuses one that others
-    /// have put there.
+    /// Of the root key: sessions with an earlier one must log in again, and a login refuses a
+    /// forged one.
     public: PublicKey,
 }
 
-/// The right of a session to go on.
+/// The validity of a session's login.
 pub struct Standing {
     id: AccountId,
     slot: SlotId,
@@ -93,7 +94,7 @@ pub struct Standing {
 }
 
 impl Standings {
-    /// Nobody has logged in yet.
+    /// Without sessions.
     pub fn new(directory: Directory) -> Self {
         Standings { directory, accounts: Arc::default() }
     }
@@ -122,8 +123,8 @@ impl Standings {
         Standing { id: record.id, slot, public: record.public, known }
     }
 
-    /// Whether somebody tells of changes from now on. When nobody does any more, all records are
-    /// read: one may have changed unheard.
+    /// Whether a bus is connected from now on. When it disconnects, all records are read: a notice
+    /// may have been missed.
     pub fn told(&self, told: bool) {
         let before = self.accounts.told.swap(told, Ordering::Relaxed);
         if before && !told {
@@ -131,7 +132,7 @@ impl Standings {
         }
     }
 
-    /// Somebody says that the record of this account has changed.
+    /// A notice: the record of this account has changed.
     pub fn look(&self, account: AccountId) {
         self.look_at(|known| known.id == account);
     }
@@ -155,7 +156,7 @@ impl Standings {
 }
 
 impl Standing {
-    /// Whether the session may go on.
+    /// Whether the login is still valid.
     pub fn holds(&self) -> bool {
         self.known.borrow().admits(self)
     }
@@ -163,8 +164,8 @@ impl Standing {
     /// Waits until it may not. Cancel-safe.
     pub async fn lost(&self) {
         let mut known = self.known.clone();
-        // The sender is there as long as receivers are. If it went nevertheless, the session would
-        // go on as before.
+        // The sender lives as long as receivers do. If it were dropped nevertheless, the session
+        // would continue.
         if known.wait_for(|known| !known.admits(self)).await.is_err() {
             std::future::pending::<()>().await;
         }
@@ -202,7 +203,7 @@ async fn watch(directory: Directory, accounts: Weak<Accounts>, look: Arc<Notify>
         let from = if asked || seldom {
             Due::Now
         } else {
-            // Before they are read: what changes meanwhile is for the next round.
+            // Before the records are read: changes meanwhile are for the next round.
             let now = directory.seen();
             let same = now.is_some() && now == seen;
             (seen, read_all) = (now, Instant::now());
@@ -211,7 +212,7 @@ async fn watch(directory: Directory, accounts: Weak<Accounts>, look: Arc<Notify>
         if !asked {
             round = Instant::now() + PERIOD;
         }
-        // Under the lock, so that nobody subscribes to what is being given up.
+        // Under the lock, so that no session subscribes while the table is given up.
         let Some(names) = accounts.lock().due(from) else { return };
         let any = !names.is_empty();
         let read = |name| read(&directory, &accounts, name);
@@ -238,12 +239,12 @@ async fn read(directory: &Directory, accounts: &Accounts, name: AccountName) {
 }
 
 impl Table {
-    /// The accounts with sessions that are due so much at least, which they are not any more.
+    /// Takes the accounts with sessions that are at least so much due, and marks them as read.
     /// `None`: there are no sessions, and the task ends.
     fn due(&mut self, from: Due) -> Option<Vec<AccountName>> {
         self.watched.retain(|_, watched| watched.known.receiver_count() > 0);
         if self.watched.is_empty() {
-            // What a crowd needed is not kept for nobody.
+            // Free the memory of a table that was large.
             *self = Table::default();
             return None;
         }

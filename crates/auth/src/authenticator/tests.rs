@@ -1,4 +1,4 @@
-//! Logins over a memory store: what opens, what does not, what it costs, and what takes effect at once.
+//! Logins over a memory store: success, failure, cost, and changes that take effect at once.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ struct Fixture {
     budget: Budget,
 }
 
-/// Moves when told to, and with the time of a runtime that is paused.
+/// Advances by hand, and with the time of a paused runtime.
 struct TestClock {
     moved: FakeClock,
     start: tokio::time::Instant,
@@ -125,17 +125,17 @@ async fn tokens_log_in_recovery_codes_do_not() {
 }
 
 #[tokio::test]
-async fn a_login_is_remembered_until_it_expires_or_the_record_changes() {
+async fn logins_are_cached_until_expiry_or_a_record_change() {
     let world = Fixture::new(patient()).await;
     let (name, root) = world.account("me@x", "old").await;
     assert!(world.login("me@x", "old").await.is_ok());
     assert_eq!(world.auth.remembered(), 1);
 
-    // With every turn taken nobody gets a password check: what still works is remembered.
+    // With all permits taken there is no password check: only cached logins work.
     let turns = take_all_turns(&world).await;
     assert!(world.login("me@x", "old").await.is_ok());
     let wrong = tokio::time::timeout(Duration::from_millis(50), world.login("me@x", "wrong")).await;
-    assert!(wrong.is_err(), "a wrong password for a remembered account costs a check");
+    assert!(wrong.is_err(), "a wrong password for a cached account costs a check");
     drop(turns);
 
     world.clock.advance(Duration::from_secs(11 * 60));
@@ -157,7 +157,7 @@ async fn a_login_is_remembered_until_it_expires_or_the_record_changes() {
 }
 
 #[tokio::test]
-async fn so_many_logins_are_remembered_and_no_more() {
+async fn cached_logins_are_bounded() {
     let world = Fixture::new(Login { cache_entries: 2, ..patient() }).await;
     for name in ["a@x", "b@x", "c@x"] {
         world.account(name, "pw").await;
@@ -176,7 +176,7 @@ async fn a_name_that_is_no_account_costs_a_check_too() {
     let turns = take_all_turns(&world).await;
     for (name, secret) in [("nobody@x", "pw"), ("nobody@x", ""), ("@", "pw")] {
         let attempt = tokio::time::timeout(Duration::from_millis(20), world.login(name, secret)).await;
-        assert!(attempt.is_err(), "{name:?} waits for its turn like everybody");
+        assert!(attempt.is_err(), "{name:?} waits for a permit like any other");
     }
     drop(turns);
     assert!(world.refused("nobody@x", "pw").await);
@@ -245,12 +245,12 @@ async fn guesses_that_come_at_once_are_not_all_checked() {
         }
     }
     // Four at once, four that waited, and on a slow machine a few more that waited before the first answer.
-    assert!(wrong <= 20 && busy >= 370, "{wrong} wrong, {busy} told to come back");
-    assert!(start.elapsed() >= 3 * max_delay, "those that waited did so in turn");
+    assert!(wrong <= 20 && busy >= 370, "{wrong} wrong, {busy} busy");
+    assert!(start.elapsed() >= 3 * max_delay, "the attempts that waited did so one by one");
 }
 
 #[tokio::test]
-async fn whoever_was_there_before_is_checked_first() {
+async fn attempts_from_known_addresses_are_checked_first() {
     let world =
         Fixture::new(Login { checks_at_once: 1, checks_waiting: 2, cache_ttl: Duration::ZERO, ..patient() })
             .await;
@@ -269,7 +269,7 @@ async fn whoever_was_there_before_is_checked_first() {
             tokio::task::yield_now().await;
         }
     }
-    // The line is full, and somebody makes room.
+    // The queue is full, and a guess is displaced.
     let known = attempt(1, "pw");
     assert!(matches!(guesses.pop().unwrap().await.unwrap(), Err(Denied::Busy)));
     drop(turn);
@@ -278,7 +278,7 @@ async fn whoever_was_there_before_is_checked_first() {
 }
 
 #[tokio::test]
-async fn more_than_may_wait_are_told_to_come_back() {
+async fn one_more_than_may_wait_is_busy() {
     let world = Fixture::new(Login { checks_at_once: 1, checks_waiting: 2, ..patient() }).await;
     let turns = world.auth.checks.turn(first()).await.unwrap();
     let waiting: Vec<_> = (0..2)
@@ -300,11 +300,11 @@ async fn more_than_may_wait_are_told_to_come_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_keeps_failing_waits_and_who_proves_himself_cheaply_does_not() {
+async fn failures_delay_password_checks_but_not_cached_logins_or_tokens() {
     let world = Fixture::new(Login::default()).await;
     let (name, root) = world.account("me@x", "pw").await;
     let (_, app_password) = world.directory.add_app_password(&name, &root, "phone").await.unwrap();
-    assert!(world.login("me@x", "pw").await.is_ok(), "remembered from here on");
+    assert!(world.login("me@x", "pw").await.is_ok(), "cached from here on");
     for _ in 0..4 {
         assert!(world.refused("me@x", "wrong").await);
     }
@@ -314,16 +314,16 @@ async fn who_keeps_failing_waits_and_who_proves_himself_cheaply_does_not() {
     let start = tokio::time::Instant::now();
     assert!(world.login("me@x", "pw").await.is_ok());
     assert!(world.login("me@x", &app_password).await.is_ok());
-    assert!(start.elapsed() < Duration::from_millis(250), "the owner's own programs go on");
+    assert!(start.elapsed() < Duration::from_millis(250), "the owner's clients are not delayed");
 }
 
-/// The priority of somebody with nothing against him.
+/// The priority of an attempt without failures.
 fn first() -> Priority {
     let throttle = Throttle::new(Login::default(), Arc::new(FakeClock::new(Timestamp(0))));
     throttle.arrive(None, Name::of("somebody"), false).unwrap().priority()
 }
 
-/// So that nobody else can get a password check.
+/// Takes all permits, so that no other attempt gets a password check.
 async fn take_all_turns(world: &Fixture) -> Vec<checks::CheckPermit> {
     let mut turns = Vec::new();
     while let Ok(turn) =
@@ -356,7 +356,7 @@ async fn bearers_show_tokens_and_nothing_else() {
         );
     }
     let alone = async |app_password: &str| world.auth.bearer_alone(None, app_password.as_bytes()).await;
-    assert!(alone(&app_password).await.unwrap().root.same(&root), "it says whose it is");
+    assert!(alone(&app_password).await.unwrap().root.same(&root), "it names its account");
     assert!(matches!(alone("pw").await, Err(Denied::Credentials)));
     world.directory.revoke_app_password(&name, info.id).await.unwrap();
     assert!(matches!(bearer("me@x", &app_password).await, Err(Denied::Credentials)), "at once");
@@ -364,7 +364,7 @@ async fn bearers_show_tokens_and_nothing_else() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn bearers_who_keep_failing_wait_too() {
+async fn failing_bearer_logins_are_delayed_too() {
     let world = Fixture::new(Login::default()).await;
     let attempt = async || world.auth.bearer(Some([192, 0, 2, 1].into()), "me@x", b"sp_wrong").await;
     for _ in 0..4 {
@@ -376,7 +376,7 @@ async fn bearers_who_keep_failing_wait_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_session_may_go_on_as_long_as_what_it_logged_in_with() {
+async fn a_session_lives_as_long_as_its_slot() {
     let world = Fixture::new(patient()).await;
     let (name, root) = world.account("me@x", "pw").await;
     let standing = async |secret: &str| {
@@ -405,11 +405,11 @@ async fn a_session_may_go_on_as_long_as_what_it_logged_in_with() {
     tokio::time::timeout(standing::PERIOD * 2, by_password.lost()).await.unwrap();
     drop((by_password, by_app_password));
     tokio::time::sleep(standing::PERIOD * 2).await;
-    assert_eq!(world.auth.standings.accounts(), 0, "nobody is watched without sessions");
+    assert_eq!(world.auth.standings.accounts(), 0, "no account is watched without sessions");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_suspended_account_lets_nobody_in_and_its_sessions_end() {
+async fn a_suspended_account_refuses_logins_and_ends_its_sessions() {
     let world = Fixture::new(patient()).await;
     let (name, root) = world.account("me@x", "pw").await;
     let (_, app_password) = world.directory.add_app_password(&name, &root, "phone").await.unwrap();
@@ -420,7 +420,7 @@ async fn a_suspended_account_lets_nobody_in_and_its_sessions_end() {
     }
     let bearer = world.auth.bearer(None, "me@x", app_password.as_bytes()).await;
     assert!(matches!(bearer, Err(Denied::Suspended)));
-    assert!(world.refused("me@x", "wrong").await, "who guesses is not told");
+    assert!(world.refused("me@x", "wrong").await, "a guess does not reveal it");
     assert_eq!(world.auth.metrics().failures(), 4);
     tokio::time::timeout(standing::PERIOD * 2, session.lost()).await.unwrap();
     world.clock.advance(Duration::from_secs(11 * 60));
@@ -451,10 +451,10 @@ async fn without_a_configured_domain_names_are_written_out() {
     assert!(world.login("jane@mail.example", "pw").await.is_ok());
 }
 
-/// While somebody tells of changes, records are read when he does, and seldom besides; and at once
-/// when he is gone.
+/// While a bus is connected, records are read after a notice, and rarely besides; and at once when
+/// it disconnects.
 #[tokio::test(start_paused = true)]
-async fn what_is_told_is_looked_into_at_once_and_the_rest_seldom() {
+async fn notices_are_checked_at_once_and_other_records_rarely() {
     let world = Fixture::new(patient()).await;
     let (name, _) = world.account("me@x", "pw").await;
     let id = world.directory.get(&name).await.unwrap().id;
@@ -481,7 +481,7 @@ async fn what_is_told_is_looked_into_at_once_and_the_rest_seldom() {
     }
 }
 
-/// A store that tells of changes is not asked while there are none.
+/// A store that reports changes is not read while there are none.
 #[tokio::test]
 async fn nothing_is_read_while_nothing_changes() {
     let dir = tempfile::tempdir().unwrap();
@@ -490,7 +490,7 @@ async fn nothing_is_read_while_nothing_changes() {
     let before = world.directory.seen().unwrap();
     let entered = world.login("me@x", "pw").await.unwrap();
     let standing = world.auth.standing(&entered);
-    assert_eq!(world.directory.seen(), Some(before), "whoever logs in changes nothing");
+    assert_eq!(world.directory.seen(), Some(before), "a login changes nothing");
     tokio::time::pause();
     let reads = || world.store.metrics().reads.read().count();
     let before = reads();
@@ -500,7 +500,7 @@ async fn nothing_is_read_while_nothing_changes() {
     standing.lost().await;
 }
 
-/// What a thief of `server.key` makes of a record lets nobody in whom it harms.
+/// A record forged with a stolen `server.key` refuses the logins of its account.
 #[tokio::test]
 async fn a_forged_record_refuses_logins_until_it_is_put_right() {
     let world = Fixture::new(patient()).await;
@@ -527,7 +527,7 @@ async fn a_forged_record_refuses_logins_until_it_is_put_right() {
 
 /// Slots from before there were tags get theirs by a login, each by its own.
 #[tokio::test]
-async fn a_login_verifies_the_slot_that_it_opens_and_no_other() {
+async fn a_login_verifies_only_the_slot_that_it_opens() {
     let world = Fixture::new(patient()).await;
     let (name, root) = world.account("me@x", "pw").await;
     let (_, token) = world.directory.add_app_password(&name, &root, "phone").await.unwrap();

@@ -19,12 +19,12 @@ pub enum Mechanism {
     XOAuth2,
 }
 
-/// Why a message logs nobody in, before any token was looked at.
+/// Why a message is refused before any token is checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wrong {
     /// It is not a message of the mechanism.
     Syntax,
-    /// It asks for what is not possible here.
+    /// It asks for something unsupported.
     Request,
     /// It shows no bearer token, or a wrong one.
     NoToken,
@@ -52,11 +52,11 @@ impl Mechanism {
         }
     }
 
-    /// Name and token of a message. `server_name` is what the client called the server in TLS: the
-    /// message must not say otherwise (RFC 7628 §3.2).
+    /// Name and token of a message. `server_name` is the server's name in the client's TLS
+    /// handshake: the message must not contradict it (RFC 7628 §3.2).
     ///
     /// # Errors
-    /// What is wrong with it; [`Mechanism::challenge`] tells the client, except for `Syntax`.
+    /// Why it is wrong; [`Mechanism::challenge`] reports it to the client, except for `Syntax`.
     pub fn read(self, message: &[u8], server_name: Option<&str>) -> Result<Credentials, Wrong> {
         match self {
             Mechanism::OAuthBearer => oauthbearer(message, server_name),
@@ -88,9 +88,9 @@ impl Mechanism {
 
 /// `client-resp = (gs2-header kvsep *kvpair kvsep) / kvsep` (RFC 7628 §3.1)
 ///
-/// `server_name` is what the client called the server in TLS: `host` must not say otherwise (RFC
-/// 7628 §3.2). The port that a client connected to is not known here, as there may be a forwarding
-/// between.
+/// `server_name` is the server's name in the client's TLS handshake: `host` must not contradict it
+/// (RFC 7628 §3.2). The port that a client connected to is not known here, as a proxy may forward
+/// connections.
 fn oauthbearer(message: &[u8], server_name: Option<&str>) -> Result<Credentials, Wrong> {
     if message == [SEPARATOR] {
         return Err(Wrong::Request);
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_says_whose_it_is() {
+    fn a_token_names_its_account() {
         let random = SeededRandom::new(1);
         let root = RootKey::generate(&random);
         let (_, token) = Slot::token(&root, AccountId([1; 16]), "me@x", &random);
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lets_nobody_in() {
+    fn malformed_messages_are_refused() {
         for (message, wrong) in [
             ("", Wrong::Syntax),
             ("\x01", Wrong::Request),
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn challenges_say_what_they_are_meant_to() {
+    fn challenges_decode_to_their_json() {
         for (encoded, text) in [
             (INVALID_TOKEN, r#"{"status":"invalid_token","schemes":"bearer"}"#),
             (INVALID_REQUEST, r#"{"status":"invalid_request","schemes":"bearer"}"#),

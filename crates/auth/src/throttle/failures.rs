@@ -1,4 +1,4 @@
-//! What counts against one network or account.
+//! The failures of one network or account.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -21,18 +21,18 @@ impl Scale {
     pub const ONE: Scale = Scale(1);
 }
 
-/// What is known of one network or account. Times are the monotonic clock's.
+/// The failures of one network or account. Times are the monotonic clock's.
 #[derive(Debug)]
 pub(super) struct Failures {
-    /// Attempts that failed and are not forgotten.
+    /// Failed attempts that have not expired.
     pub count: u32,
     /// Attempts that have begun and not ended.
     under_way: u32,
-    /// When the next of the failures is forgotten, less one period.
+    /// When the next of the failures expires, less one period.
     since: Duration,
     /// When an attempt last began or failed.
     last: Option<Duration>,
-    /// Attempts that wait for their turn, in order; of an address alone.
+    /// Attempts that wait, in order; of an address alone.
     line: VecDeque<u64>,
     changed: Option<Arc<Notify>>,
 }
@@ -60,7 +60,7 @@ impl Failures {
 
     /// An attempt has ended, whatever came of it.
     pub fn end(&mut self) {
-        // The table may have forgotten that it began.
+        // The table may have evicted the entry since it began.
         self.under_way = self.under_way.saturating_sub(1);
     }
 
@@ -70,12 +70,12 @@ impl Failures {
         self.last = Some(now);
     }
 
-    /// An attempt was not made: it counts, and those that wait do not wait longer for it.
+    /// An attempt was refused: it counts as a failure, without a longer delay for those that wait.
     pub fn refuse(&mut self, scale: Scale) {
         self.count = self.count.saturating_add(1).min(MOST.saturating_mul(scale.0));
     }
 
-    /// One failure is forgotten for each period that has passed.
+    /// Removes one failure for each period that has passed.
     pub fn forgive(&mut self, now: Duration, settings: &Login) {
         let period = settings.failure_decay.as_millis().max(1);
         let periods = now.saturating_sub(self.since).as_millis() / period;
@@ -85,7 +85,7 @@ impl Failures {
             self.since += settings.failure_decay.saturating_mul(periods);
         }
         if self.count == 0 {
-            // The first failure will be forgotten a whole period after it.
+            // The first failure will expire a whole period after it.
             self.since = now;
         }
     }
@@ -95,7 +95,7 @@ impl Failures {
         self.last.map_or(Duration::ZERO, |last| last + self.delay(scale, settings))
     }
 
-    /// What lies between two attempts: doubles with every failure that is not free.
+    /// The delay between two attempts: doubles with every failure that is not free.
     pub fn delay(&self, scale: Scale, settings: &Login) -> Duration {
         let free = settings.free_failures.saturating_mul(scale.0);
         match self.effective().checked_sub(free.saturating_add(1)) {
@@ -121,7 +121,7 @@ impl Failures {
         self.line.retain(|waiting| *waiting != number);
     }
 
-    /// Rings when the line, or what counts, has changed.
+    /// Notified when the queue, or the count, has changed.
     pub fn changed(&mut self) -> Arc<Notify> {
         self.changed.get_or_insert_default().clone()
     }

@@ -6,11 +6,12 @@ use super::failures::Scale;
 
 /// Sizes of networks that are counted.
 pub(super) const LEVELS: usize = 3;
-/// What is around an address may fail so much more often, and begin attempts so much sooner.
+/// Networks around an address may fail so many times more often, and begin attempts so much sooner.
 const MIDDLE: Scale = Scale(4);
 const WIDE: Scale = Scale(16);
 
-/// An IPv4 address, or the first 64 bits of an IPv6 address: what one customer of a provider has at least.
+/// An IPv4 address, or the first 64 bits of an IPv6 address: the least that a provider assigns to
+/// one customer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Network(u128);
 
@@ -27,7 +28,7 @@ impl Network {
     /// The network that `address` belongs to.
     pub fn of(address: IpAddr) -> Self {
         match address.to_canonical() {
-            // Distinct from every IPv6 network: those have zeros in the low half.
+            // Distinct from every IPv6 network, which has zeros in the low half.
             IpAddr::V4(v4) => Network(u128::from(v4.to_ipv6_mapped())),
             IpAddr::V6(v6) => Network(u128::from(v6) & !u128::from(u64::MAX)),
         }
@@ -37,8 +38,8 @@ impl Network {
         Level { network: self, scale: Scale::ONE, index: 0 }
     }
 
-    /// What is around it: the /24 of an IPv4 address; the /56 and the /48 of an IPv6 network, which
-    /// providers give to customers.
+    /// The networks around it: the /24 of an IPv4 address; the /56 and the /48 of an IPv6 network,
+    /// which providers assign to customers.
     pub(super) fn wider(self) -> impl Iterator<Item = Level> {
         let without = |bits: u32| Network(self.0 & (u128::MAX << bits));
         let is_v4 = self.0 as u64 != 0;
@@ -62,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_ipv6_network_counts_as_one_and_mapped_addresses_as_ipv4() {
+    fn ipv6_addresses_count_per_64_bits_and_mapped_as_ipv4() {
         assert_eq!(of("2001:db8::1"), of("2001:db8::ffff:2:3:4"));
         assert_ne!(of("2001:db8::1"), of("2001:db8:0:1::1"));
         assert_eq!(of("::ffff:192.0.2.1"), of("192.0.2.1"));

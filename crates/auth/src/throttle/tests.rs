@@ -1,4 +1,4 @@
-//! Delays by a clock that moves only when told to.
+//! Delays by a clock that is advanced by hand.
 
 use sealpost_base::{FakeClock, Timestamp};
 
@@ -58,7 +58,7 @@ fn secs(secs: u64) -> Duration {
 }
 
 #[test]
-fn delays_double_up_to_the_longest_and_are_forgotten_in_time() {
+fn delays_double_up_to_the_longest_and_expire() {
     let world = Fixture::new(Login::default());
     let mut delays = Vec::new();
     for n in 0..10 {
@@ -66,7 +66,7 @@ fn delays_double_up_to_the_longest_and_are_forgotten_in_time() {
         delays.push(world.wait("192.0.2.1", "somebody else").as_millis());
     }
     assert_eq!(delays, [0, 0, 0, 250, 500, 1000, 2000, 4000, 5000, 5000]);
-    assert_eq!(world.wait("198.51.100.2", "somebody else"), ms(0), "others are not held back");
+    assert_eq!(world.wait("198.51.100.2", "somebody else"), ms(0), "others are not delayed");
     world.clock.advance(secs(10 * 60));
     for n in 0..3 {
         assert_eq!(world.wait("192.0.2.1", "x"), ms(0));
@@ -76,7 +76,7 @@ fn delays_double_up_to_the_longest_and_are_forgotten_in_time() {
 }
 
 #[test]
-fn a_burst_of_guesses_is_no_quicker_than_one_after_the_other() {
+fn a_burst_of_guesses_is_no_quicker_than_a_sequence() {
     let world = Fixture::new(Login::default());
     let mut attempts: Vec<_> =
         (0..390).map(|n| world.arrive("192.0.2.1", &format!("{n}")).unwrap()).collect();
@@ -87,7 +87,7 @@ fn a_burst_of_guesses_is_no_quicker_than_one_after_the_other() {
     assert_eq!(first.len(), 4, "three free failures, and the one that may not be");
     assert!(began(&mut attempts).is_empty());
     first.into_iter().for_each(Attempt::failed);
-    // Now it is known what they are: the address is told to come back later, but for a few.
+    // Now the address has failures: all but a few attempts are refused.
     let crowded = attempts.extract_if(.., |attempt| attempt.step() == Err(Crowded)).count();
     assert_eq!((crowded, attempts.len()), (386 - 4, 4));
     let mut in_a_minute = 0;
@@ -104,7 +104,7 @@ fn a_burst_of_guesses_is_no_quicker_than_one_after_the_other() {
 }
 
 #[test]
-fn right_passwords_of_many_at_one_address_wait_for_each_other_alone() {
+fn right_passwords_from_one_address_wait_only_for_each_other() {
     let world = Fixture::new(Login::default());
     let mut waiting: Vec<_> = (0..100).map(|n| world.arrive("192.0.2.1", &format!("{n}")).unwrap()).collect();
     let mut rounds = 0;
@@ -116,7 +116,7 @@ fn right_passwords_of_many_at_one_address_wait_for_each_other_alone() {
         begun.into_iter().for_each(Attempt::succeeded);
         rounds += 1;
     }
-    assert_eq!(rounds, 25, "an office that comes back after a restart");
+    assert_eq!(rounds, 25, "an office that reconnects after a restart");
     assert_eq!((world.throttle.delayed(), world.wait("192.0.2.1", "x")), (0, ms(0)));
 }
 
@@ -130,7 +130,7 @@ fn networks_around_an_address_slow_its_neighbours_down_later() {
         let world = Fixture::new(Login::default());
         let free = neighbours.iter().enumerate().take_while(|(n, address)| {
             let is_free = world.wait(address, "x").is_zero();
-            // An account of its own each, that nothing is counted against.
+            // Each with an account of its own, without failures.
             world.fail(address, &format!("{n}"));
             is_free
         });
@@ -146,7 +146,7 @@ fn networks_around_an_address_slow_its_neighbours_down_later() {
 }
 
 #[test]
-fn attempts_of_one_address_form_a_line_those_at_one_account_do_not() {
+fn attempts_queue_per_address_but_not_per_account() {
     let world = Fixture::new(Login { delayed_per_address: 3, ..Login::default() });
     for _ in 0..20 {
         world.fail("192.0.2.1", "me");
@@ -160,7 +160,7 @@ fn attempts_of_one_address_form_a_line_those_at_one_account_do_not() {
     assert_eq!(world.throttle.delayed(), 0);
     assert!(world.arrive("192.0.2.1", "you").is_ok());
 
-    // The owner, from elsewhere, never waits longer than one delay, however many guess and go on.
+    // The owner, from elsewhere, never waits longer than one delay, however many guesses there are.
     let mut owner = world.arrive("203.0.113.9", "me").unwrap();
     let others: Vec<_> = (0..50).map(|n| world.arrive(&format!("198.51.{n}.7"), "me").unwrap()).collect();
     assert_eq!(wait(&mut owner), secs(5));
@@ -184,7 +184,7 @@ fn attempts_keep_their_distance_however_long_the_last_was_ago() {
 }
 
 #[test]
-fn what_is_given_up_counts_if_its_answer_may_be_known() {
+fn an_abandoned_attempt_counts_if_its_answer_may_be_known() {
     let world = Fixture::new(Login { free_failures: 0, ..Login::default() });
     drop(world.begin("192.0.2.1", "a"));
     assert_eq!(world.wait("192.0.2.1", "b"), ms(0), "it was never checked");
@@ -195,7 +195,7 @@ fn what_is_given_up_counts_if_its_answer_may_be_known() {
 }
 
 #[test]
-fn the_tables_do_not_grow_and_all_that_wait_are_counted() {
+fn tables_are_bounded_and_delayed_attempts_are_counted() {
     let world =
         Fixture::new(Login { failure_table_size: 4, max_delayed: 2, free_failures: 0, ..Login::default() });
     let address = |n: usize| format!("192.0.{n}.1");
@@ -208,8 +208,8 @@ fn the_tables_do_not_grow_and_all_that_wait_are_counted() {
     drop(tables);
     let held = [99, 98].map(|n| world.arrive(&address(n), "x").unwrap());
     assert!(world.arrive(&address(97), "x").is_err());
-    assert!(world.arrive("203.0.113.1", "x").is_ok(), "who need not wait is not turned away");
-    // Nor is whoever has to wait and has not failed.
+    assert!(world.arrive("203.0.113.1", "x").is_ok(), "an attempt without delay is not refused");
+    // Nor is a delayed attempt from an address without failures.
     world.fail("203.0.113.77", "attacked");
     let mut clean = world.arrive("198.51.100.1", "attacked").unwrap();
     assert!(wait(&mut clean) > ms(0));
@@ -238,9 +238,9 @@ fn addresses_that_have_failed_come_after_those_that_have_not() {
     assert_eq!(unix, clean);
 }
 
-/// What the lock of the tables does not do must not be missed.
+/// A notification between two looks at the tables must not be missed.
 #[tokio::test(start_paused = true)]
-async fn whoever_waits_for_others_goes_on_when_they_succeed() {
+async fn a_delayed_attempt_begins_when_those_before_it_succeed() {
     let world = Fixture::new(Login { first_delay: secs(3600), max_delay: secs(3600), ..Login::default() });
     let others: Vec<_> = (0..4).map(|n| world.begin("192.0.2.1", &format!("{n}"))).collect();
     let mut waits = world.arrive("192.0.2.1", "me").unwrap();

@@ -10,16 +10,16 @@ use super::{Outcome, PeerReply, Reason};
 /// Why a recipient has not got the mail.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct Failure {
-    /// What happened.
+    /// The reason.
     #[n(0)]
     pub reason: Reason,
-    /// What else is affected.
+    /// How far the failure reaches.
     #[n(1)]
     pub scope: Scope,
     /// Whether trying again can help.
     #[n(2)]
     pub permanent: bool,
-    /// What the server said, if it spoke.
+    /// The server's reply, if there was one.
     #[n(3)]
     pub reply: Option<PeerReply>,
     /// The server or the name in question, for the operator; empty if there is none.
@@ -34,7 +34,7 @@ impl Failure {
         Failure { reason, scope, permanent, reply: None, host: host.into() }
     }
 
-    /// The same failure with what the server said.
+    /// The same failure with the server's reply.
     #[must_use]
     pub fn with_reply(mut self, reply: PeerReply) -> Self {
         self.permanent = reply.code / 100 == 5;
@@ -80,7 +80,7 @@ impl Failure {
 }
 
 impl fmt::Display for Failure {
-    /// One line for an operator: the reason, the server, what it said.
+    /// One line for an operator: the reason, the server, its reply.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.reason)?;
         if !self.host.is_empty() {
@@ -93,7 +93,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// How far a failure reaches: what the caller should expect to fail the same way.
+/// How far a failure reaches: which other deliveries to expect to fail the same way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
 #[cbor(index_only)]
 pub enum Scope {

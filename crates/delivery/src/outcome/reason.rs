@@ -1,4 +1,4 @@
-//! What can go wrong, in words for operators and in codes for reports.
+//! Reasons of failures, in words for operators and in codes for reports.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use sealpost_smtp::types::Enhanced;
 
 use super::Scope;
 
-/// A step of a delivery that waits for somebody else.
+/// A step of a delivery that waits for a remote server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Encode, Decode)]
 #[cbor(index_only)]
 pub enum Step {
@@ -68,7 +68,7 @@ impl fmt::Display for Step {
     }
 }
 
-/// What happened, in words that an operator can act on.
+/// The reason of a failure, in words that an operator can act on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Encode, Decode)]
 pub enum Reason {
     /// The domain does not exist.
@@ -146,7 +146,7 @@ pub enum Reason {
     /// This node could not read the message, or stopped.
     #[n(24)]
     LocalFailure,
-    /// The connection does not meet what this message demands; another connection may.
+    /// The connection does not meet the demands of this message; another connection may.
     #[n(25)]
     WrongConnection,
     /// The whole attempt took longer than its bound.
@@ -168,7 +168,7 @@ impl Reason {
     /// Scope and permanence without a server's reply that says otherwise.
     pub(super) fn rule(self) -> (Scope, bool) {
         match self {
-            // RFC 5321 §5.1, RFC 7505 §3: permanent by what DNS says.
+            // RFC 5321 §5.1, RFC 7505 §3: permanent by DNS.
             Reason::NoSuchDomain | Reason::NullMx | Reason::MailLoop | Reason::BadDestination => {
                 (Scope::Site, true)
             }

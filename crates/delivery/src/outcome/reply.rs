@@ -1,4 +1,4 @@
-//! What a server said, in a form that can be kept and shown.
+//! A server's reply, in a form that can be stored and shown.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use sealpost_smtp::types::{Enhanced, Reply};
 /// Characters of a server's reply that are kept.
 pub const REPLY_TEXT_CHARS: usize = 400;
 
-/// What a server said, bounded and printable.
+/// A server's reply, bounded and printable.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct PeerReply {
     /// The three-digit code.

@@ -10,7 +10,7 @@ const LONGEST_AGE: u64 = 31_557_600;
 /// Characters of an id (RFC 8461 §3.1).
 const ID_CHARS: usize = 32;
 
-/// What to do with a server that does not match (RFC 8461 §5).
+/// How to treat a server that does not match (RFC 8461 §5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
     /// Do not deliver to it.
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_policy() {
+    fn invalid_policies_are_refused() {
         let good = "version: STSv1\nmode: testing\nmx: a.example\nmax_age: 1\n";
         assert!(Policy::parse(good.as_bytes()).is_some());
         assert!(Policy::parse(b"version:STSv1\nmode:none\nmax_age:86400").is_some());

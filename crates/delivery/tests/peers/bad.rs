@@ -8,7 +8,8 @@ use sealpost_dns::scripted::Script;
 use crate::net::{World, a, envelope, failure, is_delivered, message, mx, reason, timed};
 use crate::server::{Act, Identity, Server};
 
-/// Bytes that a server can make this client take at most: a reply of the largest size, and what buffers hold.
+/// Bytes that a server can make this client read at most: a reply of the largest size, and the
+/// buffers.
 const MOST_BYTES: usize = 100_000;
 
 #[tokio::test(start_paused = true)]
@@ -117,7 +118,7 @@ async fn garbage_is_a_violation_and_ends_the_connection() {
             assert!(!failure(&attempt).permanent);
         }
     }
-    // Replies that nobody asked for.
+    // Unsolicited replies.
     let world = World::new(&Server::new(&[]).at("EHLO", Act::Say("250 a\r\n250 b\r\n250 c\r\n")));
     let attempt = world.send().await;
     assert!(!is_delivered(&attempt));
@@ -141,7 +142,7 @@ async fn a_close_at_each_step_is_a_lost_connection() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_closes_in_the_midst_of_a_message_is_heard() {
+async fn a_refusal_before_the_end_of_a_message_is_read() {
     let server = Server::new(&[]).at("body", Act::SayAndClose("552 5.3.4 too much\r\n"));
     let world = World::new(&server);
     let mut connection = world.connect("d.example", Default::default()).await.unwrap();

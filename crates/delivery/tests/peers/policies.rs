@@ -1,4 +1,4 @@
-//! TLS: opportunistic, MTA-STS, DANE, REQUIRETLS; servers that lie about it; what reports learn.
+//! TLS: opportunistic, MTA-STS, DANE, REQUIRETLS; servers that lie about it; reports.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ fn tls_of(attempt: &Attempt) -> (TlsMode, bool) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn tls_is_used_where_it_is_offered_whatever_the_certificate() {
+async fn offered_tls_is_used_whatever_the_certificate() {
     let identity = Identity::new("mx.d.example");
     let other = Identity::between("elsewhere.example", 2001, 2002);
     for (server, verified) in
@@ -146,7 +146,7 @@ async fn a_policy_in_testing_only_reports() {
 async fn a_policy_is_kept_and_outlives_its_record_and_site() {
     let (mut world, _) = with_policy(&Server::modern(), ENFORCE);
     assert_eq!(reason(&world.send().await), Reason::TlsNotOffered);
-    // An attacker who suppresses DNS, the web site and TLS gains nothing.
+    // Suppressing DNS, the web site and TLS does not help an attacker.
     world.zone.remove("_mta-sts.d.example");
     world.zone.script("mta-sts.d.example", Script::Fail);
     assert_eq!(reason(&world.send().await), Reason::TlsNotOffered);
@@ -183,7 +183,7 @@ async fn domains_of_one_server_share_connections_if_their_policies_agree() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn policies_that_cannot_be_had_do_not_delay_mail_for_long() {
+async fn unavailable_policies_do_not_delay_mail_for_long() {
     let endless = Box::leak(format!("HTTP/1.1 200 OK\r\n{}", "x: y\r\n".repeat(100_000)).into_boxed_str());
     let large: &'static str = Box::leak(
         format!("HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\n{}", "x: y\n".repeat(100_000))
@@ -309,7 +309,7 @@ async fn dane_takes_validated_answers_alone() {
         let attempt = world.send_with(TlsDemand::Waive, &envelope(&["bob@d.example"])).await;
         assert!(is_delivered(&attempt));
     }
-    // Records that nobody can use still demand TLS (RFC 7672 §2.2).
+    // Unusable records still demand TLS (RFC 7672 §2.2).
     for record in
         [tlsa(1, 1, 1, &[0; 32]), tlsa(3, 1, 9, &[0; 32]), tlsa(3, 1, 1, &[0; 31]), tlsa(2, 1, 0, &[0; 9])]
     {
@@ -344,7 +344,7 @@ async fn a_sender_may_require_tls() {
     assert!(is_delivered(&attempt), "{:?}", attempt.recipients);
     assert_eq!(tls_of(&attempt), (TlsMode::Required, true));
     assert!(server.commands().iter().any(|line| line.ends_with(" REQUIRETLS")));
-    // A server without it, without a good certificate, or that nothing proves to be the domain's.
+    // A server without it, without a good certificate, or without proof that it is the domain's.
     let mut plain = World::signed(&Server::modern().with_tls(&identity));
     plain.roots = identity.roots();
     let untrusted = World::signed(&Server::modern().with_tls(&identity).offering("REQUIRETLS"));

@@ -11,7 +11,7 @@ use sealpost_delivery::dial::Stream;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio_rustls::TlsAcceptor;
 
-/// What a server does at a command, instead of what it should.
+/// A server's scripted action at a command, instead of the usual reply.
 #[derive(Debug, Clone)]
 pub enum Act {
     /// Sends this line, or several.
@@ -28,7 +28,7 @@ pub enum Act {
     Drip,
 }
 
-/// A server; clones share what it received.
+/// A server; clones share the input it received.
 #[derive(Clone, Default)]
 pub struct Server {
     extensions: Vec<&'static str>,
@@ -52,7 +52,7 @@ impl Server {
         Server { extensions: extensions.to_vec(), ..Server::default() }
     }
 
-    /// One that offers what servers of today offer, but TLS.
+    /// One that offers the usual extensions, except TLS.
     pub fn modern() -> Self {
         Server::new(&[
             "PIPELINING",
@@ -175,7 +175,7 @@ impl Peer {
                     return Err(Over);
                 }
                 verb => {
-                    // Recipients and senders are told apart by their addresses.
+                    // Recipients and senders are distinguished by their addresses.
                     let whole = self.server.acts.keys().find(|act| line.contains(**act)).copied();
                     let verb = whole.or_else(|| self.server.acts.keys().find(|act| **act == verb).copied());
                     self.act_or(verb.unwrap_or("OTHER"), "250 2.0.0 fine\r\n").await?;
@@ -184,7 +184,7 @@ impl Peer {
         }
     }
 
-    /// Does what is scripted, else says `usual`. Whether it was the usual, or a reply as good.
+    /// Runs the scripted action, else sends `usual`. Whether it was that, or an equivalent reply.
     async fn act_or(&mut self, at: &str, usual: &str) -> Result<bool, Over> {
         let Some(act) = self.server.acts.get(at).cloned() else {
             self.say(usual).await?;

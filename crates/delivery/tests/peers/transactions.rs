@@ -1,4 +1,4 @@
-//! What goes over the wire for a mail, and what comes of each recipient.
+//! The commands sent for a mail, and the outcome of each recipient.
 
 use std::time::Duration;
 
@@ -283,7 +283,7 @@ impl MessageReader for BrokenReader {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_message_that_cannot_be_read_is_never_taken_for_whole() {
+async fn an_unreadable_message_is_never_accepted_as_complete() {
     for (extensions, opens) in
         [(&["PIPELINING"][..], false), (&[], true), (&["PIPELINING", "CHUNKING"], true)]
     {
@@ -313,7 +313,7 @@ async fn no_address_breaks_out_of_its_command() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_idle_connection_that_was_closed_is_found_at_the_next_mail() {
+async fn the_next_mail_detects_a_closed_idle_connection() {
     let server = Server::new(&[]).at("RSET", Act::Close).at("RCPT", Act::Say("550 5.1.1 no\r\n"));
     let world = World::new(&server);
     let mut connection = world.connect("d.example", TlsDemand::Policy).await.unwrap();

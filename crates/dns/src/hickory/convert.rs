@@ -111,7 +111,7 @@ pub(super) fn answer(
     Err(LookupError::Failed("too many aliases"))
 }
 
-/// What an error of the recursor means.
+/// The lookup error of an error of the recursor.
 pub(super) fn recursor_error(error: &RecursorError) -> LookupError {
     match error {
         RecursorError::Net(error) => net_error(error),
@@ -127,7 +127,7 @@ pub(super) fn recursor_error(error: &RecursorError) -> LookupError {
     }
 }
 
-/// What an error of a lookup means.
+/// The lookup error of a network error.
 pub(super) fn net_error(error: &NetError) -> LookupError {
     match error {
         NetError::Dns(DnsError::NoRecordsFound(none)) => negative(none.response_code, false),

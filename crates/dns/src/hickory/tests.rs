@@ -65,7 +65,7 @@ async fn answers_of_unsigned_zones_are_not() {
 }
 
 #[tokio::test]
-async fn absence_is_told_from_failure() {
+async fn absence_and_failure_are_distinct_errors() {
     let (_network, resolver) = network().await;
     assert!(matches!(resolver.mx(&name("nowhere.plain")).await, Err(LookupError::NoSuchName { .. })));
     assert!(matches!(resolver.tlsa(&name("d.plain")).await, Err(LookupError::NoData { .. })));

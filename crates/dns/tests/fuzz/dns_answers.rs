@@ -6,7 +6,7 @@ use sealpost_dns::{DnsName, RecordType};
 /// The bytes as a message, asked for each type, and as a stream of messages.
 ///
 /// # Panics
-/// If an answer has records of another type or none, or if cutting a stream changes what passes.
+/// If an answer has records of another type or none, or if cutting a stream changes the messages.
 pub fn fuzz_dns_answers(data: &[u8]) {
     let name = DnsName::new("example.org").expect("a name");
     for kind in [
@@ -26,5 +26,5 @@ pub fn fuzz_dns_answers(data: &[u8]) {
     }
     let whole = watch_messages(&[data]);
     let pieces: Vec<&[u8]> = data.chunks(3).collect();
-    assert_eq!(whole, watch_messages(&pieces), "cutting changes what passes");
+    assert_eq!(whole, watch_messages(&pieces), "cutting changes the messages");
 }

@@ -23,9 +23,9 @@ use crate::reply::{Failure, Reply};
 use crate::responses::Responses;
 use crate::user::User;
 
-/// What is read at once.
+/// Bytes that are read at once.
 const WINDOW_BYTES: u64 = 2 * CHUNK_BYTES as u64;
-/// Memory that this takes, sealed and opened: drawn together with what the message being stored takes.
+/// Memory for this, sealed and opened: acquired together with that of the message being stored.
 pub(super) const READ_BYTES: usize = 4 * CHUNK_BYTES;
 
 /// Adds what the URL names to the message under way.
@@ -38,7 +38,7 @@ pub(super) async fn catenate(
     let bad = |why: &'static str| bad_url(text, why);
     received.part()?;
     let url = ImapUrl::parse(text.as_bytes()).map_err(|invalid| bad(invalid.0))?;
-    // RFC 4469 §3: only relative URLs; what is authorized otherwise than by this session is not.
+    // RFC 4469 §3: only relative URLs, which this session authorizes.
     if url.server.is_some() || url.auth.is_some() {
         return Err(bad("only URLs relative to this session can be used"));
     }
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn of_filtered_bytes_those_that_are_wanted() {
+    fn filtered_bytes_are_cut_to_the_range() {
         let mut out = Vec::new();
         let mut at = 0;
         for piece in [&b"abc"[..], b"", b"defg", b"h"] {

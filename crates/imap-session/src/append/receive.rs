@@ -1,7 +1,7 @@
 //! The messages of one command, as they come in.
 //!
-//! Whatever waits here tells the client from time to time, so that whoever is gone is noticed
-//! though what was sent is not read yet.
+//! Every wait here reports progress to the client from time to time, so that a client that
+//! disconnected is noticed although its input is not read meanwhile.
 //!
 //! A literal8 may bring parts encoded as `binary`. They are stored in base64, as BODY[…] has to
 //! show them (RFC 3516 §4.4, §6); one with NUL elsewhere is refused. What comes in a plain literal
@@ -25,7 +25,7 @@ use crate::reply::{Failure, Reply};
 use crate::responses::Responses;
 use crate::user::User;
 
-/// What has come in so far.
+/// The messages received so far.
 pub(super) struct Received {
     append: Append,
     parts: usize,
@@ -33,7 +33,7 @@ pub(super) struct Received {
     catenate: bool,
     /// The bytes that come are those of a literal8, and may not have NUL.
     binary: bool,
-    /// They are a whole message, whose binary parts are encoded on the way.
+    /// They are a whole message, whose binary parts are encoded while it is read.
     unbinary: Option<Unbinary>,
 }
 

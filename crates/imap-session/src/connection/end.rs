@@ -1,4 +1,4 @@
-//! Why a session ends, and what is said of it.
+//! Why a session ends, and how that is reported.
 
 use std::borrow::Cow;
 use std::io;
@@ -16,7 +16,7 @@ pub(crate) enum End {
     Shutdown,
     /// Too many bad commands.
     Errors,
-    /// What came cannot be read on from.
+    /// The input cannot be parsed from here on.
     Fatal(Cow<'static, str>),
     /// The client speaks HTTP.
     Http,
@@ -24,11 +24,11 @@ pub(crate) enum End {
     NoMemory,
     /// The selected mailbox is gone (RFC 2180 §3.3).
     MailboxGone,
-    /// There is no room for what has to be remembered of the selected mailbox.
+    /// There is no memory for the view of the selected mailbox.
     Crowded,
     /// A message could not be sent to its end.
     Broken,
-    /// What the client logged in with does not let it in any more.
+    /// The secret that the client logged in with is no longer valid.
     Revoked,
     /// The connection failed.
     Io(io::Error),
@@ -54,7 +54,7 @@ impl End {
         }
     }
 
-    /// What `* BYE` says; `None` if there is nobody to say it to, or it was said.
+    /// The text of `* BYE`; `None` if the client is gone, or BYE was sent.
     pub(crate) fn goodbye(&self) -> Option<&str> {
         match self {
             End::Logout | End::Closed | End::Broken | End::Io(_) => None,

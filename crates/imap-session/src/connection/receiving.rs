@@ -1,5 +1,5 @@
-//! What a connection receives, how long it waits for the rest of what its client sends, and what it
-//! holds meanwhile.
+//! The receiving side of a connection: how long it waits for the rest of its client's input, and
+//! which memory it holds meanwhile.
 
 use std::future::poll_fn;
 use std::io;
@@ -18,18 +18,18 @@ use tokio::time::{Instant, timeout_at};
 use super::{Connection, End};
 use crate::deflate::{Corrupt, Inflated};
 
-/// What a session reads at once: it holds no buffer while it waits.
+/// Bytes that a session reads at once: it holds no buffer while it waits.
 const SMALL_READ_BYTES: usize = 4 * 1024;
-/// What it reads of a long command.
+/// Bytes that it reads at once of a long command.
 const READ_BYTES: usize = 16 * 1024;
-/// What it reads while a message comes in.
+/// Bytes that it reads at once while a message comes in.
 const BULK_READ_BYTES: usize = 32 * 1024;
-/// How long a client may take for a command that memory was drawn for, from then on.
+/// How long a client may take for a command after memory was acquired for it.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long a compressor is kept for a client that asks for nothing.
 const COMPRESSOR_REST: Duration = Duration::from_secs(1);
-/// How long a client may take to go on with what it has begun while others wait for what its
-/// connection is charged.
+/// How long a client may pause inside a command while others wait for memory that its connection
+/// is charged.
 const STALLED: Duration = Duration::from_secs(10);
 
 impl Connection {
@@ -38,7 +38,7 @@ impl Connection {
         loop {
             self.draw_for_command(deadline).await?;
             if self.inflate()? {
-                // It may come from very little input: others have their turn in between.
+                // A little input may decompress to much: let other tasks run in between.
                 tokio::task::yield_now().await;
                 return Ok(());
             }
@@ -49,7 +49,7 @@ impl Connection {
         }
     }
 
-    /// Expands some of what was received; whether there was any.
+    /// Decompresses some of the input; whether there was any.
     fn inflate(&mut self) -> Result<bool, End> {
         let Some(inflater) = &mut self.inflater else { return Ok(false) };
         match inflater.inflate(self.decoder.buffer()) {
@@ -65,7 +65,7 @@ impl Connection {
         }
     }
 
-    /// Draws memory for the command at hand before more of it is read, if it is long.
+    /// Acquires memory for the current command before more of it is read, if it is long.
     async fn draw_for_command(&mut self, deadline: Instant) -> Result<(), End> {
         if self.command_memory.is_some() || self.decoder.pending() <= limits::IMAP_COMMAND_FREE_BYTES {
             return Ok(());
@@ -85,8 +85,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Reads from the stream, once. A client that has begun to say something and does not go on is
-    /// sent away if others wait for the memory that its connection is charged for that.
+    /// Reads from the stream, once. A client that stalls inside a command is disconnected if others
+    /// wait for the memory that its connection is charged for it.
     async fn receive(&mut self, deadline: Instant) -> Result<(), End> {
         self.settle();
         loop {
@@ -95,8 +95,8 @@ impl Connection {
                 true => deadline,
                 false => *self.waits_since.get_or_insert_with(Instant::now) + STALLED,
             };
-            // Memory that others may be waiting for is not held for whoever stops in the middle of
-            // a long command.
+            // Others may be waiting for this memory: a client that stops in the middle of a long
+            // command does not keep it.
             let until =
                 if self.command_memory.is_some() { deadline.min(self.command_until) } else { deadline };
             match self.receive_before(until.min(look)).await {
@@ -113,10 +113,10 @@ impl Connection {
         }
     }
 
-    /// Gives back what a session that waits does not need, if it is for the client to say something.
+    /// Frees the buffers that a session waiting for its client does not need.
     fn settle(&mut self) {
         if self.out.is_empty() {
-            // Nobody knows for how long: give the buffers back.
+            // The wait may be long: give the buffers back.
             *self.out.buffer() = BytesMut::new();
             self.out_memory = None;
         }

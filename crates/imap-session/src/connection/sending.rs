@@ -1,4 +1,4 @@
-//! What a connection sends, and how long it waits for a client that does not take it.
+//! The sending side of a connection, and how long it waits for a stalled client.
 
 use std::io::IoSlice;
 
@@ -10,7 +10,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use super::{Connection, End, FLUSH_BYTES, ROOM_SLICE, ROOM_SLICE_BYTES, SLICE_BYTES, SLICES};
 
-/// What is compressed before it is sent, in bytes.
+/// Bytes of compressed output that are sent at once.
 const PACKED_BYTES: usize = 16 * 1024;
 
 impl Connection {
@@ -32,8 +32,8 @@ impl Connection {
         Ok(flushed.map_err(|_| End::Timeout)??)
     }
 
-    /// What waits to be sent. The room that one large response took does not stay behind: the next
-    /// wait may be long.
+    /// Takes the pending output. The buffer of one large response is not kept: the next wait may be
+    /// long.
     fn take_output(&mut self) -> BytesMut {
         let waiting = self.out.take();
         let most = if self.out_memory.is_some() { 2 * FLUSH_BYTES } else { limits::IMAP_OUTPUT_FREE_BYTES };
@@ -51,8 +51,8 @@ impl Connection {
         if self.out_memory.is_some() { FLUSH_BYTES } else { limits::IMAP_OUTPUT_FREE_BYTES }
     }
 
-    /// Sends what waits if it is much. To make that much took a while, and a client that takes it
-    /// at once is not waited for: so others have their turn.
+    /// Sends pending output if it is large. Producing it took a while, and sending does not wait
+    /// if the client takes it at once: so this also lets other tasks run.
     pub(crate) async fn relieve(&mut self) -> Result<(), End> {
         if self.out.len() > self.may_wait(0) {
             let waiting = self.take_output();
@@ -107,8 +107,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Sends all parts as they are. Something has to get across within the write timeout; more of
-    /// it while others wait for memory, or for the room of accounts.
+    /// Sends all parts as they are. Some bytes have to get across within the write timeout; more of
+    /// them while others wait for memory or account memory.
     pub(super) async fn transmit(&mut self, parts: &[&[u8]]) -> Result<(), End> {
         let stream = self.stream.as_mut().ok_or(End::Closed)?;
         let (mut looked, mut looks) = (Instant::now(), 0);

@@ -1,4 +1,4 @@
-//! The searches of the selected mailbox that are kept up to date, and what they take.
+//! The searches of the selected mailbox that are kept up to date, and the memory they take.
 
 use std::sync::Arc;
 
@@ -22,10 +22,10 @@ pub(crate) struct Contexts {
 pub(super) struct Context {
     /// The search that it came from.
     pub(super) correlator: Correlator,
-    /// Whether UIDs are told.
+    /// Whether updates carry UIDs.
     pub(super) uid: bool,
     pub(super) query: Arc<Query>,
-    /// When ages were last looked at, in seconds since 1970.
+    /// When ages were last checked, in seconds since 1970.
     pub(super) looked: i64,
     pub(super) results: Results,
 }
@@ -50,7 +50,7 @@ impl Contexts {
             && !results.are_too_long()
     }
 
-    /// Takes what is gone from the mailbox out of the results. Numbers are those that the client still has.
+    /// Removes expunged messages from the results. Numbers are those that the client still has.
     pub(crate) fn gone(&mut self, mailbox: &Mailbox, number: impl Fn(Uid) -> Option<u32>) -> Vec<Update> {
         if self.list.is_empty() || mailbox.highest_modseq() <= self.position {
             return Vec::new();
@@ -62,7 +62,7 @@ impl Contexts {
                 Results::Set(set) => {
                     let gone = match &vanished {
                         Some(vanished) => set.intersection(vanished),
-                        // Further back than the mailbox remembers.
+                        // Older than the mailbox's record of expunges.
                         None => set.difference(&mailbox.uids()),
                     };
                     *set = set.difference(&gone);

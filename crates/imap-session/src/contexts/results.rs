@@ -46,9 +46,8 @@ pub(super) fn together(list: &[Match], new: Vec<Match>) -> Vec<Match> {
     all
 }
 
-/// Where the new ones are. What is sorted by does not change, so the others are in the order they
-/// had; if they are not, because less of long strings could be compared than before, the list is
-/// told anew.
+/// Where the new ones are. Sort keys do not change, so the others keep their order; if they do not,
+/// because less of long strings could be compared than before, the whole list is reported again.
 pub(super) fn placed(mut removed: Pairs, before: &[Match], all: &[Match], old: &UidSet) -> (Pairs, Pairs) {
     let same = all.iter().filter(|found| old.contains(found.uid)).map(|found| found.uid);
     if same.eq(before.iter().map(|found| found.uid)) {
@@ -65,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_list_in_another_order_than_before_is_told_anew() {
+    fn a_list_in_another_order_is_reported_again() {
         let list = |uids: &[u32]| -> Vec<Match> {
             uids.iter()
                 .filter_map(|n| {

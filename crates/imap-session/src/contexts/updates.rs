@@ -1,5 +1,5 @@
-//! What has to be taken out of a client's list of results and put into it, in the order in which it
-//! has to do so (RFC 5267 §4.3.2 to §4.3.4).
+//! The removals and insertions that bring a client's list of results up to date, in the order in
+//! which the client applies them (RFC 5267 §4.3.2 to §4.3.4).
 
 use sealpost_base::Uid;
 use sealpost_imap::types::SequenceSet;
@@ -19,16 +19,16 @@ pub(super) fn unplaced(uids: impl Iterator<Item = Uid>) -> Pairs {
     if uids.is_empty() { Vec::new() } else { vec![(0, uids)] }
 }
 
-/// The places of those that go. From the end of the list, so that what goes first does not move
-/// what goes next.
+/// The positions of removed results. From the end of the list, so that one removal does not move
+/// the next.
 pub(super) fn removals(list: &[Match], goes: impl Fn(Uid) -> bool) -> Pairs {
     let mut pairs = runs(list, goes);
     pairs.reverse();
     pairs
 }
 
-/// The places of those that are new, in a list that has them. From the beginning, so that what is
-/// before each of them is there already.
+/// The positions of new results, in the list that has them. From the beginning, so that everything
+/// before each of them is in place already.
 pub(super) fn insertions(list: &[Match], is_new: impl Fn(Uid) -> bool) -> Pairs {
     runs(list, is_new)
 }
@@ -61,7 +61,7 @@ pub(super) fn responses(
                 let len =
                     part.ranges().iter().map(|range| range.resolve(u32::MAX).count() as u32).sum::<u32>();
                 all.push((at, part));
-                // What was cut off comes behind it, if places matter at all.
+                // The rest of the set comes behind it, if positions matter at all.
                 at += if position == 0 { 0 } else { len };
             }
         }
@@ -95,7 +95,7 @@ mod tests {
         uids.iter().filter_map(found).collect()
     }
 
-    /// A client that does what it is told.
+    /// A client that applies the responses to its list.
     fn apply(list: &mut Vec<u32>, add: bool, responses: impl Iterator<Item = Vec<(u32, SequenceSet)>>) {
         for (position, set) in responses.flatten() {
             let numbers: Vec<u32> = set.ranges().iter().flat_map(|range| range.resolve(u32::MAX)).collect();
@@ -136,7 +136,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(256))]
 
         #[test]
-        fn a_client_that_does_what_it_is_told_has_the_list(
+        fn a_client_that_applies_the_updates_has_the_list(
             order in Just((1u32..30).collect::<Vec<_>>()).prop_shuffle(),
             before in proptest::collection::vec(any::<bool>(), 30),
             after in proptest::collection::vec(any::<bool>(), 30),

@@ -1,5 +1,5 @@
-//! Round trips with a decoder and an encoder that are not ours to write, cuts anywhere, bombs,
-//! endings, and what is held.
+//! Round trips with a foreign decoder and encoder, cuts anywhere, bombs, stream ends, and memory
+//! held.
 
 use miniz_oxide::deflate::compress_to_vec;
 use miniz_oxide::inflate::stream::{InflateState, inflate};
@@ -44,7 +44,7 @@ fn send(deflater: &mut Deflater, mut text: &[u8], room: usize) -> Vec<u8> {
     }
 }
 
-/// What a client reads from that; whether the stream has ended, and how much of it is left.
+/// The text a client reads; whether the stream has ended, and how much of the input is left.
 fn read(state: &mut InflateState, mut packed: &[u8]) -> (Vec<u8>, bool, usize) {
     let (mut text, mut room) = (Vec::new(), vec![0; 100_000]);
     loop {
@@ -67,7 +67,7 @@ fn numbered(lines: usize) -> Vec<u8> {
 }
 
 #[test]
-fn every_flush_shows_everything_whatever_the_compressor_does_in_between() {
+fn a_flush_shows_everything_whatever_the_compressor_does() {
     for room in [64, 1000, 16 * 1024] {
         let mut deflater = deflater(budget());
         let mut client = InflateState::new(DataFormat::Raw);
@@ -88,7 +88,7 @@ fn every_flush_shows_everything_whatever_the_compressor_does_in_between() {
 }
 
 #[test]
-fn without_memory_blocks_are_stored_and_the_client_sees_no_difference() {
+fn without_memory_blocks_are_stored_and_decode_the_same() {
     let budget = budget();
     let mut deflater = deflater(budget.clone());
     let mut client = InflateState::new(DataFormat::Raw);
@@ -113,7 +113,7 @@ fn without_memory_blocks_are_stored_and_the_client_sees_no_difference() {
     assert_eq!(read(&mut client, &sent), (text, false, 0));
 }
 
-/// Everything that comes out, and what is behind the end.
+/// All output, and the input behind the end.
 fn receive(inflater: &mut Inflater, packed: &[u8], piece: usize) -> Result<Vec<u8>, Corrupt> {
     let mut out = BytesMut::new();
     for piece in packed.chunks(piece) {
@@ -132,9 +132,9 @@ fn receive(inflater: &mut Inflater, packed: &[u8], piece: usize) -> Result<Vec<u
 }
 
 #[test]
-fn what_a_client_refers_back_to_is_kept_through_rests() {
-    // Random letters, so that only what was said before can be referred to, from one end of the
-    // window to the other.
+fn the_window_survives_rests() {
+    // Random letters, so that references reach only earlier text, from one end of the window to
+    // the other.
     let mut state = 1u32;
     let mut letters = |n: usize| -> Vec<u8> {
         let next = || {
@@ -161,7 +161,7 @@ fn what_a_client_refers_back_to_is_kept_through_rests() {
 }
 
 #[test]
-fn a_bomb_comes_out_in_pieces_and_only_when_asked_for() {
+fn a_bomb_is_decompressed_in_pieces_on_demand() {
     let packed = compress_to_vec(&vec![b'x'; 64 * 1024 * 1024], 9);
     assert!(packed.len() < 100_000);
     let mut inflater = Inflater::new(BytesMut::from(&packed[..]));
@@ -175,7 +175,7 @@ fn a_bomb_comes_out_in_pieces_and_only_when_asked_for() {
 }
 
 #[test]
-fn an_idle_client_costs_what_it_said_and_no_tables() {
+fn an_idle_client_costs_its_window_and_no_tables() {
     let mut deflater = deflater(budget());
     let mut inflater = Inflater::new(BytesMut::new());
     for n in 0..10 {
@@ -191,7 +191,7 @@ fn an_idle_client_costs_what_it_said_and_no_tables() {
 }
 
 #[test]
-fn a_stream_ends_at_a_flush_or_with_a_last_block_and_what_follows_is_plain() {
+fn input_after_a_flush_or_last_block_is_plain() {
     let command = b"1 UNAUTHENTICATE\r\n";
     for store in [false, true] {
         for last in [&b""[..], &[0x03, 0x00], &[0x01, 0x00, 0x00, 0xff, 0xff]] {
@@ -234,7 +234,7 @@ fn a_stream_ends_at_a_flush_or_with_a_last_block_and_what_follows_is_plain() {
 }
 
 #[test]
-fn what_is_not_compressed_as_agreed_is_an_error_and_no_more() {
+fn a_corrupt_stream_is_an_error() {
     let mut out = BytesMut::new();
     let plain = &b"2 NOOP\r\n2 NOOP\r\n2 NOOP\r\n"[..];
     let mut inflater = Inflater::new(BytesMut::from(plain));
@@ -243,7 +243,7 @@ fn what_is_not_compressed_as_agreed_is_an_error_and_no_more() {
         ended |= inflater.inflate(&mut out) == Err(Corrupt);
     }
     assert!(ended || out.len() < 1000);
-    // A last block that nobody asked for.
+    // An unsolicited last block.
     let mut inflater = Inflater::new(BytesMut::from(&compress_to_vec(b"1 NOOP\r\n", 6)[..]));
     assert_eq!(inflater.inflate(&mut out), Ok(Inflated::Some));
     assert_eq!(inflater.inflate(&mut out), Err(Corrupt));
@@ -257,7 +257,7 @@ fn what_is_not_compressed_as_agreed_is_an_error_and_no_more() {
 }
 
 #[test]
-fn little_is_not_worth_a_compressor_and_so_many_have_one_at_once() {
+fn short_output_gets_no_compressor_and_their_number_is_bounded() {
     let budget = budget();
     let compressions = Compressions::of(&budget);
     let mut deflaters: Vec<_> = (0..100).map(|_| Deflater::new(&compressions, budget.clone())).collect();
@@ -281,7 +281,7 @@ fn little_is_not_worth_a_compressor_and_so_many_have_one_at_once() {
 }
 
 #[tokio::test]
-async fn so_many_and_no_more() {
+async fn compressed_connections_are_bounded() {
     let budget = budget();
     let compressions = Compressions::of(&budget);
     let mut admitted = Vec::new();
@@ -308,7 +308,7 @@ proptest! {
     }
 
     #[test]
-    fn what_one_side_sends_the_other_receives(
+    fn sent_texts_are_received(
         texts in prop::collection::vec((prop::collection::vec(prop_oneof![Just(b'x'), any::<u8>()], 0..3000), any::<bool>()), 1..8),
         room in 16usize..3000,
         piece in 1usize..500,

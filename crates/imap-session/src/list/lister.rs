@@ -1,9 +1,9 @@
 //! [`Lister`]: which names a LIST or LSUB returns, a batch at a time.
 //!
-//! Names are looked at in their order, so that what was returned last says which levels above the
-//! next name are new. A batch ends when its names, or the work of matching, become much: nobody
-//! waits long for the account's state, whatever the patterns and the names are. What changes
-//! between two batches shows or does not; no name is returned twice unless it is renamed meanwhile.
+//! Names are visited in their order, so that the name returned last says which levels above the
+//! next name are new. A batch ends when it has many names or took much matching: other tasks never
+//! wait long for the account's state, whatever the patterns and names. A change between two batches
+//! may or may not show; no name is returned twice unless it is renamed meanwhile.
 
 use std::borrow::Cow;
 use std::collections::{BTreeSet, VecDeque};
@@ -20,7 +20,7 @@ use sealpost_imap::types::{
 const BATCH_STEPS: usize = 512 * 1024;
 /// Bytes of names in one batch.
 const BATCH_BYTES: usize = 16 * 1024;
-/// What a name takes beside matching it, in steps.
+/// Steps for a name beside matching it.
 const NAME_STEPS: usize = 64;
 
 /// A LIST or LSUB under way.
@@ -29,15 +29,15 @@ pub(super) struct Lister {
     mode: Mode,
     /// Only names with a special use.
     special: bool,
-    /// `\Subscribed` is told.
+    /// `\Subscribed` is reported.
     tell_subscribed: bool,
     /// Levels that are no mailboxes are `\NonExistent` and not `\Noselect`.
     non_existent: bool,
     /// Mailboxes that may not be listed: there are none of these names (RFC 4314 §4, LIST).
     hidden: BTreeSet<String>,
-    /// The last name that was looked at.
+    /// The last name that was visited.
     last: Option<String>,
-    /// Names that wait for what is below them to be looked at.
+    /// Names that wait until the names below them are checked.
     pending: VecDeque<Pending>,
 }
 
@@ -53,12 +53,12 @@ enum Mode {
     Lsub { levels: bool },
 }
 
-/// A name whose CHILDINFO is looked for.
+/// A name whose CHILDINFO is being determined.
 struct Pending {
     name: String,
     /// It satisfies the selection criteria itself.
     selected: bool,
-    /// The last subscribed name below it that was looked at.
+    /// The last subscribed name below it that was visited.
     last: String,
 }
 
@@ -68,7 +68,7 @@ pub(super) struct ListedName {
     pub(super) attributes: Vec<MailboxAttribute>,
     /// It is a mailbox.
     pub(super) exists: bool,
-    /// It satisfies the selection criteria, and is not returned only for what is below it.
+    /// It satisfies the selection criteria itself, not only through names below it.
     pub(super) selected: bool,
     /// Names below it satisfy the selection criteria (RFC 5258 §3.5).
     pub(super) child_info: bool,
@@ -80,7 +80,7 @@ pub(super) struct Batch {
     pub(super) more: bool,
 }
 
-/// What one batch may still take.
+/// The rest of one batch's budget.
 struct BatchBudget {
     steps: usize,
     bytes: usize,
@@ -176,7 +176,7 @@ impl Lister {
         subscribed && (!self.special || special())
     }
 
-    /// Returns a name that matches and is selected, at once or when it is known what is below it.
+    /// Returns a name that matches and is selected, at once or when the names below it are known.
     fn select(
         &mut self,
         state: &AccountState,
@@ -220,7 +220,7 @@ impl Lister {
         }
     }
 
-    /// Returns the names that wait, as far as there is room; whether none waits any longer.
+    /// Returns pending names, as far as the budget allows; whether none is pending any longer.
     fn settle(&mut self, state: &AccountState, names: &mut Vec<ListedName>, room: &mut BatchBudget) -> bool {
         while let Some(mut pending) = self.pending.pop_front() {
             match self.look_below(state, &mut pending, room) {
@@ -238,7 +238,7 @@ impl Lister {
     }
 
     /// Whether a name below this one satisfies the selection criteria; and, if this one does not,
-    /// does not match either (RFC 5258 §3.3, §3.5). `None`: there was no room to find out.
+    /// does not match either (RFC 5258 §3.3, §3.5). `None`: the budget ended first.
     fn look_below(
         &mut self,
         state: &AccountState,
@@ -286,7 +286,7 @@ impl Lister {
 
 impl Pending {
     fn new(name: &str, selected: bool) -> Self {
-        // What is below the name follows this.
+        // Names below it sort after this.
         Pending { name: name.to_owned(), selected, last: format!("{name}{HIERARCHY_DELIMITER}") }
     }
 }
@@ -316,7 +316,7 @@ fn matcher(reference: &Mailbox, patterns: &[ListPattern]) -> Option<Matcher> {
     if reference.as_str().is_ascii() && patterns.iter().all(|pattern| pattern.as_str().is_ascii()) {
         return Matcher::new(reference, patterns);
     }
-    // What follows the reference may combine with its end: the two are put together first.
+    // A pattern may combine with the end of the reference: the two are joined first.
     let whole = patterns.iter().map(|pattern| match pattern.as_str() {
         alone if alone.starts_with(HIERARCHY_DELIMITER) => alone.to_owned(),
         below => format!("{reference}{below}"),
@@ -425,7 +425,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(300))]
         #[test]
-        fn what_is_listed_is_what_the_rfc_says(
+        fn listed_names_agree_with_the_definition(
             mailboxes in prop::collection::vec("[ab!](/[ab]){0,3}", 0..8),
             subscribed in prop::collection::vec("[ab!](/[ab]){0,3}", 0..8),
             pattern in "[ab/*%]{1,4}",
@@ -438,7 +438,7 @@ mod tests {
             let count = found.len();
             let got: BTreeMap<_, _> =
                 found.into_iter().map(|l| (l.name, (l.selected, l.child_info))).collect();
-            prop_assert_eq!(count, got.len(), "a name came twice");
+            prop_assert_eq!(count, got.len(), "a name was returned twice");
             let pattern = ListPattern::new(&pattern).unwrap();
             prop_assert_eq!(got, naive(&state, &pattern, recursive));
 

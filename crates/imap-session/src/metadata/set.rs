@@ -30,7 +30,7 @@ pub(crate) async fn set_metadata(
     if longest.is_some_and(|bytes| bytes > limits::METADATA_VALUE_BYTES) {
         return Err(refusal(Refused::TooLong(limits::METADATA_VALUE_BYTES)).into());
     }
-    // RFC 5464 §3.2.1.1, §4.1: what all users of the server see is the operator's to say.
+    // RFC 5464 §3.2.1.1, §4.1: the operator sets entries that all users of the server see.
     if set.mailbox.is_none() && set.entries.iter().any(|(entry, _)| !entry.is_private()) {
         return Err(Reply::no(Code::NoPerm, "shared entries of the server cannot be set").into());
     }
@@ -47,8 +47,8 @@ pub(crate) async fn set_metadata(
         change(user, subscriptions, own, &source.private, user.own_headroom(), &all, uses).await?;
         return Ok(Reply::ok("SETMETADATA completed"));
     }
-    // Two logs do not change at one moment: what may be refused in the second is known before the
-    // first one changes.
+    // Two logs do not change at one moment: the second change is checked before the first one is
+    // made.
     let (private, shared): (Vec<_>, Vec<_>) = stored.partition(|(entry, _)| entry.is_private());
     let private: Vec<Change<'_>> = private.into_iter().map(|(_, change)| change).collect();
     let shared: Vec<Change<'_>> = shared.into_iter().map(|(_, change)| change).collect();
@@ -56,7 +56,7 @@ pub(crate) async fn set_metadata(
         let state = source.private.account.state();
         check(&state, user.own_headroom(), &decide(&state, source.private.holder, &private, uses)?)?;
     }
-    // What all see counts for whose mailbox it is.
+    // Shared entries count for the owner of the mailbox.
     let headroom = match &source.resolved {
         Some(resolved) => user.headroom_at(resolved).await?,
         None => user.own_headroom(),

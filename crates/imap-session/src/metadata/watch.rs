@@ -15,16 +15,16 @@ use crate::selected::Selected;
 use crate::subscriptions::Subscriptions;
 use crate::user::User;
 
-/// Entries told in one response.
+/// Entries in one response.
 const ENTRIES: usize = 64;
 
-/// What a session that has enabled METADATA was told.
+/// What was reported to a session that has enabled METADATA.
 pub(crate) struct MetadataSubscription {
     /// Changes up to here.
     since: Position,
     /// Changes after that which it made itself.
     own: Vec<Position>,
-    /// The share that is selected, and up to where its changes were told.
+    /// The selected share, and up to where its changes were reported.
     share: Option<(AccountId, Position)>,
 }
 
@@ -48,7 +48,7 @@ pub(crate) fn watch_metadata(user: &User, subscriptions: &mut Subscriptions) -> 
     true
 }
 
-/// `* METADATA` for what others have changed since the last time.
+/// `* METADATA` for entries that others have changed since the last time.
 pub(crate) async fn tell_metadata(
     user: &User,
     selected: Option<&Selected>,
@@ -70,7 +70,7 @@ pub(crate) async fn tell_metadata(
     watch.own.clear();
     match changed {
         Some(changed) => tell_changed(user, responses, changed).await,
-        // More has changed than is remembered: everything may have.
+        // More has changed than the log keeps: everything may have.
         None => {
             let mut after = None;
             loop {
@@ -85,7 +85,7 @@ pub(crate) async fn tell_metadata(
     }
 }
 
-/// The same for the selected mailbox, if it is a share: what all see of it is in its own log.
+/// The same for the selected mailbox, if it is a share: its shared entries are in its own log.
 async fn tell_metadata_of_share(
     user: &User,
     selected: Option<&Selected>,
@@ -149,7 +149,7 @@ fn name_of(user: &User, holder: Holder) -> Option<Option<Mailbox>> {
     }
 }
 
-/// What changed after `since`, but for one's own changes; `None` if not all of it is known.
+/// Entries changed after `since`, except by this session; `None` if not all of them are known.
 fn changed(state: &AccountState, since: Position, own: &[Position]) -> Option<Changed> {
     let mut changed = Changed::new();
     for change in state.metadata_changes(since)?.filter(|change| !own.contains(&change.at)) {
@@ -158,7 +158,7 @@ fn changed(state: &AccountState, since: Position, own: &[Position]) -> Option<Ch
     Some(changed)
 }
 
-/// Some of all entries, behind the object `after`; where to go on.
+/// Some of all entries, behind the object `after`; where to continue.
 fn everything(state: &AccountState, after: Option<&str>) -> (Changed, Option<String>) {
     let mut changed = Changed::new();
     for (looked, (object, holder, entry)) in metadata::all(state, after).enumerate() {

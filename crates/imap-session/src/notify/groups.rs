@@ -1,4 +1,4 @@
-//! What a client asked to be notified of, mailbox by mailbox (RFC 5465 §6).
+//! The events that a client subscribed to, mailbox by mailbox (RFC 5465 §6).
 
 use std::collections::HashMap;
 
@@ -17,7 +17,7 @@ pub(crate) struct SelectedEvents {
     pub(crate) messages: bool,
     /// Changes of flags.
     pub(crate) flags: bool,
-    /// What is told of new messages.
+    /// The items reported of new messages.
     pub(crate) items: Vec<FetchItem>,
 }
 
@@ -31,14 +31,14 @@ pub(super) struct Wanted {
     pub(super) metadata: bool,
 }
 
-/// All groups of a NOTIFY SET, put together: what is wanted of a mailbox is what any of them wants
-/// (RFC 5465 §6). Looking that up takes as long for a thousand groups as for one, as it is done for
-/// every mailbox whenever something has changed.
+/// All groups of a NOTIFY SET, merged: an event is wanted of a mailbox if any group wants it (RFC
+/// 5465 §6). The lookup takes as long for a thousand groups as for one, as it is done for every
+/// mailbox on every change.
 #[derive(Debug, Default)]
 pub(super) struct Groups {
-    /// Of all mailboxes that are this user's.
+    /// Of all mailboxes of this user.
     personal: Wanted,
-    /// Of those that are subscribed to.
+    /// Of subscribed mailboxes.
     subscribed: Wanted,
     /// Of these and everything below.
     subtrees: HashMap<String, Wanted>,
@@ -48,10 +48,10 @@ pub(super) struct Groups {
     pub(super) server_metadata: bool,
 }
 
-/// What begins the names of mailboxes that belong to other users.
+/// The prefix of mailboxes that belong to other users.
 const OTHER_USERS: &str = "Other Users";
 
-/// Sorts out what was asked for; an error names an event that is not known.
+/// Sorts the groups of the command by mailboxes; an error names an unknown event.
 pub(super) fn sort(asked: Vec<EventGroup>) -> Result<(SelectedEvents, Groups), ()> {
     let (mut selected, mut groups) = (SelectedEvents::default(), Groups::default());
     for EventGroup { mailboxes, events } in asked {
@@ -85,7 +85,7 @@ fn of_selected(events: Vec<NotifyEvent>, delayed: bool) -> SelectedEvents {
     selected
 }
 
-/// What nobody asked for at that moment must not mark messages as read (RFC 5465 §5.2).
+/// Unsolicited FETCH responses must not mark messages as read (RFC 5465 §5.2).
 fn peek(item: FetchItem) -> FetchItem {
     match item {
         FetchItem::BodySection { section, partial, .. } => {
@@ -114,14 +114,14 @@ impl Groups {
         }
     }
 
-    /// What the names take that were asked for, in bytes.
+    /// Memory of the names in the groups, in bytes.
     pub(super) fn bytes(&self) -> usize {
         let names = self.subtrees.keys().chain(self.named.keys());
         names.map(|name| name_bytes(name) + size_of::<Wanted>()).sum()
     }
 }
 
-/// What a name takes that is kept.
+/// Memory of a name, in bytes.
 pub(super) fn name_bytes(name: &str) -> usize {
     2 * size_of::<String>() + name.len()
 }
@@ -153,14 +153,14 @@ impl Wanted {
     }
 }
 
-/// Whether the mailbox belongs to somebody else.
+/// Whether the mailbox belongs to another user.
 fn is_others(name: &str) -> bool {
     name.strip_prefix(OTHER_USERS)
         .is_some_and(|rest| rest.is_empty() || rest.starts_with(HIERARCHY_DELIMITER))
 }
 
 impl Groups {
-    /// What is wanted of the mailbox of that name: several groups may speak of it (RFC 5465 §6).
+    /// The events wanted of the mailbox of that name: several groups may include it (RFC 5465 §6).
     pub(super) fn wanted(&self, name: &str, subscribed: bool) -> Wanted {
         let mut wanted = if is_others(name) { Wanted::default() } else { self.personal };
         if subscribed {
@@ -218,12 +218,12 @@ mod tests {
     }
 
     #[test]
-    fn names_mean_what_they_mean_elsewhere() {
+    fn group_names_are_normalized() {
         let named = vec![Mailbox::new("inbox/Entwu\u{308}rfe").unwrap()];
         let names = [NotifyEvent::MailboxName];
         let (_, groups) = sort(vec![group(MailboxFilter::Subtree(named), &names)]).unwrap();
         assert!(groups.wanted("INBOX/Entwürfe/neu", false).names);
-        assert!(groups.wanted("INBOX/Entwu\u{308}rfe", false).names, "one that is kept as it is written");
+        assert!(groups.wanted("INBOX/Entwu\u{308}rfe", false).names, "a name that is kept as written");
     }
 
     #[test]

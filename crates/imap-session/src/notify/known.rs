@@ -1,5 +1,4 @@
-//! What a client knows of mailboxes that are not selected, and what it has to be told to know them
-//! as they are.
+//! What a client knows of mailboxes that are not selected, and the events that bring it up to date.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +14,7 @@ use super::groups::{Groups, Wanted};
 #[derive(Debug, Default)]
 pub(super) struct NotifyBaseline(KnownMailboxes);
 
-/// Something to be told.
+/// An event to report.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Event {
     /// Messages came or went (RFC 5465 §5.2, §5.3).
@@ -24,7 +23,7 @@ pub(super) enum Event {
         /// Changes of flags are wanted too, and how many messages are not `\Seen` has changed.
         unseen: bool,
     },
-    /// Flags changed, or what UIDs mean (RFC 5465 §5.1).
+    /// Flags changed, or UIDVALIDITY (RFC 5465 §5.1).
     Flags {
         mailbox: String,
         /// How many messages are not `\Seen` has changed.
@@ -36,7 +35,7 @@ pub(super) enum Event {
     Name(String),
     /// Entries of a mailbox's metadata have changed, or of the server's (RFC 5465 §5.6, §5.7).
     Metadata { mailbox: Option<String>, entries: Vec<String> },
-    /// What this client may do with a mailbox that is shared has changed (RFC 5465 §5.9).
+    /// This user's rights to a shared mailbox have changed (RFC 5465 §5.9).
     Access { mailbox: String, listed: bool, readable: bool },
     /// A mailbox has another name (RFC 5465 §5.4).
     Renamed { from: String, to: String },
@@ -72,29 +71,29 @@ impl NotifyBaseline {
         Ok(NotifyBaseline(KnownMailboxes::new(state, groups)?))
     }
 
-    /// The state that was looked at last.
+    /// The state that was read last.
     pub(super) fn position(&self) -> Position {
         self.0.position()
     }
 
-    /// What is kept of them, in bytes.
+    /// Memory of the known state, in bytes.
     pub(super) fn bytes(&self) -> usize {
         self.0.bytes()
     }
 
-    /// The names of the mailboxes that are known, and what is wanted of each; without that of `selected`.
+    /// The names of the known mailboxes, and the events wanted of each; without `selected`.
     pub(super) fn mailboxes(&self, groups: &Groups, selected: Option<MailboxId>) -> Vec<(String, Wanted)> {
         let others = self.0.mailboxes().filter(|(id, known)| selected != Some(*id) && !known.link);
         others.map(|(_, known)| (known.name.clone(), groups.wanted(&known.name, known.subscribed))).collect()
     }
 
-    /// What has to be told of metadata. To be asked before [`NotifyBaseline::update`].
+    /// The metadata events to report. Call it before [`NotifyBaseline::update`].
     pub(super) fn metadata(&self, state: &AccountState, groups: &Groups) -> Result<Vec<Event>, Overflow> {
         if state.position() == self.position() {
             return Ok(Vec::new());
         }
         let mut changed: BTreeMap<Option<String>, Vec<String>> = BTreeMap::new();
-        // What is forgotten cannot be told, and what was removed must be (RFC 5465 §5.6).
+        // Removed entries must be reported (RFC 5465 §5.6), and changes no longer kept cannot be.
         for change in state.metadata_changes(self.position()).ok_or(Overflow)? {
             let mailbox = match change.holder {
                 Holder::Server if groups.server_metadata => None,
@@ -112,8 +111,8 @@ impl NotifyBaseline {
         Ok(changed.into_iter().map(|(mailbox, entries)| Event::Metadata { mailbox, entries }).collect())
     }
 
-    /// Brings what is known up to date; what has to be told for it. Of the messages of `selected`
-    /// nothing is told: that is up to its view.
+    /// Brings the known state up to date; the events to report. Not those of messages of
+    /// `selected`: its view reports them.
     pub(super) fn update(
         &mut self,
         state: &AccountState,
@@ -123,7 +122,7 @@ impl NotifyBaseline {
         let (mut events, mut renamed, mut subscriptions) = (Vec::new(), Vec::new(), Vec::new());
         for change in self.0.update(state, groups)? {
             match change {
-                // Made, or renamed into what is watched.
+                // Created, or renamed to a watched name.
                 TreeChange::Created(now) => {
                     if groups.wanted(&now.name, now.subscribed).names {
                         affected(&mut events, groups, state, &now.name);
@@ -138,12 +137,12 @@ impl NotifyBaseline {
                 // The messages of a link are in another log.
                 TreeChange::Messages { mailbox, was, now, change } => {
                     if selected != Some(mailbox) && !now.link {
-                        // What is no longer subscribed was so when that changed.
+                        // A mailbox no longer subscribed was subscribed before that change.
                         let wanted = groups.wanted(&now.name, now.subscribed || was.subscribed);
                         events.extend(of_messages(&now.name, change, wanted));
                     }
                 }
-                // Renamed out of what is watched, it is gone from there.
+                // Renamed to a name that is not watched: it is gone for this client.
                 TreeChange::Destroyed(was) => {
                     if groups.wanted(&was.name, was.subscribed).names {
                         affected(&mut events, groups, state, &was.name);
@@ -158,7 +157,7 @@ impl NotifyBaseline {
     }
 }
 
-/// What has to be told of the messages of a mailbox.
+/// The event to report of the messages of a mailbox.
 pub(super) fn of_messages(mailbox: &str, change: MessagesChange, wanted: Wanted) -> Option<Event> {
     let MessagesChange { validity, counts, unseen, any } = change;
     let mailbox = mailbox.to_owned();

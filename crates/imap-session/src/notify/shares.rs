@@ -32,21 +32,21 @@ impl Shares {
         self.0.values().map(|watched| watched.share.watcher())
     }
 
-    /// The names of those that can be looked at, and what is wanted of each.
+    /// The names of the readable shares, and the events wanted of each.
     pub(super) fn readable(&self, selected: Option<AccountId>) -> Vec<(String, Wanted)> {
         let others = self.0.values().filter(|watched| selected != Some(watched.share.id()));
         let readable = others.filter(|watched| watched.share.rights().contains(NEEDED));
         readable.map(|watched| (watched.share.known().name.clone(), watched.wanted)).collect()
     }
 
-    /// The names of those that may be listed and not looked at (RFC 5465 §3.1).
+    /// The names of those that may be listed and not read (RFC 5465 §3.1).
     pub(super) fn no_access(&self) -> Vec<String> {
         let listed = self.0.values().filter(|watched| access_of(watched.share.rights()) == Rights::LOOKUP);
         listed.map(|watched| watched.share.known().name.clone()).collect()
     }
 
-    /// Opens the shares that are asked about and not watched yet, and lets go of those that are no
-    /// longer links. One that cannot be opened now is tried again when the account changes.
+    /// Opens the wanted shares that are not watched yet, and releases those without a link. One
+    /// that cannot be opened now is tried again when the account changes.
     pub(super) async fn follow_links(&mut self, user: &User, groups: &Groups) -> Result<(), Overflow> {
         let links = wanted_links(&user.account().state(), groups);
         if links.len() > limits::NOTIFY_SHARES {
@@ -65,7 +65,7 @@ impl Shares {
         Ok(())
     }
 
-    /// Brings what is known up to date; what has to be told for it.
+    /// Brings the known state up to date; the events to report.
     pub(super) async fn update(
         &mut self,
         accounts: &Accounts,
@@ -103,7 +103,7 @@ impl Shares {
     }
 }
 
-/// What of the rights counts here: those to look at it, that to know of it, or nothing.
+/// The rights that count here: those to read it, the one to list it, or none.
 fn access_of(rights: Rights) -> Rights {
     if rights.contains(NEEDED) {
         NEEDED
@@ -124,7 +124,7 @@ async fn open(user: &User, id: MailboxId, name: String, link: &Link) -> Option<W
     }
 }
 
-/// The links whose messages or metadata are asked about.
+/// The links whose messages or metadata are wanted.
 fn wanted_links(state: &AccountState, groups: &Groups) -> Vec<(MailboxId, String, Link, Wanted)> {
     let links = state.links().map(|(mailbox, link)| {
         let wanted = groups.wanted_in(state, mailbox.name());

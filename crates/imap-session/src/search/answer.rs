@@ -1,5 +1,5 @@
-//! The answer to a search: `* SEARCH`, `* SORT`, or one ESEARCH response with what RETURN asked for
-//! (RFC 4731 §3.1, RFC 5182 §2.4, RFC 9394 §3, RFC 6203 §4), and what of it `$` stands for afterwards.
+//! The answer to a search: `* SEARCH`, `* SORT`, or one ESEARCH response with the parts in RETURN
+//! (RFC 4731 §3.1, RFC 5182 §2.4, RFC 9394 §3, RFC 6203 §4), and the part saved as `$`.
 
 use sealpost_base::{ModSeq, Uid, UidSet, limits};
 use sealpost_imap::types::{
@@ -32,7 +32,7 @@ impl Returns {
         search.returns.iter().flatten().any(|option| *option == SearchReturn::Save)
     }
 
-    /// What the search asks for; `None` without RETURN.
+    /// The search's return options; `None` without RETURN.
     ///
     /// # Errors
     /// `BAD` for RELEVANCY without FUZZY (RFC 6203 §4).
@@ -65,7 +65,7 @@ impl Returns {
         Returns { all: true, ..Returns::default() }
     }
 
-    /// Whether nothing is told: SAVE alone suppresses the response (RFC 5182 §2.1).
+    /// Whether nothing is returned: SAVE alone suppresses the response (RFC 5182 §2.1).
     pub(crate) fn is_silent(&self) -> bool {
         *self == Returns { save: true, context: self.context, ..Returns::default() }
     }
@@ -92,17 +92,17 @@ pub(crate) fn is_fuzzy(keys: &[SearchKey]) -> bool {
 pub(crate) struct Answer<'a> {
     pub(crate) scope: &'a NumberedScope,
     pub(crate) matches: &'a [Match],
-    /// Whether UIDs are told.
+    /// Whether UIDs are returned.
     pub(crate) uid: bool,
-    /// Whether the search asked for mod-sequences: the highest is told.
+    /// Whether the search asked for mod-sequences: the highest is returned.
     pub(crate) modseq: bool,
 }
 
 impl Answer<'_> {
-    /// What `$` stands for after this.
+    /// The value of `$` after this.
     ///
     /// # Errors
-    /// `NO [NOTSAVED]` if it takes too much room (RFC 5182 §2.5).
+    /// `NO [NOTSAVED]` if it takes too much memory (RFC 5182 §2.5).
     pub(crate) fn saved(&self, returns: &Returns) -> Result<UidSet, Reply> {
         let uids = match returns.chosen(self.matches.len()) {
             // Mostly they ascend, and take no more than their gaps.
@@ -180,7 +180,7 @@ impl Answer<'_> {
         Ok(())
     }
 
-    /// The numbers in their order, those that follow on each other as ranges (RFC 5267 §3.2: ascending only).
+    /// The numbers in their order, consecutive ones as ranges (RFC 5267 §3.2: ascending only).
     async fn write_set(&self, connection: &mut Connection, matches: &[Match]) -> Result<(), End> {
         let mut run: Option<(u32, u32)> = None;
         let mut begun = false;
@@ -202,8 +202,8 @@ impl Answer<'_> {
         Ok(())
     }
 
-    /// The highest mod-sequence of the messages that are told (RFC 4731 §3.2), if it was asked for and there
-    /// are any.
+    /// The highest mod-sequence of the messages returned (RFC 4731 §3.2), if it was asked for and
+    /// there are any.
     fn highest_modseq(&self, returns: &Returns) -> Option<ModSeq> {
         if !self.modseq {
             return None;
@@ -247,7 +247,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_kept_is_bounded_in_ranges() {
+    fn saved_results_are_bounded_in_ranges() {
         let scattered = |n: usize| (1..=n as u32).rev().filter_map(|n| Uid::new(n * 2)).collect::<Vec<_>>();
         let most = kept(scattered(limits::IMAP_SAVED_RANGES)).unwrap();
         assert_eq!((most.len(), most.range_count()), (limits::IMAP_SAVED_RANGES, limits::IMAP_SAVED_RANGES));

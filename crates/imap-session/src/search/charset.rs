@@ -16,8 +16,8 @@ impl Charset {
         charset::is_known(name).then(|| Charset(Some(name.to_owned())))
     }
 
-    /// Whether what is written in it can be read as UTF-8: that itself, ASCII, which is a part of it, or none
-    /// at all.
+    /// Whether text in it can be read as UTF-8: that itself, ASCII, which is a subset, or no
+    /// charset at all.
     pub(crate) fn is_utf8(name: Option<&AString>) -> bool {
         let is = |name: &AString| {
             let known = ["us-ascii", "utf-8"];
@@ -26,8 +26,8 @@ impl Charset {
         name.is_none_or(is)
     }
 
-    /// Without a charset, bytes that are not ASCII are taken for what they most likely are instead of being
-    /// refused.
+    /// Without a charset, bytes that are not ASCII are decoded by the most likely charset instead
+    /// of being refused.
     pub(super) fn decode(&self, string: &AString) -> String {
         charset::decode(self.0.as_deref(), string.as_bytes())
     }

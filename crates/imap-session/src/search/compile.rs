@@ -1,7 +1,7 @@
 //! From the keys of an IMAP search to the criteria of the engine.
 //!
-//! What only IMAP has is resolved here, once and not for every message: charsets, message numbers, `$`, UID
-//! sets of the selected mailbox.
+//! Features that only IMAP has are resolved here, once and not for every message: charsets, message
+//! numbers, `$`, UID sets of the selected mailbox.
 
 use sealpost_account::SystemFlags;
 use sealpost_account::ThreadId;

@@ -1,4 +1,4 @@
-//! A mailbox as IMAP searches it: what message numbers and `$` mean there.
+//! A mailbox as IMAP searches it: with message numbers and `$`.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::targets;
 /// One mailbox that is searched. Sequence number n is the n-th of its messages.
 pub(crate) struct NumberedScope {
     mailbox: MailboxScope,
-    /// What `$` stands for.
+    /// The value of `$`.
     saved: UidSet,
 }
 

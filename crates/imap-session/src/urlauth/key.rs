@@ -6,7 +6,7 @@ use sealpost_account::AccountState;
 use sealpost_base::{AccountId, MailboxId, Random};
 use zeroize::Zeroizing;
 
-/// What the names of all keys begin with.
+/// The prefix of the names of all keys.
 pub(super) const PREFIX: &str = "urlauth/";
 const KEY_BYTES: usize = 32;
 
@@ -45,12 +45,12 @@ impl AccessKey {
         self.resets
     }
 
-    /// What vouches for a URL up to its access identifier.
+    /// Signs a URL up to its access identifier.
     pub(super) fn sign(&self, rump: &[u8]) -> hmac::Tag {
         hmac::sign(&self.hmac(), rump)
     }
 
-    /// Whether that vouches for it. Takes as long for what is wrong as for what is right.
+    /// Whether `tag` is right. Takes as long for a wrong one as for a right one.
     pub(super) fn verifies(&self, rump: &[u8], tag: &[u8]) -> bool {
         hmac::verify(&self.hmac(), rump, tag).is_ok()
     }

@@ -1,6 +1,6 @@
 //! Tokens (RFC 4467 §2.4.1, §2.5): a version, so that the algorithm can be changed; the server's
-//! mark, which tells a URL that this server made from any other, without the owner's key; and what
-//! the mailbox access key says of it, which counts.
+//! mark, which identifies URLs that this server made, without the owner's key; and the tag made
+//! with the mailbox access key, which decides.
 
 use ring::hmac;
 use sealpost_base::AccountId;
@@ -28,7 +28,7 @@ impl UrlMarks {
         octets.iter().map(|octet| format!("{octet:02x}")).collect()
     }
 
-    /// What the mailbox access key has to say, if this server made the token for that URL.
+    /// The tag to verify with the mailbox access key, if this server made the token for that URL.
     pub(super) fn genuine<'a>(&self, owner: AccountId, rump: &[u8], token: &'a [u8]) -> Option<&'a [u8]> {
         let (version, rest) = token.split_first()?;
         let (mark, tag) = rest.split_at_checked(TAG_BYTES)?;
@@ -42,7 +42,7 @@ impl UrlMarks {
     }
 }
 
-/// What is marked: an account has an id of its own, whoever had its name before.
+/// The bytes that are marked. The account id, because a name may have belonged to another account.
 fn message(owner: AccountId, rump: &[u8]) -> Vec<u8> {
     [&owner.0[..], rump].concat()
 }
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_is_good_for_one_url_of_one_account_under_one_key() {
+    fn a_token_authorizes_one_url_of_one_account_and_key() {
         let random = SeededRandom::new(1);
         let marks = UrlMarks::new(&ServerKeys::generate(&random));
         let (key, other) = (AccessKey::generate(&random, 0), AccessKey::generate(&random, 1));

@@ -140,7 +140,8 @@ impl ResponseDecoder {
         self.scanned = self.line;
     }
 
-    /// The large literal at the end of `input[..end]` is an item of a FETCH: hands out what is before it.
+    /// The large literal at the end of `input[..end]` is an item of a FETCH: hands out the items
+    /// before it.
     fn stream(&mut self, end: usize) -> bool {
         let Some((events, at, Some((name, size)))) = self.fetch(end) else { return false };
         if at != end {
@@ -165,7 +166,7 @@ impl ResponseDecoder {
                     return;
                 }
                 _ if self.in_fetch => return self.fail("a FETCH response cannot be read"),
-                // Nothing of it was handed out yet: it goes by as unknown data.
+                // Nothing of it was handed out yet: it passes as unknown data.
                 _ => {}
             }
         }

@@ -9,8 +9,8 @@ use super::command::{Refused, name, refused, tag};
 use super::cursor::{Cursor, Failure, Parsed};
 use crate::types::{AString, AppendHead, AppendLiteral, AppendMessage, Mailbox, Replaces};
 
-/// The beginning of an APPEND or REPLACE, how to go on, and how many bytes it took. `None`: this is
-/// another command, or the literal that `input` ends with is the mailbox's name.
+/// The beginning of an APPEND or REPLACE, the syntax of the rest, and how many bytes it took.
+/// `None`: this is another command, or the literal that `input` ends with is the mailbox's name.
 pub(crate) fn append_begin(input: &[u8], utf8: bool) -> Option<Result<(AppendHead, Syntax, usize), Refused>> {
     let mut cursor = Cursor::of_command(input, utf8);
     let tag = tag(&mut cursor)?;
@@ -36,7 +36,7 @@ pub(crate) fn append_begin(input: &[u8], utf8: bool) -> Option<Result<(AppendHea
     }
 }
 
-/// `append = "APPEND" SP mailbox …`, `replace = "REPLACE" SP seq-number SP mailbox …`: what comes
+/// `append = "APPEND" SP mailbox …`, `replace = "REPLACE" SP seq-number SP mailbox …`: the part
 /// before the message.
 pub(super) fn arguments(
     cursor: &mut Cursor<'_>,
@@ -57,7 +57,7 @@ pub(crate) enum Piece {
     Message(AppendMessage),
     /// A part of it that is to be found under this URL.
     Url(AString),
-    /// Bytes follow: what was read ends here.
+    /// Bytes follow: the part read ends here.
     Literal(AppendLiteral),
     /// The end of the command.
     End,

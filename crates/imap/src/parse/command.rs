@@ -18,17 +18,17 @@ pub enum Refused {
     Bad {
         /// The tag, if it could be read.
         tag: Option<Tag>,
-        /// What is wrong.
+        /// The error.
         reason: Cow<'static, str>,
     },
     /// Right but for the name of a mailbox: answer NO.
     Name {
         /// The tag.
         tag: Tag,
-        /// What is wrong with the name.
+        /// Why the name is invalid.
         invalid: InvalidMailbox,
     },
-    /// The buffer ends at a literal whose bytes are not there.
+    /// The buffer ends at a literal whose bytes are missing.
     Incomplete,
 }
 

@@ -12,7 +12,7 @@ use sealpost_base::limits;
 pub(crate) enum Failure {
     /// The syntax is wrong.
     Bad(&'static str),
-    /// A word that is none of those that may stand here: what it should be, and the word.
+    /// An unknown word: what is expected here, and the word.
     Unknown(&'static str, Box<str>),
     /// The syntax is right, the mailbox name is not.
     Name(InvalidMailbox),
@@ -67,10 +67,10 @@ pub(super) fn decimal(digits: &[u8]) -> Option<u64> {
 /// Bytes of an unknown word that are repeated to the client.
 const REPEATED_BYTES: usize = 40;
 
-/// What sequence sets look like.
+/// The form of sequence sets.
 const SEQUENCE_SET: &str = "a sequence set has numbers and ranges, like 2,4:7,9:*";
 
-/// What may stand in no atom, and begins nothing that may follow one at once.
+/// For a character that is not allowed in an atom, nor directly behind one.
 const NOT_IN_AN_ATOM: &str = "a character that no atom may have: use a quoted string or a literal";
 const EIGHT_BIT: &str = "8-bit characters must be in a quoted string or a literal";
 
@@ -91,9 +91,9 @@ impl<'a> Cursor<'a> {
     }
 
     /// A cursor over a command, as far as the client has sent it: it ends with its CRLF, or where
-    /// the bytes of a literal begin. Words must end where they may, so that a client learns what is
-    /// wrong with them and not only where reading stopped; what servers say in responses is taken
-    /// as it comes.
+    /// the bytes of a literal begin. Words must end at a valid delimiter, so that errors say what
+    /// is wrong with a word and not only where parsing stopped; responses of servers are parsed
+    /// leniently.
     pub(crate) fn of_command(input: &'a [u8], utf8: bool) -> Self {
         Cursor { command: true, ..Cursor::new(input, utf8) }
     }
@@ -159,12 +159,12 @@ impl<'a> Cursor<'a> {
         &rest[..end]
     }
 
-    /// Refuses an atom of a command that goes on with a character that no atom has.
+    /// Refuses an atom of a command that is followed by a character that no atom has.
     pub(super) fn ends_atom(&self) -> Parsed<()> {
         self.ends_word(if self.peek() >= Some(0x80) { EIGHT_BIT } else { NOT_IN_AN_ATOM })
     }
 
-    /// Refuses a word of a command that goes on with a character it may not have.
+    /// Refuses a word of a command that is followed by a character it may not have.
     pub(super) fn ends_word(&self, wrong: &'static str) -> Parsed<()> {
         match self.peek() {
             None | Some(b' ' | b')' | b'\r' | b'\n') => Ok(()),
@@ -253,7 +253,7 @@ impl<'a> Cursor<'a> {
     /// `literal = "{" number "}" CRLF *CHAR8`
     pub(crate) fn literal(&mut self) -> Parsed<&'a [u8]> {
         let header = self.literal_header()?;
-        // A command that ends here goes on, also behind an empty literal: its CRLF is still to come.
+        // A command that ends here is incomplete, also behind an empty literal: it lacks its CRLF.
         if self.command && self.rest().is_empty() {
             return Err(Failure::Incomplete);
         }

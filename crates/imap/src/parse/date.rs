@@ -3,7 +3,7 @@
 use super::cursor::{Cursor, Failure, Parsed, decimal};
 use crate::types::{Date, DateTime, MONTHS};
 
-/// What dates look like.
+/// The form of dates.
 const DATE: &str = "a date must be like 1-Feb-2026";
 
 impl Cursor<'_> {

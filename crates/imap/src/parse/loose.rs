@@ -1,5 +1,5 @@
-//! FLAGS and INTERNALDATE from servers that do not keep to the grammar: what can be read is read,
-//! the rest is named, and the message that they belong to is not lost.
+//! FLAGS and INTERNALDATE from servers that break the grammar: valid values are read, the others
+//! are reported, and the message that they belong to is not lost.
 
 use super::cursor::{Cursor, Failure, Parsed};
 use crate::client::FetchData;
@@ -29,7 +29,7 @@ impl Cursor<'_> {
                 break;
             }
             let word = self.loose_word(|b| b != b')')?;
-            // What is quoted, or a literal, is no flag, whatever it says.
+            // A quoted string or a literal is no flag, whatever its content.
             let flag = std::str::from_utf8(&word.octets).ok().filter(|_| word.bare);
             match flag.and_then(|text| Flag::new(text).ok()) {
                 Some(flag) => flags.push(flag),
@@ -43,7 +43,7 @@ impl Cursor<'_> {
         })
     }
 
-    /// The value of INTERNALDATE: a `date-time`, or what servers write instead.
+    /// The value of INTERNALDATE: a `date-time`, or any other word.
     pub(super) fn fetched_date(&mut self) -> Parsed<FetchData> {
         let mut strict = self.clone();
         if let Ok(date) = strict.date_time() {
@@ -55,8 +55,8 @@ impl Cursor<'_> {
         Ok(date.map_or_else(|| FetchData::NoDate(shown(&word.octets)), FetchData::InternalDate))
     }
 
-    /// A quoted string, a literal, or what comes before a space, the end of the line and what is
-    /// not to be kept.
+    /// A quoted string, a literal, or the bytes up to a space, the end of the line or one that
+    /// `keep` rejects.
     fn loose_word(&mut self, keep: impl Fn(u8) -> bool) -> Parsed<Word> {
         let mut probe = self.clone();
         let string = match self.peek() {
@@ -82,7 +82,7 @@ struct Word {
     bare: bool,
 }
 
-/// As it can be told: no control characters, no more than a few.
+/// In a form to report: without control characters, and short.
 fn shown(octets: &[u8]) -> Box<str> {
     let text = String::from_utf8_lossy(octets);
     let mut short: String = text.chars().take(SHOWN).flat_map(char::escape_debug).collect();

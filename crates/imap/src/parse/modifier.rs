@@ -50,7 +50,7 @@ pub(super) fn store_modifiers(cursor: &mut Cursor<'_>) -> Parsed<Vec<StoreModifi
     once(modifiers, "a STORE modifier is given twice")
 }
 
-/// The list after a space, if the command goes on.
+/// The list after a space, if the command continues.
 fn after_space<'a, T>(
     cursor: &mut Cursor<'a>,
     item: impl Fn(&mut Cursor<'a>) -> Parsed<T>,
@@ -65,7 +65,7 @@ fn word(cursor: &mut Cursor<'_>) -> String {
     cursor.word(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.')).to_ascii_uppercase()
 }
 
-/// No modifier says anything when it is said twice.
+/// Refuses repeated modifiers.
 fn once<T>(items: Vec<T>, otherwise: &'static str) -> Parsed<Vec<T>> {
     let kinds: Vec<_> = items.iter().map(std::mem::discriminant).collect();
     let twice = kinds.iter().enumerate().any(|(i, kind)| kinds[..i].contains(kind));

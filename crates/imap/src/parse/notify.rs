@@ -97,7 +97,7 @@ fn attributes(cursor: &mut Cursor<'_>, selected: bool) -> Parsed<Vec<crate::type
     fetch::list(cursor)
 }
 
-/// What has to be said together, and where (RFC 5465 §5, §6.1).
+/// Checks which events require each other, and where they are allowed (RFC 5465 §5, §6.1).
 fn check(events: &[NotifyEvent], selected: bool) -> Parsed<()> {
     let has = |wanted: fn(&NotifyEvent) -> bool| events.iter().any(wanted);
     let new = has(|event| matches!(event, NotifyEvent::MessageNew(_)));

@@ -1,4 +1,5 @@
-//! Responses (RFC 3501 §7), for the client: tolerant of what servers add, strict about what it returns.
+//! Responses (RFC 3501 §7), for the client: tolerant of additions by servers, strict about returned
+//! values.
 
 use super::acl;
 use super::command::{attribute, id_fields, tag};
@@ -231,7 +232,7 @@ fn vanished(cursor: &mut Cursor<'_>) -> Parsed<Response> {
 }
 
 /// `SP mailbox-list = "(" [mbx-list-flags] ")" SP (DQUOTE QUOTED-CHAR DQUOTE / nil) SP mailbox`.
-/// What follows is the extended data of RFC 5258 §6.
+/// The extended data of RFC 5258 §6 follows.
 fn list_item(cursor: &mut Cursor<'_>, response: fn(ListItem) -> Response) -> Parsed<Response> {
     cursor.space()?;
     let attributes = cursor.list(attribute)?;
@@ -240,7 +241,7 @@ fn list_item(cursor: &mut Cursor<'_>, response: fn(ListItem) -> Response) -> Par
     cursor.space()?;
     let wire = cursor.astring()?;
     let extended = if cursor.eat(b' ') { list_extensions(&value(cursor)?, cursor.utf8) } else { Vec::new() };
-    // RFC 3501 §5.1: names of 8-bit bytes are undefined and in use. What they mean is no matter:
+    // RFC 3501 §5.1: names of 8-bit bytes are undefined and in use. Their meaning does not matter:
     // commands send them back.
     let is_convention = cursor.utf8 || wire.as_bytes().is_ascii();
     Ok(match utf7::name(wire.as_bytes(), cursor.utf8) {

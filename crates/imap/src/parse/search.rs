@@ -39,7 +39,7 @@ pub(super) fn keys(cursor: &mut Cursor<'_>) -> Parsed<Vec<SearchKey>> {
 /// The keys of a search that is stored: `search-criteria = search-key *(SP search-key)` (RFC 5466 §4).
 ///
 /// # Errors
-/// What is wrong with them.
+/// Why they are invalid.
 pub fn search_keys(input: &[u8]) -> Result<Vec<SearchKey>, &'static str> {
     let mut cursor = Cursor::new(input, true);
     let keys = keys(&mut cursor).and_then(|keys| cursor.end().map(|()| keys));

@@ -1,4 +1,5 @@
-//! [`Value`]: any data of the response grammar, as nested lists, for what a client need not understand.
+//! [`Value`]: any data of the response grammar, as nested lists, for data that a client need not
+//! understand.
 
 use sealpost_base::limits;
 

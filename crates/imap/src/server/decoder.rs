@@ -13,7 +13,7 @@ use super::{Event, Limits, Line};
 use crate::parse::{self, LiteralHeader, Refused, append_begin, literal_at_end, tag_of};
 use crate::types::{Code, MetadataCode};
 
-/// The decoder: one for each connection. Holds at most one command and what was fed beyond it.
+/// The decoder: one for each connection. Holds at most one command and the bytes fed beyond it.
 pub struct Decoder {
     /// Bytes not yet turned into events; begins with the command, message or line being read.
     pub(super) input: BytesMut,
@@ -40,7 +40,7 @@ pub(super) enum State {
     Dead,
 }
 
-/// How far a command was looked at.
+/// How far a command was scanned.
 #[derive(Debug, Default)]
 pub(super) struct Collect {
     /// Where the present line begins: after the last literal.
@@ -100,8 +100,8 @@ impl Decoder {
         }
     }
 
-    /// Forgets what was received and not yet taken: before the TLS handshake, what came in the
-    /// clear must not be taken for what was protected (RFC 3501 §6.2.1).
+    /// Drops received bytes not yet taken: after the TLS handshake, plaintext input must not pass
+    /// for protected input (RFC 3501 §6.2.1).
     pub fn clear(&mut self) {
         self.input.zeroize_all();
         self.state = State::command();
@@ -131,7 +131,7 @@ impl Decoder {
     }
 }
 
-/// Never what was received: it may be a password.
+/// Never shows input: it may be a password.
 impl fmt::Debug for Decoder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut decoder = f.debug_struct("Decoder");
@@ -139,7 +139,7 @@ impl fmt::Debug for Decoder {
     }
 }
 
-/// What one look at the input came to.
+/// The result of one step over the input.
 pub(super) enum Step {
     Event(Event),
     /// More bytes are needed.
@@ -236,7 +236,7 @@ impl Decoder {
             let bad = self.bad(reason);
             return self.refuse(end, literal, bad);
         }
-        // Once, while the client waits: do not ask for more of what is already wrong.
+        // Once, while the client waits: do not request more of a command that is wrong already.
         if first && literal.sync {
             match parse::command(&self.input[..end], self.utf8) {
                 Err(Refused::Incomplete) => {}
@@ -285,8 +285,8 @@ impl Decoder {
         }
     }
 
-    /// The command is refused at a literal: a client that waits is answered, what another sends is
-    /// thrown away.
+    /// The command is refused at a literal: a client that waits gets the answer, the input of
+    /// another is discarded first.
     fn refuse(&mut self, end: usize, literal: LiteralHeader, event: Event) -> Step {
         self.refuse_with(end, literal, event, Skip::new)
     }
@@ -343,14 +343,14 @@ impl Decoder {
     }
 
     /// A literal that LITERAL- does not allow, announced at the end of `input[..end]`. For an
-    /// APPEND the answer has to say TOOBIG (RFC 7888 §5).
+    /// APPEND the answer must have TOOBIG (RFC 7888 §5).
     fn bad_literal(&self, end: usize) -> Event {
         let code = append_begin(&self.input[..end], self.utf8).map(|_| Code::TooBig);
         let reason = "a literal of more than 4096 bytes must wait for the server".into();
         Event::Bad { tag: tag_of(&self.input), code, reason }
     }
 
-    /// Takes the first `end` bytes; what follows is a new command.
+    /// Takes the first `end` bytes; a new command follows.
     pub(super) fn take(&mut self, end: usize) -> BytesMut {
         self.state = State::command();
         self.input.split_to(end)
@@ -367,7 +367,7 @@ pub(super) fn answer(refused: Refused) -> Event {
     }
 }
 
-/// Wiping what is thrown away unread.
+/// Wipes bytes that are discarded unread.
 trait ZeroizeAll {
     fn zeroize_all(&mut self);
 }

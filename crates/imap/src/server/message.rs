@@ -1,6 +1,6 @@
 //! APPEND and REPLACE: the command piece by piece, its messages handed out as they come in, or refused.
 //!
-//! What stands between two messages' bytes is a *segment*: it is held, within
+//! The part of the command between two messages' bytes is a *segment*: it is held, within
 //! [`super::Limits::command_bytes`], until it ends at a literal or at the end of the line, and then
 //! its pieces come out one by one. Nothing else is held.
 
@@ -21,9 +21,9 @@ use crate::types::{AppendHead, AppendLiteral, Code, Tag};
 pub(super) struct Append {
     tag: Tag,
     syntax: Syntax,
-    /// How far the segment was looked at while it is not all there.
+    /// How far the segment was scanned while it is incomplete.
     collect: Collect,
-    /// The segment, when it is: the input begins with what is left of it.
+    /// The segment, when it is complete: the input begins with the rest of it.
     segment: Option<Segment>,
     /// A literal within the segment that is a string of its own: a URL.
     string: Option<Announced>,
@@ -33,7 +33,7 @@ pub(super) struct Append {
 struct Segment {
     /// Where it ends, with its line end.
     end: usize,
-    /// What it ends with; `None`: it ends the command.
+    /// The literal that it ends with; `None`: it ends the command.
     literal: Option<LiteralHeader>,
 }
 
@@ -47,9 +47,9 @@ struct Announced {
 }
 
 impl Decoder {
-    /// After [`Event::AppendBegin`] and before the end of that command: nothing more of it is
-    /// wanted. What comes nevertheless is thrown away; no further event for it follows, unless it
-    /// is [`Event::Fatal`]. At any other time this does nothing.
+    /// After [`Event::AppendBegin`] and before the end of that command: refuses the rest. Further
+    /// input of it is discarded; no further event for it follows, unless it is [`Event::Fatal`]. At
+    /// any other time this does nothing.
     pub fn refuse_append(&mut self) {
         self.state = match std::mem::replace(&mut self.state, State::Dead) {
             // The client waits for `+ `, and takes the NO as the answer (RFC 3501 §7.5).
@@ -210,8 +210,8 @@ impl Decoder {
             return Step::Wait;
         }
         // CHAR8 excludes NUL unless the literal is a literal8 (RFC 3501 §9, RFC 3516 §4.4), but
-        // mail has it, and a client that puts back what it read here must be able to: the bytes are
-        // kept as they come.
+        // mail has it, and a client must be able to append a message that it fetched here: the
+        // bytes are kept as they come.
         *left -= here as u64;
         Step::Event(Event::AppendData(self.input.split_to(here).freeze()))
     }

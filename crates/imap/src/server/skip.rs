@@ -14,7 +14,7 @@ pub(super) struct Skip {
     literal: u64,
     /// The end of the present line as far as it came.
     tail: Vec<u8>,
-    /// Bytes of messages thrown away so far.
+    /// Bytes of messages discarded so far.
     of_messages: u64,
     /// All others.
     of_command: u64,
@@ -31,7 +31,7 @@ pub(super) enum Outcome {
     Wait,
     /// The next byte begins a new command.
     Done(Option<Event>),
-    /// A bound on what is thrown away is passed.
+    /// A bound on discarded bytes is passed.
     TooMuch,
 }
 
@@ -52,9 +52,9 @@ impl Skip {
         Skip { plain: true, ..Self::new(0, Some(event)) }
     }
 
-    /// Throws away what is there: at most so many bytes of messages as `limits` say, and of the
-    /// rest of the command (line ends not counted, so that the result does not depend on how the
-    /// bytes are divided).
+    /// Discards input of the command: at most as many bytes of messages as `limits` allows, and of
+    /// the rest of the command (line ends not counted, so that the result does not depend on how
+    /// the bytes are divided).
     pub(super) fn advance(&mut self, input: &mut BytesMut, limits: &Limits) -> Outcome {
         loop {
             let (so_far, most) = match self.messages {
@@ -90,7 +90,7 @@ impl Skip {
                     self.literal = literal.size;
                     self.tail.clear();
                 }
-                // The end of the command, or the client waits and the answer will tell it.
+                // The end of the command, or a client that waits for the answer.
                 _ => return Outcome::Done(self.event.take()),
             }
         }

@@ -1,4 +1,4 @@
-//! The decoder: what each input comes to, and that its division into pieces does not matter.
+//! The decoder: the events of each input, and that its division into pieces does not matter.
 
 mod empty_literals;
 
@@ -53,7 +53,7 @@ fn events(limits: Limits, input: &[u8], pieces: &[usize]) -> Vec<Event> {
 }
 
 #[test]
-fn literals_that_do_not_wait_are_short_where_literal_minus_is_announced() {
+fn literal_minus_bounds_non_synchronizing_literals() {
     let limits = Limits { non_sync_bytes: Some(4), ..small() };
     check(limits, b"a LOGIN {4+}\r\nuser {4+}\r\npass\r\n", &["a LOGIN"]);
     check(
@@ -132,7 +132,7 @@ fn commands_and_literals() {
 }
 
 #[test]
-fn what_is_wrong_already_is_not_asked_for() {
+fn literals_of_wrong_commands_are_not_requested() {
     check(small(), b"a FOO {3}\r\nb NOOP\r\n", &["a BAD", "b NOOP"]);
     check(small(), b"a NOOP {3}\r\nb NOOP\r\n", &["a BAD", "b NOOP"]);
     check(small(), b"a FOO {4+}\r\n\r\n\r\n {4+}\r\nxxxx\r\nb NOOP\r\n", &["a BAD", "b NOOP"]);
@@ -248,7 +248,7 @@ fn many_messages_in_one_command() {
     let input =
         format!("a APPEND x {{2}}\r\nab {{13+}}\r\n{} {{3+}}\r\n\n\n\n\r\nb NOOP\r\n", "\n".repeat(13));
     check(small(), input.as_bytes(), &["a APPEND", "message", "2", "data ab", "message", "13+", "b NOOP"]);
-    // What stands between two messages is bounded as a command is.
+    // The segment between two messages is bounded like a command.
     let flags = "x".repeat(120);
     check(
         small(),
@@ -377,7 +377,7 @@ fn an_append_in_full() {
 }
 
 #[test]
-fn refusing_while_the_data_comes() {
+fn refusing_during_message_data() {
     let mut decoder = Decoder::new(small());
     decoder.feed(b"a APPEND x {6}\r\nab");
     for expected in ["a APPEND", "message", "6"] {
@@ -428,7 +428,7 @@ fn a_skipped_command_is_not_held() {
 }
 
 #[test]
-fn of_a_refused_command_less_is_read_than_of_a_refused_message() {
+fn refused_commands_have_a_lower_bound_than_refused_messages() {
     let limits = Limits { skipped_bytes: 2000, skipped_command_bytes: 200, ..small() };
     let x = |n: usize| "x".repeat(n);
     // A message that is too large, and the rest of its command.

@@ -1,4 +1,4 @@
-//! Commands as the RFCs and real clients write them, both ways; and what is no command.
+//! Commands as the RFCs and real clients write them, both ways; and lines that are no commands.
 
 use sealpost_base::limits;
 

@@ -115,7 +115,7 @@ fn both_ways() {
 }
 
 #[test]
-fn what_servers_do() {
+fn deviations_of_servers_are_read() {
     let parse = |line: &str| response(line.as_bytes(), false).unwrap();
     assert_eq!(parse("* SEARCH 1 2 \r\n"), Response::Search { numbers: vec![1, 2], modseq: None });
     assert_eq!(parse("+\r\n"), Response::Continue(String::new()));
@@ -161,7 +161,7 @@ fn what_servers_do() {
     assert!(response(b"\r\n", false).is_err());
 }
 
-/// What cannot be said must not be able to say something else.
+/// Values that cannot be written must not inject anything else.
 #[test]
 fn hostile_values_are_written_harmless() {
     let mut w = Writer::new();
@@ -326,7 +326,7 @@ fn fetch_by_uid() {
 }
 
 #[test]
-fn what_a_server_may_not_do() {
+fn broken_responses_end_the_decoder() {
     let broken = |input: &[u8]| {
         let mut decoder = ResponseDecoder::new(Limits { inline_bytes: 10, response_bytes: 100 });
         decoder.feed(input);

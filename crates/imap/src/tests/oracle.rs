@@ -1,4 +1,4 @@
-//! imap-codec, which we did not write, reads what we write, and we read what it writes, as the same.
+//! imap-codec as an independent oracle: each side parses the other's output to the same value.
 
 use imap_codec::decode::Decoder;
 use imap_codec::encode::Encoder;
@@ -30,7 +30,7 @@ proptest! {
     }
 
     #[test]
-    fn we_accept_what_it_accepts(
+    fn commands_that_imap_codec_accepts_are_accepted(
         tag in strategy::tag(),
         body in strategy::common_body(),
         at in any::<prop::sample::Index>(),

@@ -1,4 +1,4 @@
-//! What is written is read as the same.
+//! Written values are read as the same.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -148,7 +148,7 @@ proptest! {
         let mut expected = vec![Event::AppendBegin(head.clone())];
         let most = if head.replaces.is_some() { 1 } else { messages.len() };
         for (mut message, parts) in messages.into_iter().take(most) {
-            // What is not put together is one literal.
+            // A message that is not put together is one literal.
             message.catenate |= parts[0].is_err();
             writer.append_message(&message);
             expected.push(Event::AppendMessage(message.clone()));

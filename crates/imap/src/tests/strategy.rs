@@ -26,7 +26,7 @@ pub(super) fn astring() -> impl Strategy<Value = AString> {
     .prop_map(|text| AString::new(text).unwrap())
 }
 
-/// Bytes of any kind, for what imap-codec does not look into.
+/// Bytes of any kind, for strings that imap-codec does not parse further.
 pub(super) fn octets() -> impl Strategy<Value = AString> {
     vec(1u8..=255, 0..12).prop_map(|bytes| AString::new(bytes).unwrap())
 }

@@ -136,7 +136,7 @@ proptest! {
     }
 
     #[test]
-    fn resolved_is_what_contains_says(set in strategy::sequence_set(), largest in 1u32..60) {
+    fn iter_agrees_with_contains(set in strategy::sequence_set(), largest in 1u32..60) {
         let resolved: Vec<u32> = set.iter(largest).collect();
         let expected: Vec<u32> = (1..=largest).filter(|n| set.contains(*n, largest)).collect();
         prop_assert_eq!(resolved, expected);

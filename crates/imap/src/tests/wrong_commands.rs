@@ -1,4 +1,4 @@
-//! Commands that are wrong, and that the client learns what is wrong with them.
+//! Wrong commands: the answer names the error.
 
 use crate::server::{Decoder, Event, Limits};
 
@@ -12,7 +12,7 @@ fn reason(line: &[u8]) -> String {
     }
 }
 
-/// What is read, and a word that the answer has to have about it.
+/// The command, and a word that the answer must contain.
 const WRONG: &[(&[u8], &str)] = &[
     // RFC 9051 §9: a flag-keyword is an atom.
     (b"STORE 1 +FLAGS (a]b)", "keyword"),
@@ -99,7 +99,7 @@ const WRONG: &[(&[u8], &str)] = &[
 ];
 
 #[test]
-fn the_answer_names_what_is_wrong() {
+fn the_answer_names_the_error() {
     for (line, word) in WRONG {
         let reason = reason(line);
         assert!(reason.contains(word), "{reason:?} for {}", line.escape_ascii());

@@ -4,53 +4,53 @@
 use super::mailbox::Mailbox;
 use super::string::AString;
 
-/// What a client asks about an access control list (RFC 4314 §3.1 to §3.5).
+/// A client's command about an access control list (RFC 4314 §3.1 to §3.5).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AclCommand {
     /// `SETACL`
     Set {
-        /// Whose list.
+        /// The mailbox.
         mailbox: Mailbox,
-        /// For whom.
+        /// The grantee.
         identifier: AString,
         /// `mod-rights`: rights, or `+` or `-` and rights.
         rights: AString,
     },
     /// `DELETEACL`
     Delete {
-        /// Whose list.
+        /// The mailbox.
         mailbox: Mailbox,
-        /// Who is taken off it.
+        /// The grantee to remove.
         identifier: AString,
     },
     /// `GETACL`
     Get(Mailbox),
     /// `LISTRIGHTS`
     ListRights {
-        /// Where.
+        /// The mailbox.
         mailbox: Mailbox,
-        /// Who might be granted them.
+        /// The grantee.
         identifier: AString,
     },
     /// `MYRIGHTS`
     MyRights(Mailbox),
 }
 
-/// What a server says of access control lists (RFC 4314 §3.6 to §3.8).
+/// A server's response about access control lists (RFC 4314 §3.6 to §3.8).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AclData {
     /// `ACL`
     Acl {
-        /// Whose list.
+        /// The mailbox.
         mailbox: Mailbox,
         /// Identifiers, each with its rights.
         entries: Vec<(AString, AString)>,
     },
     /// `LISTRIGHTS`
     ListRights {
-        /// Where.
+        /// The mailbox.
         mailbox: Mailbox,
-        /// Who.
+        /// The grantee.
         identifier: AString,
         /// Rights that are always granted.
         required: AString,
@@ -59,7 +59,7 @@ pub enum AclData {
     },
     /// `MYRIGHTS`
     MyRights {
-        /// Where.
+        /// The mailbox.
         mailbox: Mailbox,
         /// The client's rights there.
         rights: AString,

@@ -22,7 +22,7 @@ pub struct AppendHead {
     pub mailbox: Mailbox,
 }
 
-/// What REPLACE replaces (RFC 8508 §3).
+/// The message that REPLACE replaces (RFC 8508 §3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Replaces {
     /// Whether the number is a UID.
@@ -31,7 +31,7 @@ pub struct Replaces {
     pub number: SeqNumber,
 }
 
-/// What stands before a message's bytes.
+/// The arguments before a message's bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AppendMessage {
     /// Flags to set.

@@ -22,14 +22,14 @@ use super::urlauth::UrlCommand;
 pub struct Command {
     /// The tag its completion carries.
     pub tag: Tag,
-    /// What is asked.
+    /// The command and its arguments.
     pub body: CommandBody,
 }
 
 /// Names and values of ID; a value may be NIL (RFC 2971 §3.3).
 pub type IdFields = Vec<(AString, Option<AString>)>;
 
-/// What a command asks. `uid: true` is the `UID` form of the same command.
+/// A command and its arguments. `uid: true` is the `UID` form of the same command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CommandBody {
     /// `CAPABILITY`
@@ -112,7 +112,7 @@ pub enum CommandBody {
     Status {
         /// Which mailbox.
         mailbox: Mailbox,
-        /// What of it: at least one item.
+        /// At least one item.
         items: Vec<StatusItem>,
     },
     /// `NOTIFY` (RFC 5465)
@@ -162,7 +162,7 @@ pub enum CommandBody {
         uid: bool,
         /// Which messages.
         set: SequenceSet,
-        /// What of them: at least one item.
+        /// At least one item.
         items: Vec<FetchItem>,
         /// Modifiers, each at most once.
         modifiers: Vec<FetchModifier>,

@@ -8,7 +8,7 @@ use super::string::AString;
 /// `ESEARCH`
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ESearch {
-    /// What it answers.
+    /// The command that it answers.
     pub correlator: Correlator,
     /// Whether the numbers are UIDs.
     pub uid: bool,
@@ -44,7 +44,7 @@ pub enum SearchData {
     Partial(PartialRange, Option<SequenceSet>),
     /// `RELEVANCY`: from 1 to 100, in the order of the results (RFC 6203 §4).
     Relevancy(Vec<u8>),
-    /// `ADDTO`: positions, and what is to be inserted there (RFC 5267 §4.3.3). At least one.
+    /// `ADDTO`: positions, and the numbers to insert there (RFC 5267 §4.3.3). At least one.
     AddTo(Vec<(u32, SequenceSet)>),
     /// `REMOVEFROM` (RFC 5267 §4.3.4). At least one.
     RemoveFrom(Vec<(u32, SequenceSet)>),

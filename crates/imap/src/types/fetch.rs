@@ -1,4 +1,4 @@
-//! What FETCH can ask for (RFC 3501 §6.4.5).
+//! Data items of FETCH (RFC 3501 §6.4.5).
 
 use std::num::NonZeroU32;
 
@@ -33,12 +33,12 @@ pub enum FetchItem {
         peek: bool,
     },
     /// `BINARY[section]<partial>`, or `BINARY.PEEK[…]`: a part without its
-    /// Content-Transfer-Encoding (RFC 3516 §4.2). The grammar has part numbers only; what else a
-    /// section can be is taken too, and has no encoding.
+    /// Content-Transfer-Encoding (RFC 3516 §4.2). The grammar has part numbers only; other sections
+    /// are accepted too, and have no encoding.
     Binary {
         /// Which part of the message.
         section: Section,
-        /// Which of the decoded bytes. `<start>` alone, which clients send, goes on to the end:
+        /// Which of the decoded bytes. `<start>` alone, which clients send, means up to the end:
         /// `u64::MAX` bytes.
         partial: Option<Partial>,
         /// Whether `\Seen` stays as it is.
@@ -92,16 +92,16 @@ impl FetchItem {
     }
 }
 
-/// `section`: a part number (empty: the whole message) and what of that part.
+/// `section`: a part number (empty: the whole message) and a section of that part.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Section {
     /// The part number, `4.2.1`; at most `limits::IMAP_NESTING` numbers.
     pub path: Vec<NonZeroU32>,
-    /// What of the part.
+    /// The section of the part.
     pub text: SectionText,
 }
 
-/// What of a part `BODY[…]` means.
+/// The section of a part in `BODY[…]`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum SectionText {
     /// All of it: `BODY[]`, `BODY[1]`.

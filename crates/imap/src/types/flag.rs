@@ -42,7 +42,7 @@ const TOO_LONG: &str = "a flag or keyword has at most 128 bytes";
 const _: () = assert!(limits::KEYWORD_BYTES == 128, "the text says it");
 
 impl Flag {
-    /// A flag from its text: `\Seen`, `$Forwarded`. `Err` for anything the grammar has no room for.
+    /// A flag from its text: `\Seen`, `$Forwarded`. `Err` for anything that the grammar excludes.
     pub fn new(text: &str) -> Result<Self, Invalid> {
         let Some(name) = text.strip_prefix('\\') else {
             if text.len() > limits::KEYWORD_BYTES {

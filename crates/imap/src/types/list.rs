@@ -34,7 +34,7 @@ impl List {
     }
 }
 
-/// What restricts a LIST.
+/// A selection option of LIST.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SelectionOption {
     /// `SUBSCRIBED`: subscribed names instead of existing mailboxes (RFC 5258 §3.1).
@@ -47,7 +47,7 @@ pub enum SelectionOption {
     SpecialUse,
 }
 
-/// What a LIST returns besides the names.
+/// A return option of LIST.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ReturnOption {
     /// `SUBSCRIBED` (RFC 5258 §3.2).
@@ -98,7 +98,7 @@ pub struct ListItem {
     pub delimiter: Option<char>,
     /// The name.
     pub mailbox: Mailbox,
-    /// Extended data items; written only to whom used the extended syntax (RFC 5258 §3).
+    /// Extended data items; sent only to clients that used the extended syntax (RFC 5258 §3).
     pub extended: Vec<ListExtension>,
 }
 
@@ -107,8 +107,8 @@ pub struct ListItem {
 pub enum ListExtension {
     /// `CHILDINFO`: names below this one are selected by these options (RFC 5258 §3.5).
     ChildInfo(Vec<SelectionOption>),
-    /// `OLDNAME`: what the mailbox was called, by somebody or before (RFC 9051 §6.3.9.7). It is
-    /// told as it was written.
+    /// `OLDNAME`: the name as the client wrote it, or the former name (RFC 9051 §6.3.9.7). It is
+    /// sent as it was written.
     OldName(Mailbox),
 }
 

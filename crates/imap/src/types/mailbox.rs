@@ -6,7 +6,7 @@ use std::hash::{Hash, Hasher};
 
 use sealpost_base::limits;
 
-/// What separates the levels of a mailbox name.
+/// Separates the levels of a mailbox name.
 pub const HIERARCHY_DELIMITER: char = '/';
 
 /// A mailbox name in UTF-8 (not modified UTF-7): no control characters, at most
@@ -67,8 +67,8 @@ impl Mailbox {
         &self.name
     }
 
-    /// The name as it was written: `inbox`. What a server calls by another name it tells the client
-    /// of (RFC 9051 §6.3.9.7); two names that differ in nothing else are the same.
+    /// The name as it was written: `inbox`. A server reports a name that it changed (RFC 9051
+    /// §6.3.9.7); two names that differ in nothing else are equal.
     pub fn given(&self) -> &str {
         self.given.as_deref().unwrap_or(&self.name)
     }

@@ -1,4 +1,4 @@
-//! GETMETADATA, SETMETADATA and what they are about: entries of mailboxes and of the server (RFC 5464).
+//! GETMETADATA, SETMETADATA and their entries, of mailboxes and of the server (RFC 5464).
 
 use std::fmt;
 
@@ -18,7 +18,7 @@ pub enum Depth {
     /// `0`: not at all.
     #[default]
     Zero,
-    /// `1`: what is immediately below them.
+    /// `1`: the entries immediately below them.
     One,
     /// `infinity`
     Infinity,
@@ -27,7 +27,7 @@ pub enum Depth {
 /// `GETMETADATA` (RFC 5464 §4.2)
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GetMetadata {
-    /// Whose entries; `None`: the server's.
+    /// The mailbox of the entries; `None`: the server.
     pub mailbox: Option<Mailbox>,
     /// Values of more bytes are left out.
     pub max_size: Option<u64>,
@@ -40,13 +40,13 @@ pub struct GetMetadata {
 /// `SETMETADATA` (RFC 5464 §4.3)
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SetMetadata {
-    /// Whose entries; `None`: the server's.
+    /// The mailbox of the entries; `None`: the server.
     pub mailbox: Option<Mailbox>,
     /// Entries with their new values, at least one; `None` is NIL and removes it.
     pub entries: Vec<(Entry, Option<Vec<u8>>)>,
 }
 
-/// What the response code METADATA says (RFC 5464 §5).
+/// The values of the response code METADATA (RFC 5464 §5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MetadataCode {
     /// `LONGENTRIES`: values were left out, and the longest has this many bytes.
@@ -60,8 +60,9 @@ pub enum MetadataCode {
 }
 
 impl Entry {
-    /// An entry's name. `Err` for what RFC 5464 §3.2 does not allow: another first level than
-    /// `private` and `shared`, empty levels, `*`, `%`, control characters, anything beyond ASCII.
+    /// An entry's name. `Err` for a name that RFC 5464 §3.2 does not allow: another first level
+    /// than `private` and `shared`, empty levels, `*`, `%`, control characters, anything beyond
+    /// ASCII.
     pub fn new(name: &str) -> Result<Self, Invalid> {
         if name.len() > limits::METADATA_ENTRY_BYTES {
             return Err(Invalid("the name of an entry is too long"));

@@ -12,7 +12,7 @@ pub enum SelectParameter {
     QResync(QResync),
 }
 
-/// What a client remembers of a mailbox from an earlier session (RFC 7162 §3.2.5).
+/// A client's cached state of a mailbox from an earlier session (RFC 7162 §3.2.5).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QResync {
     /// The UIDVALIDITY it knew.

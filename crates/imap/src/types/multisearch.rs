@@ -10,7 +10,7 @@ pub struct MultiSearch {
     /// `IN (…)`: where; the selected mailbox if absent. At least one, with at most
     /// `limits::IMAP_ITEMS` names.
     pub sources: Option<Vec<MailboxFilter>>,
-    /// What; [`Search::uid`] is true, since the answers are UIDs (RFC 7377 §2.1).
+    /// The search; [`Search::uid`] is true, since the answers are UIDs (RFC 7377 §2.1).
     pub search: Search,
 }
 

@@ -1,4 +1,4 @@
-//! NOTIFY (RFC 5465): what a client wants to be told of without asking.
+//! NOTIFY (RFC 5465): the changes that a client wants reported unsolicited.
 
 use super::fetch::FetchItem;
 use super::multisearch::MailboxFilter;
@@ -13,7 +13,8 @@ pub enum Notify {
     Set {
         /// `STATUS`: begin with a STATUS response for each mailbox.
         status: bool,
-        /// What of which mailboxes: at least one group, with at most `limits::IMAP_ITEMS` names together.
+        /// Events by mailboxes: at least one group, with at most `limits::IMAP_ITEMS` names
+        /// together.
         groups: Vec<EventGroup>,
     },
 }
@@ -40,7 +41,7 @@ pub enum NotifyFilter {
 /// `event` (RFC 5465 §5)
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NotifyEvent {
-    /// `MessageNew`, with what is told of new messages in the selected mailbox.
+    /// `MessageNew`, with the items to report of new messages in the selected mailbox.
     MessageNew(Vec<FetchItem>),
     /// `MessageExpunge`
     MessageExpunge,

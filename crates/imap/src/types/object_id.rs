@@ -1,4 +1,4 @@
-//! [`ObjectId`]: what a server calls a mailbox, a message or a thread (RFC 8474).
+//! [`ObjectId`]: a server's identifier of a mailbox, a message or a thread (RFC 8474).
 
 use std::fmt;
 

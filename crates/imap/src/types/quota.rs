@@ -7,9 +7,9 @@ use super::string::Atom;
 pub struct QuotaResource {
     /// `STORAGE`, `MESSAGE`, `MAILBOX`, `ANNOTATION-STORAGE` or another.
     pub name: Atom,
-    /// How much is used; at most 63 bits.
+    /// The usage; at most 63 bits.
     pub usage: u64,
-    /// How much may be; at most 63 bits.
+    /// The limit; at most 63 bits.
     pub limit: u64,
 }
 
@@ -18,6 +18,6 @@ pub struct QuotaResource {
 pub struct QuotaLimit {
     /// Which resource.
     pub name: Atom,
-    /// How much of it may be used; at most 63 bits.
+    /// The limit on its use; at most 63 bits.
     pub limit: u64,
 }

@@ -1,4 +1,4 @@
-//! [`Response`]: what a server says, except FETCH data, which streams; status and response codes.
+//! [`Response`]: a server's response, except FETCH data, which streams; status and response codes.
 
 use super::acl::AclData;
 use super::command::IdFields;
@@ -181,14 +181,14 @@ pub enum Response {
     Id(Option<IdFields>),
     /// `METADATA` with values (RFC 5464 §4.4.1)
     Metadata {
-        /// Whose entries; `None`: the server's.
+        /// The mailbox of the entries; `None`: the server.
         mailbox: Option<Mailbox>,
         /// Entries with their values; `None` is NIL.
         entries: Vec<(Entry, Option<Vec<u8>>)>,
     },
     /// `METADATA` without values: these have changed (RFC 5464 §4.4.2).
     MetadataChanged {
-        /// Whose entries; `None`: the server's.
+        /// The mailbox of the entries; `None`: the server.
         mailbox: Option<Mailbox>,
         /// At least one.
         entries: Vec<Entry>,
@@ -197,7 +197,7 @@ pub enum Response {
     Quota {
         /// The name of the quota root.
         root: AString,
-        /// What is limited in it.
+        /// The resources limited in it.
         resources: Vec<QuotaResource>,
     },
     /// `QUOTAROOT` (RFC 9208 §4.2.2)

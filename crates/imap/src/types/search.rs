@@ -1,4 +1,4 @@
-//! What SEARCH can ask for (RFC 3501 §6.4.4), and what of the answer (RFC 4466 §2.6.1, RFC 4731 §3.1).
+//! Keys of SEARCH (RFC 3501 §6.4.4), and its return options (RFC 4466 §2.6.1, RFC 4731 §3.1).
 
 use std::num::NonZeroU32;
 use std::ops::Range;
@@ -14,7 +14,7 @@ use super::string::{AString, Atom};
 pub struct Search {
     /// Whether UIDs are asked for.
     pub uid: bool,
-    /// `RETURN (…)`: what of the result is told, in an ESEARCH response; an empty list means
+    /// `RETURN (…)`: the parts of the result to return in an ESEARCH response; an empty list means
     /// [`SearchReturn::All`]. At most `limits::IMAP_ITEMS`; not more than one of
     /// [`SearchReturn::All`] and [`SearchReturn::Partial`].
     pub returns: Option<Vec<SearchReturn>>,
@@ -30,7 +30,7 @@ pub struct Search {
 pub struct ModSeqEntry {
     /// The flag of `/flags/…`; never `\Recent`.
     pub flag: Flag,
-    /// Whose value.
+    /// The kind of entry.
     pub scope: ModSeqScope,
 }
 

@@ -64,8 +64,8 @@ impl SequenceSet {
         SequenceSet { ranges, saved: true }
     }
 
-    /// Whether it has `$`, which only whoever keeps the saved result can resolve: the other methods
-    /// pass over it.
+    /// Whether it has `$`, which only the session with the saved result can resolve: the other
+    /// methods skip it.
     pub fn has_saved(&self) -> bool {
         self.saved
     }

@@ -5,7 +5,7 @@ use super::search::Search;
 /// `SORT` and `UID SORT`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sort {
-    /// By what, most important first: at least one, at most `limits::IMAP_SORT_CRITERIA`.
+    /// Criteria, most important first: at least one, at most `limits::IMAP_SORT_CRITERIA`.
     pub criteria: Vec<SortCriterion>,
     /// Of what; its charset is always there.
     pub search: Search,
@@ -16,7 +16,7 @@ pub struct Sort {
 pub struct SortCriterion {
     /// `REVERSE`: descending.
     pub reverse: bool,
-    /// By what.
+    /// The key.
     pub key: SortKey,
 }
 

@@ -1,4 +1,4 @@
-//! What STATUS can ask for (RFC 3501 §6.3.10, RFC 9051 §6.3.11 and the extensions that add to it).
+//! Items of STATUS (RFC 3501 §6.3.10, RFC 9051 §6.3.11 and the extensions that add to it).
 
 use super::object_id::ObjectId;
 
@@ -38,7 +38,7 @@ pub struct StatusValue {
     pub value: StatusData,
 }
 
-/// What an item of a STATUS response says.
+/// The value of an item in a STATUS response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StatusData {
     /// A number, 63 bits wide for the items of extensions (RFC 8438 §3).

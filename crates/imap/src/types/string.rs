@@ -6,7 +6,7 @@ use std::sync::Arc;
 use sealpost_base::limits;
 use zeroize::Zeroizing;
 
-/// What a constructor of this module refuses: the bytes cannot be that kind of word.
+/// The error of a constructor in this module: the bytes cannot be that kind of word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Invalid(pub &'static str);
 

@@ -1,9 +1,9 @@
-//! Authorized URLs: the commands of RFC 4467 §7. What a URL says is in [`crate::url`].
+//! Authorized URLs: the commands of RFC 4467 §7. [`crate::url`] parses the URLs.
 
 use super::mailbox::Mailbox;
 use super::string::{AString, Atom};
 
-/// What a client asks about authorized URLs.
+/// A client's command about authorized URLs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum UrlCommand {
     /// `GENURLAUTH`: URLs that end in an access identifier, each with the mechanism that is to

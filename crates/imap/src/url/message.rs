@@ -54,7 +54,7 @@ pub(super) fn parse(path: &str) -> Result<ImapUrl, InvalidUrl> {
     }
     let uid = values[UID].ok_or(InvalidUrl("the URL names no message"))?;
     let auth = match (values[URLAUTH], values[EXPIRE]) {
-        // Dot segments behind which a token stands would not be what was signed.
+        // With dot segments, the resolved URL would differ from the signed one.
         (Some(_), _) if resolved != path => return Err(InvalidUrl("dot segments in an authorized URL")),
         (Some(auth), expire) => Some(authorization(path.len(), auth, expire)?),
         (None, Some(_)) => return Err(InvalidUrl("EXPIRE without URLAUTH")),
@@ -126,8 +126,8 @@ fn authorization(end: usize, text: &str, expire: Option<&str>) -> Result<UrlAuth
 
 /// `access = ("submit+" enc-user) / ("user+" enc-user) / "authuser" / "anonymous"` (RFC 4467 §9). A
 /// user may have `+` in its name (`enc-user = 1*achar`, RFC 5092 §11). A plain `@` is not in that
-/// grammar, but is what clients and Dovecot write, and nothing else can be meant by it: the token
-/// is made for the bytes as they are.
+/// grammar, but clients and Dovecot write it, and it is unambiguous: the token is made for the
+/// bytes as they are.
 fn access(text: &str) -> Result<Access, InvalidUrl> {
     let wrong = InvalidUrl("the access identifier is malformed");
     let user = |encoded: &str| match decoded(encoded)? {

@@ -1,4 +1,4 @@
-//! `imap://` and what follows it up to the path (RFC 5092 §3, §4).
+//! `imap://` and the server part up to the path (RFC 5092 §3, §4).
 
 use super::{InvalidUrl, UrlServer, decoded};
 

@@ -1,4 +1,4 @@
-//! URLs as the RFCs write them, and what is none.
+//! URLs as the RFCs write them, and invalid ones.
 
 use super::*;
 use crate::types::SectionText;
@@ -99,7 +99,7 @@ fn authorized_ones() {
 }
 
 #[test]
-fn what_is_none() {
+fn invalid_urls_are_refused() {
     let long = format!("/{}/;UID=1", "x".repeat(limits::IMAP_URL_BYTES));
     for text in [
         "",

@@ -27,8 +27,8 @@ impl Writer {
         self.mailbox(&head.mailbox)
     }
 
-    /// What stands before a message's bytes, which are one [`Writer::append_literal`]; with CATENATE
-    /// `TEXT` and that, or `URL` and an astring, a space between them, `)` at the end.
+    /// The arguments before a message's bytes, which are one [`Writer::append_literal`]; with
+    /// CATENATE `TEXT` and that, or `URL` and an astring, a space between them, `)` at the end.
     pub fn append_message(&mut self, message: &AppendMessage) -> &mut Self {
         self.space();
         if !message.flags.is_empty() {
@@ -49,8 +49,8 @@ impl Writer {
         self.raw(if literal.sync { &b"}\r\n"[..] } else { b"+}\r\n" })
     }
 
-    /// What was written so far, cut after each literal header: the server's `+ ` must come before
-    /// the next piece is sent (RFC 3501 §7.5).
+    /// The output so far, cut after each literal header: the server's `+ ` must arrive before the
+    /// next piece is sent (RFC 3501 §7.5).
     pub fn take_pieces(&mut self) -> Vec<BytesMut> {
         let cuts = self.take_cuts();
         let mut rest = self.take();

@@ -61,7 +61,8 @@ impl Writer {
         self.numbered(uid, "UIDFETCH").raw(b" (")
     }
 
-    /// ` (MODSEQ n)`: what ends a SEARCH or SORT response to a search about mod-sequences (RFC 7162 §3.1.5).
+    /// ` (MODSEQ n)`: the end of a SEARCH or SORT response to a search about mod-sequences (RFC
+    /// 7162 §3.1.5).
     pub fn search_modseq(&mut self, modseq: u64) -> &mut Self {
         self.raw(b" (MODSEQ ").number(modseq).close()
     }
@@ -172,7 +173,7 @@ impl Writer {
             // `resp-text-code`: any TEXT-CHAR except "]".
             Code::Other(name, Some(text)) => self.raw(name.as_str()).space().text(&text.replace(']', "?")),
             Code::Other(name, None) => self.raw(name.as_str()),
-            // What is left are the codes of `Code::SIMPLE`, found above.
+            // The rest are the codes of `Code::SIMPLE`, found above.
             _ => self.raw(b"ALERT"),
         }
     }

@@ -70,13 +70,13 @@ impl Writer {
         self.out.is_empty()
     }
 
-    /// What was written so far, leaving the writer empty with its settings.
+    /// Takes the output so far, leaving the writer empty with its settings.
     pub fn take(&mut self) -> BytesMut {
         self.cuts.clear();
         self.out.split()
     }
 
-    /// What was written so far and not taken.
+    /// The output not taken yet.
     pub fn as_bytes(&self) -> &[u8] {
         &self.out
     }
@@ -179,7 +179,7 @@ impl Writer {
         }
     }
 
-    /// `astring`: an atom if it can be, else a string. What could be read as NIL is quoted.
+    /// `astring`: an atom if it can be, else a string. A string that reads as NIL is quoted.
     pub fn astring(&mut self, bytes: impl AsRef<[u8]>) -> &mut Self {
         let bytes = bytes.as_ref();
         let atom = !bytes.is_empty()
@@ -314,8 +314,8 @@ impl Writer {
         }
     }
 
-    /// Text for people: CR, LF and tab become spaces, what is no CHAR becomes `?` unless UTF-8 may
-    /// be; never empty (RFC 3501 §9, `text`).
+    /// Text for people: CR, LF and tab become spaces, characters outside of CHAR become `?` unless
+    /// UTF-8 is allowed; never empty (RFC 3501 §9, `text`).
     pub fn text(&mut self, text: &str) -> &mut Self {
         if text.is_empty() {
             return self.raw(b".");

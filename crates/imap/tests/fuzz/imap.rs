@@ -1,4 +1,4 @@
-//! What a fuzzer calls: any bytes, and what must hold for them. Panics are findings.
+//! Entry points for fuzzers: any bytes, and the invariants for them. Panics are findings.
 
 use bytes::Bytes;
 
@@ -9,7 +9,7 @@ use sealpost_imap::types::{CommandBody, Response};
 use sealpost_imap::write::{Literals, Writer};
 
 /// A client's side of a connection. The first byte says how the rest is divided; the events must
-/// not depend on it, and what was read as a command must be read the same when it is written.
+/// not depend on it, and a parsed command must parse to the same value after it is written.
 pub fn fuzz_command(data: &[u8]) {
     let Some((&seed, input)) = data.split_first() else { return };
     let limits = server::Limits {
@@ -74,7 +74,7 @@ pub fn fuzz_response(data: &[u8]) {
         if matches!(response, Response::Other(_) | Response::ListUndecodable { .. }) {
             continue;
         }
-        // Text for people loses what is no ASCII when it is written, once.
+        // Text for people loses non-ASCII characters when it is written, once.
         let once = rewritten(&response);
         assert_eq!(rewritten(&once), once);
     }

@@ -72,7 +72,7 @@ impl KeyRecord {
                 crypto::UnparsedPublicKey::new(algorithm, key).verify(signed, &signature.signature)
             }
             (PublicKey::Ed25519(key), Algorithm::Ed25519Sha256) => {
-                // RFC 8463 §3: what is signed is the hash.
+                // RFC 8463 §3: the hash is signed.
                 let hash = digest::digest(&digest::SHA256, signed);
                 crypto::UnparsedPublicKey::new(&crypto::ED25519, key)
                     .verify(hash.as_ref(), &signature.signature)
@@ -83,8 +83,8 @@ impl KeyRecord {
     }
 }
 
-/// RSAPublicKey within `der`: what RFC 6376 wants, or the SubjectPublicKeyInfo around it, which is
-/// what its own examples and all programs publish.
+/// RSAPublicKey within `der`: as RFC 6376 requires, or the SubjectPublicKeyInfo around it, which
+/// its own examples and all programs publish.
 fn rsa_public_key(der: &[u8]) -> Option<&[u8]> {
     let (content, rest) = element(der, 0x30)?;
     if !rest.is_empty() {
@@ -100,7 +100,7 @@ fn rsa_public_key(der: &[u8]) -> Option<&[u8]> {
     (rest.is_empty() && element(key, 0x30)?.1.is_empty()).then_some(key)
 }
 
-/// The content of the element with tag `tag` that `der` begins with, and what follows it.
+/// The content of the element with tag `tag` that `der` begins with, and the bytes after it.
 fn element(der: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
     let rest = der.strip_prefix(&[tag])?;
     let (&first, rest) = rest.split_first()?;

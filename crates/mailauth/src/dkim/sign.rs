@@ -9,8 +9,8 @@ use sealpost_mime::header;
 use super::{FIELD, SigningKey, signed_bytes};
 use crate::canonical::{BodyCanonicalizer, Canonicalization};
 
-/// Fields that are signed once more than they are there, so that none can be added: what readers
-/// see or act on. Mailing lists add none of them.
+/// Fields that are signed once more than they occur, so that none can be added: those that readers
+/// see or programs act on. Mailing lists add none of them.
 const CLOSED: [&str; 11] = [
     "From",
     "To",
@@ -45,7 +45,7 @@ const REPEATED: usize = 8;
 /// Characters of a line of the field.
 const LINE: usize = 76;
 
-/// For whom and when a message is signed.
+/// The domain and the time of a signature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SigningOptions<'a> {
     /// The domain that signs: `d=`, as A-labels.
@@ -195,7 +195,8 @@ impl Folded {
         Folded { text: format!("{name}:"), column: name.len() + 1 }
     }
 
-    /// Adds what is not to be cut, on a line of its own if this one is full. It may begin with a space.
+    /// Adds text that must not be cut, on a new line if this one is full. It may begin with a
+    /// space.
     fn tag(&mut self, text: &str) {
         if self.column + text.len() > LINE {
             self.text.push_str("\r\n\t");
@@ -208,7 +209,7 @@ impl Folded {
         }
     }
 
-    /// Adds what may be cut anywhere.
+    /// Adds text that may be cut anywhere.
     fn folded(&mut self, mut text: &str) {
         while !text.is_empty() {
             if self.column >= LINE {

@@ -8,7 +8,7 @@ use super::{Algorithm, Fault};
 use crate::canonical::Canonicalization;
 use crate::tag_list::{TagList, colon_list, trim, without_space};
 
-/// What a signature field says.
+/// The tags of a signature field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Signature {
     /// `a=`
@@ -84,7 +84,7 @@ impl Signature {
     }
 }
 
-/// `value` with what `b=` holds left out, as it is signed (RFC 6376 §3.5); all other bytes stay.
+/// `value` without the value of `b=`, as it is signed (RFC 6376 §3.5); all other bytes stay.
 pub(super) fn without_signature(value: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(value.len());
     for (at, spec) in value.split(|byte| *byte == b';').enumerate() {
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_are_told_apart() {
+    fn faults_are_distinguished() {
         for (tag, value, fault) in [
             ("v", "", Fault::MissingTag),
             ("v", "2", Fault::Version),

@@ -13,10 +13,10 @@ use zeroize::Zeroizing;
 
 use super::Algorithm;
 
-/// Bits of the RSA keys that are made here: what every receiver verifies (RFC 8301 §3.2), and what fits DNS.
+/// Bits of generated RSA keys: every receiver verifies them (RFC 8301 §3.2), and they fit into DNS.
 const RSA_BITS: usize = 2048;
 
-/// What stands before the 32 bytes of an Ed25519 key in PKCS #8 (RFC 8410 §7).
+/// The bytes before the 32 bytes of an Ed25519 key in PKCS #8 (RFC 8410 §7).
 const ED25519_PKCS8: [u8; 16] =
     [0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20];
 
@@ -29,8 +29,8 @@ enum Kind {
 }
 
 impl SigningKey {
-    /// Makes a key, and gives its PKCS #8 form in DER: what [`SigningKey::from_pkcs8`] reads. An
-    /// RSA key takes up to a second of processor time.
+    /// Generates a key in PKCS #8 form in DER, which [`SigningKey::from_pkcs8`] reads. An RSA key
+    /// takes up to a second of processor time.
     ///
     /// # Errors
     /// Internal, if the library refuses to make one.
@@ -97,7 +97,7 @@ impl SigningKey {
                     .map_err(|_| Error::internal("cannot sign with an RSA key"))?;
                 Ok(signature)
             }
-            // RFC 8463 §3: what is signed is the hash.
+            // RFC 8463 §3: the hash is signed.
             Kind::Ed25519(pair) => {
                 Ok(pair.sign(digest::digest(&digest::SHA256, signed).as_ref()).as_ref().to_vec())
             }

@@ -149,9 +149,9 @@ fn signatures_beyond_the_limit_do_not_count() {
     assert!(seen(plain()).is_empty());
 }
 
-/// `l=` covers the beginning of a body; what came after is counted, and a body that is shorter is refused.
+/// `l=` covers the beginning of a body; bytes after it are counted, and a shorter body is refused.
 #[test]
-fn body_length_limits_what_is_signed() {
+fn body_length_limits_the_signed_bytes() {
     let length = "Hi.\r\n\r\nWe lost the game. Are you hungry yet?\r\n\r\nJoe.\r\n".len();
     let with = |l: usize| MESSAGE.replacen("bh=", &format!("l={l}; bh="), 1);
     // The header hash no longer fits, but the body is judged first.
@@ -175,7 +175,7 @@ fn made_signatures_verify_and_lines_are_short() {
 }
 
 #[test]
-fn what_is_signed_may_not_be_added_to() {
+fn adding_a_closed_field_breaks_the_signature() {
     let message = signed(plain(), &[("brisbane", &ed25519())]);
     for (field, verdict) in [
         ("From", Verdict::Fail(Fault::Mismatch)),

@@ -16,7 +16,7 @@ pub struct Verifier {
     bodies: Vec<BodyHash>,
 }
 
-/// A signature field: where it is among the fields, and what it says.
+/// A signature field: its index among the fields, and its tags.
 struct FoundSignature {
     field: usize,
     parsed: Result<Signature, Fault>,
@@ -127,7 +127,7 @@ impl BodyHash {
 }
 
 impl HashedBody {
-    /// How many bytes of the body are not signed, if the others are what was signed.
+    /// How many bytes of the body are not signed, if the others match the signature.
     fn compare(&self, signature: &Signature) -> Result<u64, Fault> {
         if self.is_short {
             return Err(Fault::BodyLength);
@@ -136,7 +136,7 @@ impl HashedBody {
     }
 }
 
-/// What DNS has under the name of a key.
+/// The result of looking up the name of a key in DNS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyLookup<'a> {
     /// The texts of the TXT records there, the strings of each joined.
@@ -147,23 +147,23 @@ pub enum KeyLookup<'a> {
     Unavailable,
 }
 
-/// What became of a signature.
+/// The verdict on a signature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     /// The domain of the signature takes responsibility for the message.
     Pass {
-        /// Bytes of the canonical body that anybody may have added, if `l=` leaves some out.
+        /// Bytes of the canonical body that `l=` does not cover: anyone may have added them.
         unsigned_body_bytes: u64,
         /// The domain only tries DKIM out (`t=y`).
         is_testing: bool,
     },
-    /// It does not, or nobody can tell.
+    /// It does not, or that cannot be verified.
     Fail(Fault),
-    /// Its key could not be had now.
+    /// Its key could not be looked up now.
     TemporaryError,
 }
 
-/// A message whose body was seen; what is left is to look up the keys of its signatures.
+/// A message whose body was read; the keys of its signatures are still to be looked up.
 pub struct SignedMessage {
     header: Vec<u8>,
     signatures: Vec<FoundSignature>,
@@ -180,12 +180,12 @@ impl SignedMessage {
         self.signatures.is_empty()
     }
 
-    /// What signature `index` says; `None` if it is out of order already and its key need not be looked up.
+    /// Signature `index`; `None` if it is invalid already and its key need not be looked up.
     pub fn signature(&self, index: usize) -> Option<&Signature> {
         self.signatures.get(index)?.parsed.as_ref().ok()
     }
 
-    /// The verdict on signature `index` with what DNS has under its [`Signature::key_name`], at
+    /// The verdict on signature `index` with the DNS result for its [`Signature::key_name`], at
     /// `now` in seconds since 1970.
     pub fn verify(&self, index: usize, keys: KeyLookup<'_>, now: u64) -> Verdict {
         let Some(found) = self.signatures.get(index) else { return Verdict::Fail(Fault::SignatureSyntax) };

@@ -1,10 +1,9 @@
 //! The messages of one append that are stored and not placed yet, and the memory for their records.
 //!
-//! A client may send a thousand messages with tens of keywords each, and take its time. Their
-//! records come from a share of the budget that is for them alone, in steps. So an append that
-//! holds records may wait for other memory, of which there always is some that is not records. An
-//! append that needs more records waits for a bounded time: others that wait too may hold all of
-//! the share.
+//! A client may send a thousand messages with tens of keywords each, slowly. Memory for their
+//! records comes from a share of the budget for records alone, in steps. So an append that holds
+//! records may wait for other memory, which records never use up. An append that needs more records
+//! waits for a bounded time: others that wait too may hold all of the share.
 //!
 //! From the second message on, small messages become durable together ([`Later`]), if there is
 //! memory for that at once.
@@ -40,7 +39,7 @@ pub struct AppendMemory {
 pub(super) struct AppendBatch {
     share: Budget,
     messages: Unplaced,
-    /// What their records take, in bytes.
+    /// Memory of their records, in bytes.
     weight: usize,
     acquired: Vec<Permit>,
     later_share: Budget,
@@ -91,7 +90,7 @@ impl AppendBatch {
     /// Stores a complete message: it is durable after [`AppendBatch::store`].
     ///
     /// # Errors
-    /// What the store says.
+    /// Store errors.
     pub(super) async fn finish(&mut self, account: &Account, ingest: Ingest) -> Result<Stored> {
         if self.later.is_none() && self.len() > 0 {
             let acquired = self.later_share.try_acquire(Later::BYTES);
@@ -107,7 +106,7 @@ impl AppendBatch {
     /// Makes all of them durable.
     ///
     /// # Errors
-    /// What the store says.
+    /// Store errors.
     pub(super) async fn store(&mut self) -> Result<()> {
         match self.later.take() {
             Some((mut later, _memory)) => later.store().await,
@@ -136,7 +135,7 @@ impl AppendBatch {
         Ok(())
     }
 
-    /// One step more. Before it waits, it frees what others may wait for.
+    /// Acquires one more step. Before waiting, it frees memory that others may wait for.
     async fn acquire(&mut self) -> Result<(), Refusal> {
         let step = limits::APPEND_STEP_BYTES;
         let acquired = match self.share.try_acquire(step) {
@@ -160,9 +159,9 @@ impl AppendBatch {
     }
 }
 
-/// What a set of flags takes, in bytes.
+/// Memory of a set of flags, in bytes.
 fn weight(flags: &Flags) -> usize {
-    /// What an allocation takes beside its content.
+    /// Overhead of an allocation, in bytes.
     const ALLOCATION: usize = 16;
     let keywords = flags.keywords.iter().map(|name| size_of::<String>() + name.len() + ALLOCATION);
     size_of::<Flags>() + keywords.sum::<usize>()

@@ -1,9 +1,9 @@
-//! What is left of shared mailboxes that were deleted, or never completed: removed in the owner's sessions,
-//! which alone know what has a name (`docs/decisions/0010-sharing.md`).
+//! Leftovers of shared mailboxes that were deleted, or never completed: removed in the owner's
+//! sessions, which alone know which have a name (`docs/decisions/0010-sharing.md`).
 //!
-//! A share that somebody can see is never touched. A deleted one stays for as long as deleted mail does. One
-//! that is being made may look like one that a crash left, whatever the clocks say: so it is given up in the
-//! owner's log first, and a mailbox is linked only to a share that is not.
+//! A share that any user can see is never touched. A deleted one stays for as long as deleted mail
+//! does. One being created may look like one that a crash left, whatever the clocks say: so it is
+//! given up in the owner's log first, and a mailbox is linked only to a share that is not given up.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use sealpost_directory::{Directory, ShareRecord};
 
 /// Age below which nothing of a share is deleted because no name leads to it.
 const LEFTOVER_AGE: Duration = Duration::from_secs(24 * 3600);
-/// Removes what is left of the account's shares, as far as it is older than `before`.
+/// Removes leftovers of the account's shares that are older than `before`.
 pub async fn remove(accounts: &Accounts, directory: &Directory, before: Timestamp, own: &Account) {
     if let Err(error) = try_remove(accounts, directory, before, own).await {
         tracing::warn!(account = %own.id(), %error, "cannot remove leftovers of deleted shared mailboxes");
@@ -32,7 +32,7 @@ async fn try_remove(
     if records.is_empty() && own.state().given_up_shares().is_empty() {
         return Ok(());
     }
-    // What other nodes did: a share may have got its name there.
+    // Catch up with other nodes: one may have given the share its name.
     own.refresh().await?;
     let unlinked: Vec<Link> = own.state().unlinked_shares().collect();
     for link in unlinked {
@@ -54,7 +54,8 @@ async fn try_remove(
     }
     let unheard_of = unheard_of(&own.state(), &records);
     for record in unheard_of {
-        // The key is nowhere: it was lost before anybody was given it. What has any message was not.
+        // No link has the key: it was lost before any account got it. A share with messages was
+        // completed.
         let old = record.created < before && !changed_since(directory, record.share, before).await?;
         if old && directory.share_was_never_used(record.share).await? {
             tracing::info!(account = %own.id(), share = %record.share, "a shared mailbox that was never completed is removed");
@@ -64,9 +65,9 @@ async fn try_remove(
     Ok(())
 }
 
-/// Gives up a share that could not be completed, so that no name will ever lead to it, and frees what it
-/// takes. It does nothing if the last step turns out to have been done. What cannot be removed now is removed
-/// later.
+/// Gives up a share that could not be completed, so that no name will ever lead to it, and deletes
+/// its objects. It does nothing if the last step turns out to have been done. Objects that cannot
+/// be deleted now are deleted later.
 pub(super) async fn abandon(directory: &Directory, own: &Account, share: AccountId) {
     let abandoned = async {
         if give_up(own, share).await? {
@@ -90,7 +91,7 @@ async fn give_up(own: &Account, share: AccountId) -> Result<bool> {
     Ok(committed.await?.value)
 }
 
-/// Records of shares that the account's state says nothing of.
+/// Records of shares that are unknown to the account's state.
 fn unheard_of(state: &AccountState, records: &[ShareRecord]) -> Vec<ShareRecord> {
     let known: HashSet<AccountId> = state
         .links()
@@ -101,9 +102,9 @@ fn unheard_of(state: &AccountState, records: &[ShareRecord]) -> Vec<ShareRecord>
     records.iter().filter(|record| !known.contains(&record.share)).cloned().collect()
 }
 
-/// What is older than this may be removed, if deleted mail is kept for so long.
+/// Leftovers older than this may be removed, if deleted mail is kept for so long.
 pub fn removable_before(now: Timestamp, retention: Duration) -> Timestamp {
-    // However short deleted mail is kept: a share that another session is making right now is not touched.
+    // However short deleted mail is kept: a share that another session is creating is not touched.
     let kept = retention.max(LEFTOVER_AGE);
     let kept = i64::try_from(kept.as_millis()).unwrap_or(i64::MAX);
     Timestamp(now.0.saturating_sub(kept))

@@ -20,7 +20,7 @@ pub struct MailboxDigest {
     highest_modseq: ModSeq,
 }
 
-/// How the messages of a mailbox differ from what an observer knows.
+/// How the messages of a mailbox differ from an observer's known state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct MessagesChange {
     /// UIDs mean something else now.
@@ -53,7 +53,7 @@ impl MailboxDigest {
         MailboxDigest { name, subscribed, ..MailboxDigest::new(share, share.inbox()) }
     }
 
-    /// How the messages differ in what the mailbox is now.
+    /// How the messages differ in the mailbox's present state.
     pub fn compare(&self, now: &MailboxDigest) -> MessagesChange {
         MessagesChange {
             validity: self.uid_validity != now.uid_validity,

@@ -20,12 +20,12 @@ pub struct WatchedShare {
     rights: Rights,
 }
 
-/// How a shared mailbox differs from what an observer knows.
+/// How a shared mailbox differs from an observer's known state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShareChange {
-    /// The state that was looked at before.
+    /// The state that was read before.
     pub since: Position,
-    /// The state that was looked at now.
+    /// The state that was read now.
     pub position: Position,
     /// The rights that the observer had.
     pub rights_before: Rights,
@@ -34,15 +34,15 @@ pub struct ShareChange {
     /// How its messages differ.
     pub messages: MessagesChange,
     /// Names of metadata entries that changed, among those that all users of the mailbox see;
-    /// `None` if the log does not remember that far back.
+    /// `None` if the log does not keep changes that far back.
     pub metadata: Option<Vec<String>>,
 }
 
 impl WatchedShare {
-    /// Looks at the share that a user has a link to, under the user's name for it.
+    /// Opens the share that a user has a link to, under the user's name for it.
     ///
     /// # Errors
-    /// What the store says.
+    /// Store errors.
     pub async fn open(user: User<'_>, mailbox: MailboxId, name: String, link: &Link) -> Result<Self> {
         let (account, access, rights) = follow(user.accounts, user.account, mailbox, link).await?;
         let subscribed = user.account.state().is_subscribed(&name);
@@ -75,15 +75,15 @@ impl WatchedShare {
         self.rights
     }
 
-    /// Tells of entries after the state that was looked at last.
+    /// Notifies of entries after the state that was read last.
     pub fn watcher(&self) -> &LogWatcher {
         self.ticket.log_watcher()
     }
 
-    /// Brings what is known up to date, if the log has grown; how it differed.
+    /// Brings the known state up to date, if the log has grown; how it differed.
     ///
     /// # Errors
-    /// What the store says. It is looked at again when the log has grown further.
+    /// Store errors. It is read again when the log has grown further.
     pub async fn update(&mut self, accounts: &Accounts) -> Result<Option<ShareChange>> {
         if !self.watcher().has_changed() {
             return Ok(None);

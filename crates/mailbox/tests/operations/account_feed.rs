@@ -1,4 +1,4 @@
-//! What changed in an account of several logs: a client that follows it knows the account.
+//! Changes of an account of several logs: a client that applies them knows the account.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use sealpost_mailbox::ops;
 
 use crate::fixture::{Fixture, uids};
 
-/// What a client sees of something: in which logs, mailboxes and UIDs it is, with which flags.
+/// What a client sees of an object: in which logs, mailboxes and UIDs it is, with which flags.
 type SeenCopies = BTreeSet<(AccountId, u32, u32, Vec<u8>)>;
 
 async fn shared() -> Fixture {
@@ -27,7 +27,7 @@ async fn shared() -> Fixture {
     w
 }
 
-/// What is visible of an account, by id.
+/// The visible objects of an account, by id.
 fn visible<T: Ord>(
     logs: &[(AccountId, &AccountState)],
     id: impl Fn(&AccountState, sealpost_account::MessageNumber) -> T,
@@ -73,7 +73,7 @@ struct Client<T, V> {
 }
 
 impl<T: Observable + std::fmt::Debug, V: Clone + PartialEq + std::fmt::Debug> Client<T, V> {
-    /// Follows the changes to the present, and knows what is there then; or takes so many answers only.
+    /// Applies changes up to the present, or so many answers only.
     fn follow(
         &mut self,
         logs: &[(AccountId, &AccountState)],
@@ -87,14 +87,14 @@ impl<T: Observable + std::fmt::Debug, V: Clone + PartialEq + std::fmt::Debug> Cl
             }
             let found: Option<AccountChanges<T>> = since(logs, &self.upto, most);
             let Some(AccountChanges { created, updated, destroyed, upto, more }) = found else {
-                // Too much at once: it asks for everything.
+                // Too many changes: read everything again.
                 (self.known, self.upto) = (all(now), positions(logs));
                 return;
             };
             assert!(created.len() + updated.len() + destroyed.len() <= most);
             for id in created {
                 assert!(!self.known.contains_key(&id), "{id:?} was known");
-                // What was there for a while only may be gone by now: that comes next.
+                // An object created may be gone again: a later answer reports that.
                 self.known.insert(id, now.get(&id).cloned());
             }
             for id in updated {
@@ -221,7 +221,7 @@ async fn a_message_that_moves_into_a_share_is_an_update() {
 }
 
 #[tokio::test]
-async fn a_log_that_is_gone_cannot_be_followed() {
+async fn a_removed_log_cannot_be_followed() {
     let w = shared().await;
     let known = now(&w).await;
     assert!(look::<ObjectId>(&w, &known, 100).await.is_some());

@@ -78,7 +78,7 @@ async fn a_message_without_bytes_is_refused() {
 }
 
 #[tokio::test]
-async fn quota_counts_what_is_announced_and_what_is_freed() {
+async fn quota_counts_announced_and_freed_bytes() {
     let mut w = Fixture::new().await;
     w.me.limit(Quotas { messages: Some(1), ..Quotas::default() });
     let over = |refused| matches!(refused, Err(Refusal::OverQuota(OverQuota(Resource::Messages))));
@@ -88,7 +88,7 @@ async fn quota_counts_what_is_announced_and_what_is_freed() {
     w.append(&w.me, "INBOX", seen()).await.unwrap();
     assert!(over(w.append(&w.me, "INBOX", seen()).await.map(drop)));
     let mut replacing = begin(&w, &w.me, "INBOX", MESSAGE.len() as u64).await;
-    add(&w, &mut replacing, &seen()).await.expect("the one that it replaces goes");
+    add(&w, &mut replacing, &seen()).await.expect("the replaced message does not count");
     // Where the log ends by now, the quota is asked again.
     let (messages, _memory) = append.finish().await.unwrap();
     let inbox = w.resolve(&w.me, "INBOX").await;
@@ -97,7 +97,7 @@ async fn quota_counts_what_is_announced_and_what_is_freed() {
 }
 
 #[tokio::test]
-async fn what_is_in_a_share_counts_for_its_owner() {
+async fn a_share_counts_for_its_owner() {
     let w = shared("lri").await;
     let limits = Quotas { messages: Some(1), ..Quotas::default() };
     w.directory
@@ -140,7 +140,7 @@ async fn flags_that_may_not_be_set_are_left_out() {
 }
 
 #[tokio::test]
-async fn a_target_that_takes_no_messages_may_have_to_be_created() {
+async fn a_target_without_insert_right_or_deleted_is_missing() {
     let w = shared("lri").await;
     let place = w.resolve(&w.you, THEIRS).await;
     let mut append = Append::begin(&w.memory, place.clone(), 0, MESSAGE_SIZE);
@@ -148,7 +148,7 @@ async fn a_target_that_takes_no_messages_may_have_to_be_created() {
     w.grant("Projects", "lr").await;
     let (messages, _memory) = append.finish().await.unwrap();
     let refused = append::place(w.quota(&w.you), &place, messages, Usage::default()).await;
-    assert!(matches!(refused, Err(Refusal::NoTarget)), "the right is gone");
+    assert!(matches!(refused, Err(Refusal::NoTarget)), "the right was revoked");
     let place = w.resolve(&w.me, "Drafts").await;
     let mut append = Append::begin(&w.memory, place.clone(), 0, MESSAGE_SIZE);
     add(&w, &mut append, &seen()).await.unwrap();

@@ -1,4 +1,4 @@
-//! What changed in a mailbox: what a client that is told of it knows is what is there.
+//! Changes of a mailbox: a client that applies them knows what the mailbox holds.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ impl Client {
         Client { messages: content(state, mailbox), known: known(state) }
     }
 
-    /// Learns what changed. Expunges may be held back from it.
+    /// Applies the changes. Expunges may be held back.
     fn learn(&mut self, state: &AccountState, expunges: bool) {
         let mailbox = state.inbox();
         let has: UidSet = self.messages.keys().copied().collect();
@@ -38,7 +38,7 @@ impl Client {
             part = updated(mailbox, self.known.flags, next, Some(self.known.uid_next), keep);
         }
         for uid in created.iter() {
-            let row = mailbox.row(uid).expect("what is new is there");
+            let row = mailbox.row(uid).expect("a new message exists");
             assert!(self.messages.insert(uid, state.flags_by_name(row.flags)).is_none());
         }
         let now = known(state);
@@ -61,7 +61,7 @@ fn content(state: &AccountState, mailbox: &Mailbox) -> BTreeMap<Uid, Flags> {
 }
 
 #[tokio::test]
-async fn clients_that_learn_of_changes_know_the_mailbox() {
+async fn clients_that_apply_changes_know_the_mailbox() {
     let w = Fixture::new().await;
     let random = SeededRandom::new(5);
     let inbox = w.me.account.state().inbox().id();
@@ -139,7 +139,7 @@ async fn changes_of_every_other_message_come_in_parts() {
 }
 
 #[tokio::test]
-async fn what_went_since_a_position_is_known() {
+async fn expunges_since_a_position_are_known() {
     let w = Fixture::new().await;
     for _ in 0..5 {
         w.append(&w.me, "INBOX", Flags::default()).await.unwrap();

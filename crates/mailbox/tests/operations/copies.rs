@@ -38,7 +38,7 @@ async fn copy(w: &Fixture, which: &[u32], to: &str, kind: Kind) -> Result<Option
     within_log(w.quota(&w.me), &source, &uids(which), true, &to, kind).await
 }
 
-/// From one log to another: what was copied, and the entry that expunged it.
+/// From one log to another: the copied messages, and the entry that expunged them.
 async fn across(
     w: &Fixture,
     of: &Member,
@@ -70,7 +70,7 @@ async fn a_copy_within_a_log_is_one_entry() {
 }
 
 #[tokio::test]
-async fn a_message_that_is_gone_refuses_all_or_is_left_out() {
+async fn an_expunged_message_refuses_all_or_is_left_out() {
     let w = with_messages(2).await;
     let gone = copy(&w, &[1, 2, 3], "Drafts", Kind::Copy).await;
     assert!(matches!(gone, Err(Refusal::MessagesGone)));
@@ -164,7 +164,7 @@ async fn a_move_that_may_not_expunge_any_more_leaves_both() {
 }
 
 #[tokio::test]
-async fn a_source_that_may_not_be_read_any_more_is_gone() {
+async fn a_source_without_read_right_is_gone() {
     let w = shared("lr").await;
     w.append(&w.me, "Projects", flagged()).await.unwrap();
     let (source, to) = (w.open(&w.you, THEIRS).await, w.resolve(&w.you, "INBOX").await);
@@ -191,7 +191,7 @@ async fn a_damaged_message_is_named_and_nothing_is_copied() {
 }
 
 #[tokio::test]
-async fn so_many_messages_do_not_go_between_logs_at_once() {
+async fn cross_account_copies_are_bounded() {
     let w = shared("lri").await;
     let (source, to) = (w.open(&w.you, "INBOX").await, w.resolve(&w.you, THEIRS).await);
     let many = (1..=10_001).collect::<Vec<_>>();

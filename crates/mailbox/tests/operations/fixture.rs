@@ -1,4 +1,4 @@
-//! Two accounts in one store, and what their sessions would have.
+//! Two accounts in one store, with the state that their sessions would have.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ pub struct Fixture {
     pub you: Member,
 }
 
-/// An account, and what its log may hold.
+/// An account, and the headroom of its log.
 pub struct Member {
     pub record: AccountRecord,
     pub account: Arc<Account>,
@@ -93,7 +93,7 @@ impl Fixture {
         self.user(of).resolve(name).await.unwrap()
     }
 
-    /// The name is no mailbox of that user's.
+    /// Whether that user has no mailbox of this name.
     pub async fn is_missing(&self, of: &Member, name: &str) -> bool {
         self.user(of).resolve(name).await.is_err_and(|error| error.kind() == Kind::NotFound)
     }
@@ -140,7 +140,7 @@ impl Member {
         self.record.id
     }
 
-    /// Limits what its own log may hold.
+    /// Sets the limits of its own log.
     pub fn limit(&mut self, limits: Quotas) {
         self.headroom.limits = limits;
     }

@@ -1,4 +1,4 @@
-//! Reading many messages in order, ahead of who answers for them.
+//! Reading many messages in order, ahead of the caller that answers with them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,7 +29,7 @@ impl MessageRow for Row {
     }
 }
 
-/// What is read: structures, or whole messages.
+/// Whether structures are read, or whole messages.
 struct Plan {
     whole: bool,
 }
@@ -128,7 +128,7 @@ async fn small_messages_are_read_whole() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_large_structure_waits_for_memory_and_is_read_in_its_turn() {
+async fn a_large_structure_waits_for_memory_and_keeps_order() {
     let w = Fixture::new().await;
     let part = "--b\r\nContent-Type: text/plain; name=\"a name that takes some memory\"\r\n\r\nx\r\n";
     let parts = part.repeat(300);

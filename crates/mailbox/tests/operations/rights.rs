@@ -1,4 +1,4 @@
-//! Who may do what, and who may change that.
+//! Rights of users, and who may change them.
 
 use sealpost_account::SpecialUses;
 use sealpost_account::rights::Rights;
@@ -51,7 +51,7 @@ async fn rights_of_owner_and_of_everybody_cannot_change() {
         assert_eq!(grant(account("me@localhost"), remove).await, Err(Kind::Invalid));
         assert_eq!(grant(Grantee::Anyone, add).await, Err(Kind::Invalid));
         assert_eq!(grant(Grantee::Anyone, remove).await, Ok(Granted::InPlace));
-        // Whether there is such an account is not told.
+        // The reply does not reveal whether there is such an account.
         assert_eq!(grant(account("nobody@localhost"), add).await, Ok(Granted::InPlace));
         let revoked = w.sharing(who).revoke(w.resolve(who, name).await, &account("me@localhost")).await;
         assert_eq!(revoked.err().map(|error| error.kind()), Some(Kind::Invalid));
@@ -59,7 +59,7 @@ async fn rights_of_owner_and_of_everybody_cannot_change() {
 }
 
 #[tokio::test]
-async fn who_may_not_administer_changes_no_rights_and_sees_none() {
+async fn a_user_without_administer_right_neither_changes_nor_sees_rights() {
     let w = with_projects().await;
     w.grant("Projects", "lr").await;
     let place = w.resolve(&w.you, THEIRS).await;
@@ -85,7 +85,7 @@ async fn a_right_revoked_meanwhile_refuses_the_change() {
 }
 
 #[tokio::test]
-async fn what_is_revoked_is_gone_with_its_link() {
+async fn revoking_all_rights_removes_the_link() {
     let w = with_projects().await;
     w.grant("Projects", "lr").await;
     let taken = Grantee::Account { name: w.you.record.name.clone(), negative: true };

@@ -57,7 +57,7 @@ async fn create_refuses_and_changes_nothing() {
 }
 
 #[tokio::test]
-async fn a_mailbox_below_a_shared_one_is_shared_as_that_is() {
+async fn a_mailbox_below_a_shared_one_is_shared_likewise() {
     let w = Fixture::new().await;
     create(&w, "Projects").await;
     assert_eq!(w.grant("Projects", "lr").await, Granted::Shared);
@@ -120,7 +120,7 @@ async fn delete_of_a_share_removes_it_for_everybody() {
 }
 
 #[tokio::test]
-async fn rename_takes_along_what_is_below_and_tells_shares() {
+async fn rename_includes_mailboxes_below_and_renames_shares() {
     let mut w = Fixture::new().await;
     create(&w, "Projects/One").await;
     w.grant("Projects", "lr").await;

@@ -1,4 +1,4 @@
-//! Observers of mailboxes: what differs from what they know.
+//! Observers of mailboxes: differences from their known state.
 
 use sealpost_account::{Flags, SpecialUses, SystemFlags};
 use sealpost_mailbox::ops;
@@ -6,7 +6,7 @@ use sealpost_mailbox::watch::{KnownMailboxes, MessagesChange, Observed, TooMany,
 
 use crate::fixture::Fixture;
 
-/// Observes what is below a name, as long as it is little.
+/// Observes the mailboxes below a name, as long as they are few.
 struct Below(&'static str);
 
 impl Observed for Below {
@@ -49,7 +49,7 @@ fn update(w: &Fixture, known: &mut KnownMailboxes) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn what_happened_to_observed_mailboxes_is_reported_once() {
+async fn changes_of_observed_mailboxes_are_reported_once() {
     let w = Fixture::new().await;
     create(&w, "Lists/one").await;
     let mut known = KnownMailboxes::new(&w.me.account.state(), &Below("Lists")).unwrap();

@@ -1,9 +1,9 @@
 //! Sort keys: numbers, and strings cut short, compared as bytes (RFC 5051). Nothing else of a message is
 //! kept.
 //!
-//! Memory is what the budget gave. A string is compared by its first [`limits::SORT_KEY_BYTES`] bytes; if
-//! all strings together do not fit, by half of that, and so on. Messages that are equal that far are in the
-//! order of the mailbox.
+//! Keys fit into the memory acquired from the budget. A string is compared by its first
+//! [`limits::SORT_KEY_BYTES`] bytes; if all strings together do not fit, by half of that, and so
+//! on. Messages that are equal that far are in the order of the mailbox.
 
 use std::cmp::Ordering;
 
@@ -15,7 +15,7 @@ use sealpost_mime::header::subject;
 use super::strings::Strings;
 use crate::summaries::{SortRow, sent};
 
-/// About what the string of a key takes, for asking for memory.
+/// Estimated bytes of a key's string, to acquire memory for.
 const STRING_BYTES: usize = 200;
 /// However little memory there is, so much of each string is compared.
 const LEAST_BYTES: usize = 16;
@@ -23,13 +23,13 @@ const LEAST_BYTES: usize = 16;
 /// One criterion of an order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Comparator {
-    /// What is compared.
+    /// The key to compare.
     pub key: SortKey,
     /// The largest comes first.
     pub descending: bool,
 }
 
-/// What messages are sorted by.
+/// A sort key of messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum SortKey {
     /// When the message was received: INTERNALDATE.
@@ -59,12 +59,12 @@ pub(crate) struct Keys {
     columns: Vec<Column>,
     /// Which message each row is of.
     rows: Vec<u32>,
-    /// Bytes of strings that there is room for.
+    /// Bytes of strings that there is memory for.
     room: usize,
     strings: usize,
     /// How much of a string is kept.
     most: usize,
-    /// The string that is being made.
+    /// The string under construction.
     string: Vec<u8>,
 }
 
@@ -198,7 +198,7 @@ impl Column {
     }
 }
 
-/// The criteria without those that compare what was compared before, and is equal then.
+/// The criteria without repeated keys, which are equal when they are compared again.
 pub(crate) fn distinct(criteria: &[Comparator]) -> Vec<Comparator> {
     let mut distinct: Vec<Comparator> = Vec::new();
     for criterion in criteria {
@@ -296,7 +296,7 @@ mod tests {
         let by = |key| order(&[(key, false)], &mails, 1 << 20);
         assert_eq!(by(SortKey::Received), [2, 1, 0, 3]);
         assert_eq!(by(SortKey::Size), [2, 1, 0, 3]);
-        assert_eq!(by(SortKey::Sent), [1, 2, 0, 3], "by arrival where there is no date, then as they are");
+        assert_eq!(by(SortKey::Sent), [1, 2, 0, 3], "by arrival without a date, then in mailbox order");
         assert_eq!(by(SortKey::From), [3, 2, 1, 0]);
         assert_eq!(by(SortKey::DisplayFrom), [3, 1, 2, 0]);
         assert_eq!(by(SortKey::To), [3, 2, 0, 1], "the name of a group is its mailbox");
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn strings_are_cut_to_what_there_is_room_for() {
+    fn strings_are_cut_to_fit_the_memory() {
         let mail = |tail: &str| format!("Subject: {}{tail}\r\n\r\n", "x".repeat(100));
         let mails = [mail("b"), mail("a"), "Subject: w\r\n\r\n".to_owned()];
         let mails: Vec<_> = mails.iter().map(|mail| (mail.as_str(), 0, 0)).collect();

@@ -1,11 +1,10 @@
-//! The last orders: what mailboxes came to when they were sorted, for whoever wants them sorted like that
-//! again.
+//! A cache of the last sort orders of mailboxes, for later sorts by the same keys.
 //!
-//! By what never changes, messages have the same order for ever; they only come and go. So an order that is
-//! kept serves every sort of messages that are all in it, and those of it that are not asked for are passed
-//! over. With a message that it does not know there is no use for it: the mailbox is sorted anew. Since UIDs
-//! are never given twice, nothing has to be told of changes. Only what is certain is kept: an order for which
-//! all of every message could be read and compared.
+//! By keys that never change, messages keep the same order; they are only added and removed. So a
+//! cached order serves every sort of messages that are all in it; those of it not asked for are
+//! skipped. It is of no use with a message that it does not have: the mailbox is sorted again.
+//! Since UIDs are never reused, the cache need not be invalidated. Only complete orders are cached,
+//! for which every message could be read and compared in full.
 
 use std::sync::Arc;
 
@@ -16,16 +15,16 @@ use super::keys::{self, Comparator, SortKey};
 use crate::matches::Match;
 use crate::scope::{MailboxScope, Scope};
 
-/// What a range of UIDs takes at most, in bytes.
+/// Memory of a range of UIDs at most, in bytes.
 const RANGE_BYTES: usize = 24;
 
-/// What was sorted lately, shared by all sessions, bounded in bytes.
+/// The last orders, shared by all sessions, bounded in bytes.
 pub(crate) struct Orders(Cache<Order, Key>);
 
-/// What was sorted, and how.
+/// The sorted mailbox, and the comparators.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Key {
-    /// Whose log the mailbox is in.
+    /// The account whose log has the mailbox.
     account: AccountId,
     mailbox: MailboxId,
     uid_validity: UidValidity,
@@ -69,7 +68,7 @@ impl Key {
     }
 }
 
-/// Whether it is the message that has it, and not the search or what was done to the message.
+/// Whether the key depends on the message alone, not on the search or on changes of the message.
 fn is_lasting(key: SortKey) -> bool {
     match key {
         SortKey::Received | SortKey::Sent | SortKey::Size | SortKey::Subject => true,
@@ -84,18 +83,18 @@ impl Order {
         Order { uids: found.iter().map(|found| found.uid).collect(), ranks: ranks.into() }
     }
 
-    /// What it takes, in bytes.
+    /// Its memory, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.uids.range_count() * RANGE_BYTES + self.ranks.len() * size_of::<u32>()
     }
 
-    /// What [`Order::sort`] takes meanwhile for so many messages, in bytes.
+    /// Temporary memory of [`Order::sort`] for so many messages, in bytes.
     pub(crate) fn work_bytes(&self, found: usize) -> usize {
         self.ranks.len() * size_of::<u32>() + found * size_of::<Match>()
     }
 
-    /// `found`, which ascends by UID, in this order; `None` if one of them has no place in it. Takes time in
-    /// proportion to what is kept.
+    /// `found`, which ascends by UID, in this order; `None` if one of them is not in it. Takes time
+    /// in proportion to the cached order.
     pub(crate) fn sort(&self, found: &[Match]) -> Option<Vec<Match>> {
         // Where in `found` each message of the order is: there is none at the end.
         let mut places = vec![u32::MAX; self.ranks.len()];
@@ -144,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn any_part_of_an_order_is_in_order_and_nothing_else_is() {
+    fn an_order_sorts_its_subsets_and_nothing_else() {
         let random = SeededRandom::new(1);
         for _ in 0..200 {
             let values: Vec<u64> = (0..100).map(|_| random.below(10)).collect();
@@ -165,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_has_a_bound() {
+    fn the_cache_of_orders_is_bounded() {
         let found = matches(1..=10_000);
         let key = |mailbox| Key {
             account: AccountId([1; 16]),
@@ -180,7 +179,7 @@ mod tests {
         let kept = (0..20).filter(|mailbox| orders.get(&key(*mailbox)).is_some());
         assert_eq!(kept.collect::<Vec<_>>(), [17, 18, 19], "40,000 bytes each");
         orders.keep(key(20), order(&matches(1..=40_000), |_| 0));
-        assert!(orders.get(&key(20)).is_none(), "more than there is room for in all");
+        assert!(orders.get(&key(20)).is_none(), "larger than the whole cache");
         let scattered = matches((1..=5000).map(|n| 2 * n));
         orders.keep(key(21), order(&scattered, |_| 0));
         assert!(orders.get(&key(21)).is_none(), "so many gaps take more than the messages");

@@ -17,11 +17,11 @@ pub(crate) struct Strings {
     hasher: RandomState,
 }
 
-/// What a string takes besides its bytes.
+/// Overhead of a string besides its bytes.
 const STRING_BYTES: usize = 24;
 
 impl Strings {
-    /// The string of the next row. Says how much more memory it takes.
+    /// Adds the string of the next row. Returns how much more memory it takes.
     pub(crate) fn push(&mut self, string: &[u8]) -> usize {
         let hash = self.hasher.hash_one(string);
         if let Some(number) = self.known.get(&hash).copied().filter(|number| self.string(*number) == string) {
@@ -36,7 +36,7 @@ impl Strings {
         string.len() + STRING_BYTES
     }
 
-    /// Keeps `most` bytes of each string. Says how much memory they take now.
+    /// Keeps `most` bytes of each string. Returns how much memory they take now.
     pub(crate) fn shorten(&mut self, most: usize) -> usize {
         let (mut start, mut to) = (0, 0);
         for end in &mut self.ends {
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_there_costs_nothing_again() {
+    fn repeated_strings_take_no_memory() {
         let mut strings = Strings::default();
         assert_eq!(strings.push(b"abc"), 3 + STRING_BYTES);
         assert_eq!(strings.push(b"abc"), 0);

@@ -16,8 +16,8 @@ pub struct Forest {
     roots: Vec<u32>,
 }
 
-/// A step on the way through all threads. Messages that follow on each other without a step between them are
-/// each the parent of the next one; what is opened after a message is a branch below it.
+/// A step of the walk through all threads. Of consecutive messages without a step between them each
+/// is the parent of the next one; a branch opened after a message is below it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
     /// A thread begins, or a branch of one.
@@ -28,7 +28,7 @@ pub enum Step {
     Message(u32),
 }
 
-/// What is still to be gone through.
+/// What the walk has still to visit.
 #[derive(Clone, Copy)]
 enum Todo {
     /// The end of a branch.
@@ -37,12 +37,12 @@ enum Todo {
     Thread(u32),
     /// A node and its next siblings, each as a branch.
     Siblings(u32),
-    /// A node and what is below it.
+    /// A node and its descendants.
     Members(u32),
 }
 
 impl Forest {
-    /// No nodes yet, and room for so many.
+    /// No nodes yet, with capacity for so many.
     pub(crate) fn with_capacity(nodes: usize) -> Self {
         let room = || Vec::with_capacity(nodes);
         Forest { messages: room(), first: room(), last: room(), next: room(), roots: Vec::new() }
@@ -99,7 +99,7 @@ impl Forest {
         })
     }
 
-    /// A node's message, if it has one; puts what is below it on the way.
+    /// A node's message, if it has one; adds its children to the walk.
     fn member(&self, node: u32, todo: &mut Vec<Todo>) -> Option<Step> {
         let child = self.first[node as usize];
         let message = self.messages[node as usize];

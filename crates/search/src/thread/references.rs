@@ -1,10 +1,10 @@
 //! THREAD=REFERENCES (RFC 5256 §3): the six steps, over numbers and hashes.
 //!
-//! Message identifiers are hashes here, and every message and every identifier that is referred to is a node
-//! with one parent at most. Everything is iterative: threads may be as deep as the mailbox is long. What a
-//! hostile mailbox could make quadratic has a bound: the way up to a root, which is how loops are found, and
-//! the number of nodes. Beyond them links are left out, which takes threads apart and never makes a wrong
-//! one.
+//! Message identifiers are hashes here, and every message and every identifier that is referred to
+//! is a node with one parent at most. Everything is iterative: threads may be as deep as the
+//! mailbox is long. Work that a hostile mailbox could make quadratic is bounded: the path up to a
+//! root, which is how loops are found, and the number of nodes. Beyond the bounds links are left
+//! out, which splits threads and never makes a wrong one.
 
 use std::collections::HashMap;
 
@@ -149,7 +149,7 @@ impl Links {
         }
     }
 
-    /// Steps 2 to 6, with what is known of each message, in the order in which they were added.
+    /// Steps 2 to 6, with the fields of each message, in the order in which they were added.
     pub(crate) fn thread(self, items: &[ThreadItem]) -> Forest {
         let Links { ids, id, parent, children, message, .. } = self;
         drop((ids, id, children));
@@ -168,7 +168,7 @@ fn parents(mut parent: Vec<u32>, message: &[u32]) -> Vec<u32> {
     let mut path = Vec::new();
     for start in 0..parent.len() as u32 {
         let mut at = parent[start as usize];
-        // Upwards until a node that stays; then everything on the way is told.
+        // Upwards until a node that stays; it becomes the parent of every node on the path.
         while at != NONE && message[at as usize] == NONE && parent[at as usize] != NONE {
             path.push(at);
             at = parent[at as usize];

@@ -58,7 +58,7 @@ fn ordered(mails: &[Mail]) -> String {
 }
 
 #[test]
-fn replies_hang_below_what_they_answer() {
+fn replies_are_below_the_messages_they_answer() {
     let mails = [
         mail("a", "", "s", 1),
         mail("b", "a", "Re: s", 2),
@@ -121,7 +121,7 @@ fn identifiers_are_given_once() {
 
 #[test]
 fn threads_of_one_subject_are_gathered() {
-    // A reply below what it answers, though it refers to nothing.
+    // A reply below the message it answers, without references.
     assert_eq!(references(&[mail("a", "", "s", 1), mail("b", "", "Re: s", 2)]), "(1 2)");
     assert_eq!(references(&[mail("b", "", "Re: s", 1), mail("a", "", "S", 2)]), "(2 1)");
     // Two that are no replies, or two that are, side by side.
@@ -129,7 +129,7 @@ fn threads_of_one_subject_are_gathered() {
     assert_eq!(references(&[mail("a", "", "Re: s", 1), mail("b", "", "Fwd: s", 2)]), "((1)(2))");
     let three = [mail("a", "", "Re: s", 1), mail("b", "", "Re: s", 2), mail("c", "", "re: S", 3)];
     assert_eq!(references(&three), "((1)(2)(3))");
-    // Into a thread whose head is missing.
+    // Into a thread without a root message.
     let mails = [mail("b", "a", "Re: s", 1), mail("c", "a", "Re: s", 2), mail("d", "", "s", 3)];
     assert_eq!(references(&mails), "((1)(2)(3))");
     // Two such threads become one.
@@ -194,11 +194,11 @@ fn a_thread_may_be_as_deep_as_the_mailbox() {
 }
 
 #[test]
-fn what_is_beyond_a_bound_is_taken_apart() {
-    // No room for dummies: what is only referred to holds nothing together.
+fn threads_beyond_a_bound_are_split() {
+    // No memory for dummies: messages that are only referred to join no threads.
     let mails = [mail("b", "a", "x", 1), mail("c", "a", "y", 2), mail("d", "b", "z", 3)];
     assert_eq!(references_within(&mails, 0), "(1 3)(2)");
-    // More references than are looked at: the last ones count.
+    // More references than the limit: the last ones count.
     let many: Vec<String> = (0..=limits::THREAD_REFERENCES).map(|i| format!("r{i}")).collect();
     let mails = [mail("r0", "", "x", 1), mail("a", &many.join(" "), "y", 2)];
     assert_eq!(references(&mails), "(1)(2)");
@@ -214,7 +214,7 @@ fn more_messages_than_there_is_memory_for() {
 }
 
 #[test]
-fn what_a_message_takes_is_counted_right() {
+fn the_memory_of_a_message_is_counted() {
     let held = |links: &Links| {
         let numbers = links.parent.capacity() + links.children.capacity() + links.message.capacity();
         links.ids.allocation_size()

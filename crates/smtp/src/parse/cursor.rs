@@ -1,6 +1,7 @@
 //! A place in a line of text.
 
-/// What is left of a line. A parser that returns `None` may have consumed part of it: the line is wrong then.
+/// The rest of a line. A parser that returns `None` may have consumed part of it: the line is wrong
+/// then.
 pub(super) struct Cursor<'a> {
     rest: &'a str,
 }

@@ -22,7 +22,7 @@ pub(super) fn parse(text: &str) -> Option<i64> {
     Some(days_from_civil(year, month, day) * 86_400 + seconds - offset(fraction(zone)?)?)
 }
 
-/// What follows `time-secfrac = "." 1*DIGIT`, if that is there.
+/// The text after an optional `time-secfrac = "." 1*DIGIT`.
 fn fraction(text: &[u8]) -> Option<&[u8]> {
     let Some(digits) = text.strip_prefix(b".") else { return Some(text) };
     let count = digits.iter().take_while(|b| b.is_ascii_digit()).count();

@@ -1,7 +1,7 @@
 //! Parameters of MAIL and RCPT: `esmtp-param = esmtp-keyword ["=" esmtp-value]` (RFC 5321 §4.1.2).
 //!
-//! Each may appear once (RFC 1870 §6, RFC 3461 §4.5). One that was never offered is told apart from one that
-//! is wrong (RFC 5321 §4.1.1.11).
+//! Each may appear once (RFC 1870 §6, RFC 3461 §4.5). One that was never offered gets another reply
+//! than one that is wrong (RFC 5321 §4.1.1.11).
 
 use super::cursor::Cursor;
 use crate::types::{
@@ -86,7 +86,7 @@ fn parameter<'a>(cursor: &mut Cursor<'a>) -> Result<Option<(&'a str, Option<&'a 
     if value.is_empty() { Err(wrong) } else { Ok(Some((keyword, Some(value)))) }
 }
 
-/// `size-value = 1*20DIGIT` (RFC 1870 §3); what does not fit is larger than any limit.
+/// `size-value = 1*20DIGIT` (RFC 1870 §3); a number that does not fit is larger than any limit.
 fn size(value: Option<&str>) -> Option<u64> {
     let digits = value?;
     let valid = digits.len() <= 20 && digits.bytes().all(|b| b.is_ascii_digit());
@@ -159,7 +159,8 @@ fn orcpt(value: Option<&str>) -> Option<OriginalRecipient> {
     Some(OriginalRecipient { kind: kind.to_owned(), address: xtext(address, ORCPT_BYTES)? })
 }
 
-/// `xtext = *( xchar / "+" 2HEXDIG )` (RFC 3461 §4); what it stands for must be printable (§4.2, §4.4).
+/// `xtext = *( xchar / "+" 2HEXDIG )` (RFC 3461 §4); the decoded text must be printable (§4.2,
+/// §4.4).
 fn xtext(text: &str, longest: usize) -> Option<String> {
     let mut decoded = Vec::with_capacity(text.len());
     let mut bytes = text.bytes();

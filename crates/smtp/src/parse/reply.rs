@@ -14,7 +14,7 @@ const LINES: usize = 256;
 /// Bytes of one reply, all its lines together.
 const REPLY_BYTES: usize = 16 * 1024;
 
-/// What a server sent is no reply; nothing after it can be understood.
+/// The server's output is no reply; nothing after it can be parsed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReplyError {
     /// A line that does not begin with a code from 200 to 599.
@@ -83,7 +83,7 @@ impl ReplyDecoder {
         if self.searched > LINE_BYTES { Err(ReplyError::TooLong) } else { Ok(None) }
     }
 
-    /// Drops what has not been read yet (RFC 3207 §4.2); how many bytes that was.
+    /// Drops unread input (RFC 3207 §4.2); how many bytes that was.
     pub fn discard_input(&mut self) -> usize {
         let dropped = self.input.len();
         *self = Self::default();

@@ -110,7 +110,7 @@ fn known_answers_both_ways() {
     }
 }
 
-/// Lines that are read as what another line says.
+/// Lines that are read as another line.
 #[test]
 fn tolerated() {
     for (line, same) in [
@@ -229,7 +229,7 @@ fn replies_in_any_cut() {
 }
 
 #[test]
-fn what_is_no_reply() {
+fn invalid_replies_are_refused() {
     let error = |wire: &[u8]| {
         let mut decoder = ReplyDecoder::new();
         decoder.feed(wire);

@@ -140,7 +140,7 @@ fn plain_text_before_tls_is_dropped() {
     assert_eq!(decoder.next_event(), None);
 }
 
-/// Memory is what was fed and not taken out: a message never piles up.
+/// Memory is the input fed and not taken out: a message is never held whole.
 #[test]
 fn data_passes_through() {
     let mut decoder = Decoder::new();

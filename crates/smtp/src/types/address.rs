@@ -83,7 +83,7 @@ impl Host {
         valid.then(|| Host::Domain(DomainName(text.to_owned())))
     }
 
-    /// What stands between the brackets of an address literal (RFC 5321 §4.1.3); `None` if it is not one.
+    /// The content of an address literal's brackets (RFC 5321 §4.1.3); `None` if it is not one.
     pub fn literal(text: &str) -> Option<Self> {
         if let Ok(v4) = text.parse() {
             return Some(Host::Ipv4(v4));

@@ -1,4 +1,4 @@
-//! What a client can ask for (RFC 5321 §4.1.1 and the extensions named in the crate's root).
+//! Commands (RFC 5321 §4.1.1 and the extensions named in the crate's root).
 
 use std::fmt;
 
@@ -27,9 +27,9 @@ pub enum Command {
     Noop,
     /// QUIT.
     Quit,
-    /// VRFY with what to verify.
+    /// VRFY with the string to verify.
     Vrfy(String),
-    /// EXPN with what to expand.
+    /// EXPN with the string to expand.
     Expn(String),
     /// HELP, perhaps with a topic.
     Help(Option<String>),
@@ -174,7 +174,7 @@ pub enum Hold {
 /// The longest HOLDFOR that the grammar allows: nine digits.
 pub const HOLD_SECONDS: u32 = 999_999_999;
 
-/// What the message is made of.
+/// The kind of bytes in a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Body {
     /// `7BIT`

@@ -1,8 +1,8 @@
-//! What can be wrong with a command, and the reply each mistake gets: one table.
+//! Errors in commands, and the reply to each: one table.
 
 use super::{Enhanced, Reply};
 
-/// Why a line is no command. The session goes on after each of them.
+/// Why a line is no command. The session continues after each of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Misuse {
     /// No such command.
@@ -30,7 +30,7 @@ impl Misuse {
     pub fn reply(self) -> Reply {
         let (code, enhanced, text) = match self {
             Misuse::Unrecognized => (500, (5, 5, 1), "Command not recognized"),
-            // RFC 5321 §4.2.4: 502 for what is recognized and not implemented.
+            // RFC 5321 §4.2.4: 502 for a command that is recognized and not implemented.
             Misuse::NotImplemented => (502, (5, 5, 1), "Command not implemented"),
             Misuse::Arguments(text) => (501, (5, 5, 4), text),
             Misuse::Sender => (501, (5, 1, 7), "That is not a sender address"),

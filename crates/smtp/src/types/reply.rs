@@ -8,7 +8,7 @@ use std::fmt;
 pub struct Enhanced {
     /// 2 success, 4 temporary, 5 permanent.
     pub class: u8,
-    /// What it is about: addressing, mailbox, mail system, …
+    /// The subject: addressing, mailbox, mail system, …
     pub subject: u16,
     /// The condition.
     pub detail: u16,
@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn enhanced_codes_are_told_from_text() {
+    fn enhanced_codes_are_split_from_text() {
         assert_eq!(Enhanced::split("2.1.5 ok then"), Some((Enhanced::new(2, 1, 5), "ok then")));
         assert_eq!(Enhanced::split("5.7.999"), Some((Enhanced::new(5, 7, 999), "")));
         for text in ["ok", "3.1.5 x", "2.1 x", "2.1.5.1 x", "2.1.1000 x", "2.1.+1 x", ""] {

@@ -19,7 +19,7 @@ use tokio::net::{TcpListener, UdpSocket};
 
 const TTL: u32 = 300;
 
-/// What a server does for one name instead of answering.
+/// A server's scripted behaviour for one name, instead of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Trick {
     Silence,

@@ -70,7 +70,7 @@ fn command(template: &str, nth: usize, literal: &str) -> Vec<u8> {
     format!("{out}\r\nb NOOP\r\n").into_bytes()
 }
 
-/// What came of it, without the server's go-aheads.
+/// The events, without the server's continuation requests.
 fn without_waiting(events: Vec<Event>) -> Vec<Event> {
     events.into_iter().filter(|event| *event != Event::NeedContinuation).collect()
 }

@@ -76,7 +76,7 @@ impl Matcher {
         Matcher { patterns: vec![Compiled::new(pattern.as_str().bytes())] }
     }
 
-    /// What it takes to hold one byte of a name against all patterns, in steps.
+    /// Steps to match one byte of a name against all patterns.
     pub fn cost(&self) -> usize {
         self.patterns.iter().map(|p| p.words).sum()
     }
@@ -238,7 +238,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(500))]
         #[test]
-        fn a_matcher_matches_what_the_rfc_says(
+        fn a_matcher_agrees_with_the_definition(
             patterns in proptest::collection::vec("[ab/*%]{0,7}", 1..3),
             name in "[ab/]{0,9}",
         ) {
